@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class A2AConfig(AppConfig):
+    name = "a2a"
+    verbose_name = "A2A tasks and questions"

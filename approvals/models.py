@@ -1,0 +1,38 @@
+"""Who may do what at the desk."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from ledger.models import Tenant
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer", "viewer: sees everything, decides nothing"
+    APPROVER = "approver", "approver: approves and rejects"
+    OPERATOR = "operator", "operator: keeps the ledger, settles what is in doubt"
+
+
+class Membership(models.Model):
+    """One role of one person in one tenant. A person may have several."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"
+    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "tenant", "role"], name="approvals_membership_once_per_role"
+            ),
+            models.CheckConstraint(
+                name="approvals_membership_role_exists",
+                condition=models.Q(role__in=Role.values),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.tenant}"

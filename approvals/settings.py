@@ -1,0 +1,186 @@
+"""Project wiring: settings, all from the environment. Importing this starts nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable, or the content of the file that ``<name>_FILE`` names."""
+    if path := os.environ.get(f"{name}_FILE"):
+        return Path(path).read_text().strip()
+    return os.environ.get(name, default)
+
+
+def flag(name: str, default: bool = False) -> bool:
+    value = text(name).lower()
+    if value not in {"", "0", "1", "true", "false", "yes", "no"}:
+        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}.")
+    return default if value == "" else value in {"1", "true", "yes"}
+
+
+def words(name: str, default: str = "") -> list[str]:
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+DEBUG = flag("ASSENT_DEBUG")
+SECRET_KEY = text("ASSENT_SECRET_KEY")
+if not SECRET_KEY and DEBUG:
+    SECRET_KEY = "insecure: for development on one machine only"
+ALLOWED_HOSTS = words("ASSENT_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# Where people reach the desk, and where their browsers open what stays open (WebSocket and
+# long-polls). Behind one proxy the two are the same.
+PUBLIC_URL = text("ASSENT_PUBLIC_URL", "http://localhost:8000")
+LIVE_URL = text("ASSENT_LIVE_URL", PUBLIC_URL)
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+
+# Modules with a tools.py, as one lists apps.
+TOOL_APPS = words("ASSENT_TOOL_APPS")
+INSTALLED_APPS = [
+    "approvals",
+    "a2a",
+    "ledger",
+    *TOOL_APPS,
+    "channels",
+    "django_rq",
+    "ninja",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+]
+MIDDLEWARE = [
+    "approvals.middleware.SecurityHeaders",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "approvals.middleware.TenantsOfUser",
+]
+ROOT_URLCONF = "approvals.urls"
+WSGI_APPLICATION = "approvals.wsgi.application"
+ASGI_APPLICATION = "approvals.asgi.application"
+APPEND_SLASH = True
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "approvals.web.context.desk",
+            ],
+        },
+    }
+]
+
+DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
+DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=600)}
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")
+# Redis is only the doorbell: a dead one must cost a click milliseconds, not seconds.
+REDIS_PATIENCE = {
+    "socket_connect_timeout": 0.2,
+    "socket_timeout": 1.0,
+    "retry": Retry(NoBackoff(), 0),
+}
+RQ = {"COMMIT_MODE": "auto"}  # we enqueue from on_commit already
+_QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE}
+RQ_QUEUES = {name: dict(_QUEUE) for name in ("commit", "roll_back", "compensate", "deliver")}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "assent"},
+    }
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = text("ASSENT_TIME_ZONE", "UTC")
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = DEBUG
+WHITENOISE_AUTOREFRESH = DEBUG
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": (
+            "django.contrib.staticfiles.storage.StaticFilesStorage"
+            if DEBUG
+            else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        )
+    },
+}
+
+# Over HTTPS unless the desk is said to be served otherwise (a demo on this machine).
+_HTTPS = PUBLIC_URL.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
+SESSION_COOKIE_NAME = "assent_session"
+SESSION_COOKIE_AGE = 12 * 60 * 60  # seconds: one working day
+CSRF_COOKIE_HTTPONLY = True
+SECURE_SSL_REDIRECT = _HTTPS and flag("ASSENT_SSL_REDIRECT", default=True)
+SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if _HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
+if flag("ASSENT_BEHIND_PROXY"):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of one request's body
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000
+
+# Agents that one process lets wait for a change at the same time; each takes a thread.
+LONG_POLLS = int(text("ASSENT_LONG_POLLS", "2"))
+# Seconds that a worker may be silent before another may ask what became of its work.
+LEASE_S = float(text("ASSENT_LEASE_S", "15"))
+SWEEP_EVERY_S = float(text("ASSENT_SWEEP_EVERY_S", "1"))
+CHECKPOINT_EVERY_S = float(text("ASSENT_CHECKPOINT_EVERY_S", "60"))
+# Ed25519 private key (32 bytes, hexadecimal) that signs the audit checkpoints.
+AUDIT_KEY = text("ASSENT_AUDIT_KEY")
+# Networks (CIDR) that webhooks may reach although they are private.
+WEBHOOK_NETWORKS = words("ASSENT_WEBHOOK_NETWORKS")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": text("ASSENT_LOG_LEVEL", "WARNING")},
+}

@@ -1,0 +1,93 @@
+"""System checks: an unsafe contract does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, register
+
+from ledger import contracts
+from ledger.contracts import Contract, RequiredApprover, RiskLevel, Tool
+from ledger.contracts import ConsequenceLevel as Consequence
+
+
+@register()
+def check_contracts(**_: Any) -> list[CheckMessage]:
+    twice = [
+        Error(f"Two tools are named {name}.", hint="Rename one.", id="ledger.E001")
+        for name in sorted(contracts.declared_twice)
+    ]
+    return [*twice, *(error for tool in contracts.tools.values() for error in unsafe(tool))]
+
+
+def unsafe(tool: Tool[Any, Any]) -> Iterator[Error]:
+    """Every reason why this tool must not be offered."""
+    contract = tool.contract
+    for is_wrong, id_, message, hint in (*_promises(tool, contract), *_limits(contract)):
+        if is_wrong:
+            yield Error(f"{tool.name}: {message}", hint=hint, obj=tool.name, id=f"ledger.{id_}")
+
+
+Rule = tuple[bool, str, str, str]
+
+
+def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
+    fields = set(tool.arguments_model.model_fields) | {"tenant"}
+    named = contracts.key_fields(contract.operation_key)
+    yield (
+        not named - {"tenant"} or "tenant" not in named,
+        "E002",
+        "its operation key does not name the business operation.",
+        'Say operation_key="refund:{tenant}:{payment_id}": the tenant and at least one argument.',
+    )
+    yield (
+        not named <= fields,
+        "E003",
+        f"its operation key names what is no argument: {', '.join(sorted(named - fields))}.",
+        f"It may use {', '.join(sorted(fields))}.",
+    )
+    yield not contract.owner_service, "E004", "it has no owner.", "Say owner_service=…."
+    yield (
+        not contract.receipt,
+        "E005",
+        "it does not say which field of its result is the receipt.",
+        'Say receipt="refund_id": no receipt, no COMMITTED.',
+    )
+    way_back = {
+        Consequence.REVERSIBLE: tool.has("rollback") or tool.has("compensate"),
+        Consequence.COMPENSABLE: tool.has("compensate"),
+        Consequence.IRREVERSIBLE: True,
+    }[contract.consequence_level]
+    yield (
+        not way_back,
+        "E006",
+        f"it is called {contract.consequence_level} but has no way back.",
+        "Attach .rollback or .compensate, or say consequence_level='IRREVERSIBLE'.",
+    )
+
+
+def _limits(contract: Contract) -> Iterator[Rule]:
+    unattended = contract.required_approver == RequiredApprover.NONE
+    grave = contract.risk_level in {RiskLevel.HIGH, RiskLevel.CRITICAL}
+    irreversible = contract.consequence_level == Consequence.IRREVERSIBLE
+    yield (
+        unattended and (grave or irreversible),
+        "E007",
+        "nobody has to approve it although it is grave or irreversible.",
+        "Say required_approver='HUMAN', or lower risk_level if that is honest.",
+    )
+    yield (
+        not timedelta(0) < contract.min_ttl <= contract.ttl <= contract.max_ttl,
+        "E008",
+        "its ttl does not lie between min_ttl and max_ttl.",
+        "All three are positive timedeltas.",
+    )
+    yield contract.timeout <= timedelta(0), "E009", "its timeout is not positive.", "Say timeout=…."
+    yield (
+        contract.quorum < 1 or (contract.quorum > 1 and unattended),
+        "E010",
+        "its quorum cannot be reached.",
+        "A quorum is 1 or more, and needs a required_approver.",
+    )

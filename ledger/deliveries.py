@@ -1,0 +1,133 @@
+"""The outbox: messages owed to the outside, written with the event that causes them."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Protocol
+
+from django.db import models
+from django.db.models import F
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger.models import Delivery, DeliveryState, Event
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT = timedelta(seconds=2)
+LONGEST_WAIT = timedelta(minutes=10)
+MOST_ATTEMPTS = 30  # about four hours
+# While one worker sends, nobody else tries.
+SENDING_TAKES_AT_MOST = timedelta(seconds=60)
+
+
+class Channel(Protocol):
+    """A way to the outside. Registered by its room in ``AppConfig.ready()``."""
+
+    name: str
+
+    def wants(self, kind: str) -> bool:
+        """Whether events of this kind concern anybody on this channel."""
+
+    def address(self, event: Event) -> Iterable[str]:
+        """Whom the event concerns; one delivery each. May be nobody."""
+
+    def send(self, delivery: Delivery) -> None:
+        """Make the outside match how things stand *now*; may run twice. Raises on failure."""
+
+
+channels: dict[str, Channel] = {}
+
+
+def register(channel: Channel) -> None:
+    channels[channel.name] = channel
+
+
+def wanted_for(kind: str) -> list[str]:
+    return [name for name, channel in channels.items() if channel.wants(kind)]
+
+
+def put_in_outbox(event: Event) -> list[int]:
+    """One unaddressed delivery for each channel that wants this event."""
+    owed = [Delivery(event=event, channel=name) for name in wanted_for(event.kind)]
+    return [delivery.pk for delivery in Delivery.objects.bulk_create(owed)] if owed else []
+
+
+def overdue(limit: int = 500) -> list[int]:
+    return list(
+        Delivery.objects.filter(state=DeliveryState.WAITING, next_attempt_at__lte=Now())
+        .order_by("next_attempt_at")
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
+def deliver(delivery_id: int) -> None:
+    """Address or send one delivery, if it is due and nobody else is at it."""
+    delivery = _claim(delivery_id)
+    if delivery is None:
+        return
+    try:
+        channel = channels[delivery.channel]
+        if delivery.recipient:
+            channel.send(delivery)
+            _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
+        else:
+            _address(delivery, channel)
+    except Exception as failure:
+        logger.warning("delivery %s (%s): %s", delivery.pk, delivery.channel, failure)
+        _put_off(delivery, failure)
+
+
+def retry(delivery_id: int) -> None:
+    """Make a delivery that waits or was given up due at once."""
+    Delivery.objects.filter(pk=delivery_id).exclude(state=DeliveryState.DONE).update(
+        state=DeliveryState.WAITING, next_attempt_at=Now(), attempts=0
+    )
+
+
+def wait_before(attempt: int) -> timedelta:
+    """How long to wait before attempt number ``attempt``; the first retry is attempt 2.
+
+    Doubles from ``FIRST_WAIT`` up to ``LONGEST_WAIT``, then shortened by up to a fifth at random,
+    so that a service that comes back is not met by everyone at once.
+    """
+    wait = min(FIRST_WAIT * 2 ** min(attempt - 2, 20), LONGEST_WAIT)
+    return wait * random.uniform(0.8, 1.0)
+
+
+def _claim(delivery_id: int) -> Delivery | None:
+    due = Delivery.objects.filter(
+        pk=delivery_id, state=DeliveryState.WAITING, next_attempt_at__lte=Now()
+    )
+    later = Now() + SENDING_TAKES_AT_MOST
+    if not due.update(attempts=F("attempts") + 1, next_attempt_at=later):
+        return None
+    return Delivery.objects.select_related("event__transaction").get(pk=delivery_id)
+
+
+def _still_claimed(delivery: Delivery) -> models.QuerySet[Delivery]:
+    """The row, unless another worker has tried since: then its word counts, not ours."""
+    return Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts)
+
+
+def _address(delivery: Delivery, channel: Channel) -> None:
+    recipients = list(channel.address(delivery.event))
+    rows = [
+        Delivery(event=delivery.event, channel=delivery.channel, recipient=recipient)
+        for recipient in recipients
+    ]
+    with atomic():
+        Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+        _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
+
+
+def _put_off(delivery: Delivery, failure: Exception) -> None:
+    given_up = delivery.attempts >= MOST_ATTEMPTS
+    _still_claimed(delivery).update(
+        state=DeliveryState.GIVEN_UP if given_up else DeliveryState.WAITING,
+        next_attempt_at=Now() + wait_before(delivery.attempts + 1),
+        error=f"{type(failure).__name__}: {failure}"[:2000].replace("\x00", ""),
+    )

@@ -1,0 +1,176 @@
+"""Everything that the ledger refuses, as one tree.
+
+    LedgerError
+    ├── NotPossible 409          the transaction is not where the move starts from
+    │   ├── AlreadyDecided       somebody was faster
+    │   ├── DigestMismatch       what was on the screen is not what is stored
+    │   ├── Expired              the time to live has lapsed
+    │   ├── LeaseLost            another worker has taken over
+    │   └── OperationKeyConflict the operation is live with another input
+    ├── NotAllowed 403           this principal may not
+    │   └── OwnTransaction       nobody decides on what they proposed themselves
+    ├── NotFound 404
+    ├── UnknownTool 404
+    ├── InvalidRequest 422       the request can never work as it is
+    │   ├── InvalidArguments
+    │   ├── UnsafeText
+    │   ├── PlanRefused
+    │   └── IdempotencyKeyReused
+    ├── IdempotencyKeyMissing 400
+    ├── InProgress 409           the first request with this key is still running
+    ├── CanceledBefore 409       its cancel arrived first
+    └── PlanFailed 502           plan() did not answer; nothing was prepared
+
+``code`` is stable and is the ``type`` of the problem+json; the text is for people.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledger.models import Transaction
+
+
+class LedgerError(Exception):
+    """Something was refused. ``hint`` says what to do next; ``extra`` goes into the answer."""
+
+    code = "refused"
+    status = 400
+    title = "Refused"
+    hint = ""
+
+    def __init__(self, detail: str = "", *, hint: str = "", **extra: Any) -> None:
+        super().__init__(detail or self.title)
+        self.detail = detail or self.title
+        self.hint = hint or self.hint
+        self.extra = extra
+
+
+class NotPossible(LedgerError):
+    """The move was not possible. ``snapshot`` is the transaction as it is now."""
+
+    code = "not_possible"
+    status = 409
+    title = "Not possible in the transaction's present state"
+    hint = "Read the transaction; nothing was changed by this request."
+
+    def __init__(
+        self, detail: str = "", *, snapshot: Transaction | None = None, hint: str = "", **extra: Any
+    ) -> None:
+        super().__init__(detail, hint=hint, **extra)
+        self.snapshot = snapshot
+
+
+class AlreadyDecided(NotPossible):
+    code = "already_decided"
+    title = "Somebody was faster"
+
+
+class DigestMismatch(NotPossible):
+    code = "digest_mismatch"
+    title = "The transaction is not the one that was on the screen"
+    hint = "Read the transaction again and decide on the intent_digest that it has now."
+
+
+class Expired(NotPossible):
+    code = "expired"
+    title = "The time to live has lapsed"
+    hint = "Nothing was carried out. Propose the transaction again if it is still wanted."
+
+
+class LeaseLost(NotPossible):
+    code = "lease_lost"
+    title = "Another worker has taken over"
+
+
+class OperationKeyConflict(NotPossible):
+    code = "operation_key_conflict"
+    title = "The same operation is live with a different input"
+    hint = "Use the transaction named in duplicate_of, or wait until it has ended without effect."
+
+
+class NotAllowed(LedgerError):
+    code = "not_allowed"
+    status = 403
+    title = "Not allowed"
+    hint = "Ask an operator of your tenant for the role or scope that is named here."
+
+
+class OwnTransaction(NotAllowed):
+    code = "own_transaction"
+    title = "Nobody decides on what they proposed themselves"
+    hint = "Somebody else has to decide."
+
+
+class NotFound(LedgerError):
+    code = "not_found"
+    status = 404
+    title = "There is no such transaction"
+    hint = "Check the id, and that the token belongs to the tenant of the transaction."
+
+
+class UnknownTool(LedgerError):
+    code = "unknown_tool"
+    status = 404
+    title = "There is no such tool"
+    hint = "GET /api/v1/tools lists the tools that exist."
+
+
+class InvalidRequest(LedgerError):
+    code = "invalid_request"
+    status = 422
+    title = "The request is not valid"
+    hint = "Correct the request. Nothing was prepared."
+
+
+class InvalidArguments(InvalidRequest):
+    code = "invalid_arguments"
+    title = "The arguments do not fit the tool"
+    hint = "Correct the fields named in errors. Nothing was prepared."
+
+
+class UnsafeText(InvalidRequest):
+    code = "unsafe_text"
+    title = "The text has characters that could mislead its reader"
+    hint = "Remove control and bidirectional override characters. Nothing was prepared."
+
+
+class PlanRefused(InvalidRequest):
+    code = "plan_refused"
+    title = "The tool refused the plan"
+    hint = "Nothing is held and nothing was changed. Correct the arguments before trying again."
+
+
+class IdempotencyKeyReused(InvalidRequest):
+    code = "idempotency_key_reused"
+    title = "This idempotency key was used for another request"
+    hint = "Use a new key for a new request; repeat a request with its payload unchanged."
+
+
+class IdempotencyKeyMissing(LedgerError):
+    code = "idempotency_key_missing"
+    title = "The Idempotency-Key header is missing"
+    hint = "Send one key per request that you mean, and the same key when you repeat it."
+
+
+class InProgress(LedgerError):
+    code = "request_in_progress"
+    status = 409
+    title = "The first request with this key is still running"
+    hint = "Repeat the same request after the seconds in Retry-After."
+    retry_after_s = 1
+
+
+class CanceledBefore(LedgerError):
+    code = "canceled_before_prepared"
+    status = 409
+    title = "This request was canceled before it arrived"
+    hint = "Use a new idempotency key if the transaction is wanted after all."
+
+
+class PlanFailed(LedgerError):
+    code = "plan_failed"
+    status = 502
+    title = "The tool could not plan"
+    hint = "Nothing was prepared; what was held lapses by itself. Try again with the same key."

@@ -1,0 +1,80 @@
+"""The Token of Intent: what the approver sees, in canonical form, and its digest. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from decimal import Decimal
+from typing import Any
+
+import rfc8785
+from babel.numbers import get_currency_precision
+
+from ledger.errors import InvalidRequest, UnsafeText
+
+# C0 and C1 controls except tab and line feed; bidirectional embeddings, overrides and isolates
+# (Unicode UAX #9); and what PostgreSQL or UTF-8 cannot hold. LRM and RLM stay: names need them.
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+MAX_DEPTH = 32
+
+
+def canonical(value: Any) -> bytes:
+    """RFC 8785 canonical JSON. Amounts must already be strings: JSON numbers are doubles.
+
+    Raises ``InvalidRequest`` for what has no canonical form (integers beyond ±2⁵³, NaN).
+    """
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as refusal:
+        raise InvalidRequest(f"The value has no canonical JSON form: {refusal}") from refusal
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 over the canonical JSON, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def refuse_unsafe_text(value: Any, where: str = "", depth: int = 0) -> None:
+    """Refuse text anywhere in ``value`` that would not read on a screen as what it is.
+
+    Raises ``UnsafeText`` that names the place, or ``InvalidRequest`` when nested too deeply.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidRequest(f"{where[:80]} is nested more than {MAX_DEPTH} levels deep.")
+    if isinstance(value, str):
+        if found := UNSAFE.search(value):
+            raise UnsafeText(f"{where or 'The text'} contains U+{ord(found.group()):04X}.")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            refuse_unsafe_text(key, f"a name in {where or 'the request'}", depth)
+            refuse_unsafe_text(item, f"{where}.{key}" if where else str(key), depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            refuse_unsafe_text(item, f"{where}[{index}]", depth + 1)
+
+
+def intent_of(row: Any) -> dict[str, Any]:
+    """What the approver of ``row`` sees and so agrees to; the digest is made of this."""
+    return {
+        "transaction_id": str(row.id),
+        "tenant": row.tenant,
+        "tool": row.tool,
+        "proposed_by": row.proposed_by,
+        "action_summary": row.action_summary,
+        "warnings": row.warnings,
+        "financial_impact": financial_impact(row.amount, row.currency),
+        "consequence_level": row.consequence_level,
+        "risk_level": row.risk_level,
+        "arguments": row.arguments,
+        "operation_key": row.operation_key,
+    }
+
+
+def financial_impact(amount: Decimal | None, currency: str) -> dict[str, str] | None:
+    """``{"amount": "48.20", "currency": "EUR"}``, or ``None`` where no money moves.
+
+    Always as many decimals as ISO 4217 gives the currency, however the row was stored.
+    """
+    if amount is None:
+        return None
+    return {"amount": f"{amount:.{get_currency_precision(currency)}f}", "currency": currency}

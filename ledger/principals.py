@@ -1,0 +1,38 @@
+"""Who acts: a user, an agent, or the system itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """``str(principal)`` is what rows keep (``user:alice``, ``agent:acme/helpdesk``).
+
+    ``name`` is for people to read and decides nothing.
+    """
+
+    kind: str
+    id: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+    @property
+    def display_name(self) -> str:
+        return self.name or self.id
+
+
+def user(username: str, name: str = "") -> Principal:
+    return Principal("user", username, name)
+
+
+def agent(tenant: str, slug: str, name: str = "") -> Principal:
+    """Agents of two tenants may share a slug, so the tenant is part of who they are."""
+    return Principal("agent", f"{tenant}/{slug}", name)
+
+
+POLICY = Principal("system", "policy", "Policy")
+SWEEPER = Principal("system", "sweeper", "Time-to-live")
+WORKER = Principal("system", "worker", "Worker")

@@ -1,0 +1,39 @@
+"""Every refusal as application/problem+json (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpResponse
+
+from ledger.errors import LedgerError
+
+# Stable names, not addresses; docs/errors.md lists them.
+TYPE = "urn:assent:problem:"
+
+
+def problem(
+    status: int, code: str, title: str, detail: str, hint: str = "", **extra: Any
+) -> HttpResponse:
+    body = {
+        "type": TYPE + code,
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "hint": hint,
+        "code": code,
+        **extra,
+    }
+    return HttpResponse(
+        json.dumps(body, default=str), status=status, content_type="application/problem+json"
+    )
+
+
+def problem_of(error: LedgerError) -> HttpResponse:
+    response = problem(
+        error.status, error.code, error.title, error.detail, error.hint, **error.extra
+    )
+    if retry_after := getattr(error, "retry_after_s", None):
+        response["Retry-After"] = str(retry_after)
+    return response

@@ -1,0 +1,179 @@
+"""The JSON shapes of the REST interface. Times are RFC 3339; durations are seconds, ``…_s``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from ninja import Field, Schema
+from pydantic import ConfigDict
+
+TRACEPARENT = r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
+Text200 = Annotated[str, Field(max_length=200)]
+Reason = Annotated[str, Field(max_length=2000)]
+
+
+class In(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ProposalIn(In):
+    """What the agent wants to happen."""
+
+    tool: str = Field(max_length=100, examples=["refund_customer"])
+    arguments: dict[str, Any] = Field(
+        description="As the JSON Schema of the tool says (GET /tools).",
+        examples=[{"payment_id": "pay_1042", "amount": "48.20", "reason": "damaged"}],
+    )
+    reason: Reason = Field("", description="Why, in the agent's own words; the approver reads it.")
+    run_id: Text200 = ""
+    step_id: Text200 = ""
+    ttl_s: Annotated[int, Field(gt=0, le=31_536_000)] | None = Field(
+        None, description="Seconds to wait for sign-off; the contract's own when absent."
+    )
+
+
+class CancelIn(In):
+    reason: Reason = ""
+
+
+class CancelByKeyIn(In):
+    idempotency_key: str = Field(min_length=1, max_length=255)
+    reason: Reason = ""
+
+
+class ApproveIn(In):
+    """A supervisor's yes names what it saw."""
+
+    intent_digest: str = Field(min_length=64, max_length=64)
+    reason: Reason = ""
+
+
+class RejectIn(In):
+    intent_digest: str = Field(min_length=64, max_length=64)
+    reason: str = Field(min_length=1, max_length=2000)
+
+
+class Money(Schema):
+    amount: Decimal = Field(description="In major units.")
+    currency: str = Field(description="ISO 4217.")
+
+
+class Links(Schema):
+    self: str
+    wait: str = Field(description="Long-poll: answers as soon as something changes.")
+    desk: str = Field(description="Where people decide.")
+
+
+class TokenOfIntent(Schema):
+    """A prepared transaction, waiting for sign-off."""
+
+    status: str
+    transaction_id: UUID
+    action_summary: str
+    warnings: list[str]
+    financial_impact: Money | None
+    consequence_level: str
+    expires_at: datetime
+    expires_in: float = Field(description="Seconds, by the ledger's clock.")
+    intent_digest: str
+    duplicate_of: UUID | None = None
+    links: Links
+
+
+class DecisionOut(Schema):
+    verdict: str
+    principal: str
+    principal_name: str
+    via: str
+    reason: str
+    at: datetime
+
+
+class TransactionOut(TokenOfIntent):
+    """One transaction, as it is now."""
+
+    ledger_status: Literal[
+        "planned", "in_progress", "succeeded", "failed", "compensating", "compensated"
+    ]
+    tool: str
+    owner_service: str
+    proposed_by: str
+    stated_reason: str
+    risk_level: str
+    required_approver: str
+    quorum: int
+    payload: dict[str, Any]
+    arguments: dict[str, Any]
+    input_hash: str
+    operation_key: str
+    run_id: str
+    step_id: str
+    trace_id: str
+    created_at: datetime
+    decided_at: datetime | None
+    ended_at: datetime | None
+    receipt: str
+    receipt_url: str
+    result: dict[str, Any] | None
+    error: str
+    ending: str
+    ending_reason: str
+    compensation_receipt: str
+    decisions: list[DecisionOut]
+
+
+class TransactionPage(Schema):
+    items: list[TransactionOut]
+    next_cursor: str | None = Field(description="Send as ?cursor= for older ones; null at the end.")
+
+
+class CanceledKey(Schema):
+    idempotency_key: str
+    transaction: TransactionOut | None
+
+
+class ToolOut(Schema):
+    """What a tool promises. Durations in seconds."""
+
+    name: str
+    description: str
+    kind: Literal["transactional", "readonly"]
+    owner_service: str
+    input_schema: dict[str, Any]
+    timeout_s: float
+    risk_level: str | None = None
+    required_approver: str | None = None
+    consequence_level: str | None = None
+    operation_key: str | None = None
+    receipt: str | None = None
+    retry_safe: bool | None = None
+    quorum: int | None = None
+    ttl_s: float | None = None
+    min_ttl_s: float | None = None
+    max_ttl_s: float | None = None
+    retention_s: float | None = None
+    undo: str | None = None
+    companions: list[str] = []
+
+
+class CallIn(In):
+    arguments: dict[str, Any] = {}
+
+
+class CallOut(Schema):
+    reading_id: UUID
+    result: Any
+
+
+class Problem(Schema):
+    """RFC 9457. ``type`` is stable; ``detail`` says what happened, ``hint`` what to do next."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str
+    code: str

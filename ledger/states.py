@@ -1,0 +1,103 @@
+"""The map of a transaction's life: states, the moves between them, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import TextChoices
+
+
+class State(TextChoices):
+    PREPARED = "prepared", "waiting for sign-off"
+    REFUSED = "refused", "refused before anything was held"
+    APPROVED = "approved", "signed off, waiting for a worker"
+    COMMITTING = "committing", "being carried out"
+    COMMITTED = "committed", "done, with a receipt"
+    IN_DOUBT = "in_doubt", "started, outcome unknown"
+    ROLLING_BACK = "rolling_back", "letting go of what was held"
+    ABORTED = "aborted", "ended without any effect"
+    FAILED = "failed", "could not be carried out"
+    COMPENSATING = "compensating", "being compensated"
+    COMPENSATED = "compensated", "done, then compensated"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One arrow of the map. Its name is the ``kind`` of the event that it writes."""
+
+    name: str
+    sources: frozenset[State]
+    target: State
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _move(name: str, *sources: State, to: State) -> Move:
+    return Move(name, frozenset(sources), to)
+
+
+# No sources: these two bring a transaction into being.
+PREPARE = _move("prepared", to=State.PREPARED)
+REFUSE = _move("refused", to=State.REFUSED)
+
+VOTE = _move("approval_recorded", State.PREPARED, to=State.PREPARED)
+APPROVE = _move("approved", State.PREPARED, to=State.APPROVED)
+REJECT = _move("rejected", State.PREPARED, to=State.ROLLING_BACK)
+EXPIRE = _move("expired", State.PREPARED, to=State.ROLLING_BACK)
+CANCEL = _move("canceled", State.PREPARED, to=State.ROLLING_BACK)
+
+CLAIM = _move("claimed", State.APPROVED, to=State.COMMITTING)
+LAPSE_HOLD = _move("hold_lapsed", State.APPROVED, to=State.ROLLING_BACK)
+
+COMMIT = _move("committed", State.COMMITTING, State.IN_DOUBT, to=State.COMMITTED)
+FAIL = _move("failed", State.COMMITTING, to=State.ROLLING_BACK)
+DOUBT = _move("fell_in_doubt", State.COMMITTING, to=State.IN_DOUBT)
+RETRY = _move("retried", State.IN_DOUBT, to=State.COMMITTING)
+ORDER_RETRY = _move("retry_ordered", State.IN_DOUBT, to=State.IN_DOUBT)
+DISPROVE = _move("disproved", State.IN_DOUBT, to=State.ROLLING_BACK)
+
+ABORT = _move("aborted", State.ROLLING_BACK, to=State.ABORTED)
+SETTLE = _move("failure_settled", State.ROLLING_BACK, to=State.FAILED)
+
+COMPENSATE = _move("compensation_started", State.COMMITTED, to=State.COMPENSATING)
+FINISH_COMPENSATION = _move("compensated", State.COMPENSATING, to=State.COMPENSATED)
+
+MOVES = (
+    PREPARE, REFUSE, VOTE, APPROVE, REJECT, EXPIRE, CANCEL, CLAIM, LAPSE_HOLD, COMMIT, FAIL,
+    DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE, COMPENSATE, FINISH_COMPENSATION,
+)  # fmt: skip
+
+FINAL = frozenset(
+    {State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED}
+)
+# Ended, and the world never changed: the operation key is free again. Every other state keeps it.
+WITHOUT_EFFECT = frozenset({State.REFUSED, State.ABORTED, State.FAILED})
+# A worker holds a lease on these while it acts.
+AT_WORK = frozenset({State.COMMITTING, State.ROLLING_BACK, State.COMPENSATING})
+
+
+class LedgerStatus(TextChoices):
+    """What the ledger says in public, derived from the state."""
+
+    PLANNED = "planned"
+    IN_PROGRESS = "in_progress"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    COMPENSATING = "compensating"
+    COMPENSATED = "compensated"
+
+
+LEDGER_STATUS = {
+    State.PREPARED: LedgerStatus.PLANNED,
+    State.APPROVED: LedgerStatus.PLANNED,
+    State.COMMITTING: LedgerStatus.IN_PROGRESS,
+    State.IN_DOUBT: LedgerStatus.IN_PROGRESS,
+    State.ROLLING_BACK: LedgerStatus.IN_PROGRESS,
+    State.COMMITTED: LedgerStatus.SUCCEEDED,
+    State.REFUSED: LedgerStatus.FAILED,
+    State.ABORTED: LedgerStatus.FAILED,
+    State.FAILED: LedgerStatus.FAILED,
+    State.COMPENSATING: LedgerStatus.COMPENSATING,
+    State.COMPENSATED: LedgerStatus.COMPENSATED,
+}
