@@ -8,6 +8,7 @@ sweeper when its lease runs out, and is *in doubt* until the world was asked.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -470,18 +471,20 @@ def _wait_after(attempts: int, retry: Retry) -> timedelta:
 
 def storable(value: Any) -> dict[str, Any]:
     """Whatever a tool returned, as a JSON object that PostgreSQL can hold."""
-    plain = to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
-    cleaned = _without_nul(plain)
-    return cleaned if isinstance(cleaned, dict) else {"value": cleaned}
+    plain = to_jsonable_python(value, fallback=repr)
+    fit = _fit_for_jsonb(plain)
+    return fit if isinstance(fit, dict) else {"value": fit}
 
 
-def _without_nul(value: Any) -> Any:
+def _fit_for_jsonb(value: Any) -> Any:
     if isinstance(value, str):
         return _clean(value, most=100_000)
     if isinstance(value, Mapping):
-        return {_clean(str(key)): _without_nul(item) for key, item in value.items()}
+        return {_clean(str(key)): _fit_for_jsonb(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_nul(item) for item in value]
+        return [_fit_for_jsonb(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value
 
 

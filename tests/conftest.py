@@ -1,0 +1,251 @@
+"""The people and things that tests speak of. alice and bob approve, carol is of another tenant."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from approvals.models import Membership, Role
+from ledger import coordinator, doorbell, execution
+from ledger.api import render_token
+from ledger.coordinator import Proposal
+from ledger.models import Agent, AgentToken, Tenant, Transaction
+from ledger.principals import Principal
+from tests.toolbox.world import World, world
+
+CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without Chromium the browser's tests are skipped, except in CI, where that is a failure."""
+    if CHROMIUM or os.environ.get("CI"):
+        return
+    skip = pytest.mark.skip(reason="needs Chromium (Debian: apt-get install chromium)")
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Each xdist worker has its own database."""
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses otherwise."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        for table in ("event", "checkpoint"):
+            cursor.execute(
+                f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate"
+            )
+
+
+@pytest.fixture(autouse=True)
+def _clean_world() -> Iterator[None]:
+    world.reset()
+    execution.crash_point = lambda name: None
+    yield
+    world.reset()
+    execution.crash_point = lambda name: None
+
+
+@pytest.fixture(autouse=True)
+def _clean_redis() -> None:
+    doorbell.redis().flushdb()
+
+
+@pytest.fixture
+def the_world() -> World:
+    return world
+
+
+@pytest.fixture
+def acme(db: None) -> Tenant:
+    return Tenant.objects.get_or_create(slug="acme", defaults={"name": "Acme Travel"})[0]
+
+
+@pytest.fixture
+def globex(db: None) -> Tenant:
+    return Tenant.objects.get_or_create(slug="globex", defaults={"name": "Globex"})[0]
+
+
+@pytest.fixture
+def helpdesk(acme: Tenant) -> Agent:
+    return Agent.objects.create(tenant=acme, slug="helpdesk", name="Helpdesk agent")
+
+
+@pytest.fixture
+def supervisor(acme: Tenant) -> Agent:
+    return Agent.objects.create(tenant=acme, slug="supervisor", name="Supervisor")
+
+
+@pytest.fixture
+def stranger(globex: Tenant) -> Agent:
+    return Agent.objects.create(tenant=globex, slug="helpdesk", name="Another helpdesk")
+
+
+def _person(username: str, name: str, tenant: Tenant, *roles: Role) -> User:
+    first, last = name.split()
+    user = User.objects.create_user(username, password=username, first_name=first, last_name=last)
+    for role in roles:
+        Membership.objects.create(user=user, tenant=tenant, role=role)
+    return user
+
+
+@pytest.fixture
+def alice_user(acme: Tenant) -> User:
+    return _person("alice", "Alice Moreau", acme, Role.APPROVER)
+
+
+@pytest.fixture
+def bob_user(acme: Tenant) -> User:
+    return _person("bob", "Bob Tanaka", acme, Role.APPROVER)
+
+
+@pytest.fixture
+def olga_user(acme: Tenant) -> User:
+    return _person("olga", "Olga Novak", acme, Role.OPERATOR)
+
+
+@pytest.fixture
+def vera_user(acme: Tenant) -> User:
+    return _person("vera", "Vera Lind", acme, Role.VIEWER)
+
+
+@pytest.fixture
+def carol_user(globex: Tenant) -> User:
+    return _person("carol", "Carol Diaz", globex, Role.APPROVER)
+
+
+def _signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def as_alice(alice_user: User) -> Client:
+    return _signed_in(alice_user)
+
+
+@pytest.fixture
+def as_bob(bob_user: User) -> Client:
+    return _signed_in(bob_user)
+
+
+@pytest.fixture
+def as_olga(olga_user: User) -> Client:
+    return _signed_in(olga_user)
+
+
+@pytest.fixture
+def as_vera(vera_user: User) -> Client:
+    return _signed_in(vera_user)
+
+
+@pytest.fixture
+def as_carol(carol_user: User) -> Client:
+    return _signed_in(carol_user)
+
+
+@pytest.fixture
+def alice() -> Principal:
+    return Principal("user", "alice", "Alice Moreau")
+
+
+@pytest.fixture
+def bob() -> Principal:
+    return Principal("user", "bob", "Bob Tanaka")
+
+
+class AgentClient:
+    """An agent with a bearer token, speaking REST."""
+
+    def __init__(self, agent: Agent, scopes: list[str]) -> None:
+        self.token_row, self.token = AgentToken.issue(agent, scopes=scopes)
+        self.agent = agent
+        self.http = Client(raise_request_exception=True)
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self.http.get(f"/api/v1{path}", headers=self._headers(headers))
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self.http.post(
+            f"/api/v1{path}",
+            {} if body is None else body,
+            content_type="application/json",
+            headers=self._headers(headers),
+        )
+
+    def propose(self, tool: str = "pay", key: str | None = None, **body: Any) -> Any:
+        body.setdefault("arguments", {"reference": uuid4().hex, "amount": "48.20"})
+        return self.post("/transactions", {"tool": tool, **body}, idempotency_key=key or uuid4().hex)
+
+    def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return {"Authorization": f"Bearer {self.token}", **named}
+
+
+@pytest.fixture
+def agent_client() -> Callable[..., AgentClient]:
+    return lambda agent, scopes=("propose",): AgentClient(agent, list(scopes))
+
+
+@pytest.fixture
+def as_helpdesk(helpdesk: Agent, agent_client: Callable[..., AgentClient]) -> AgentClient:
+    return agent_client(helpdesk)
+
+
+Maker = Callable[..., Transaction]
+_numbers = itertools.count(1)
+
+
+def propose(
+    tool: str = "pay", *, tenant: str = "acme", agent: str = "helpdesk", **arguments: Any
+) -> Transaction:
+    """A prepared transaction, by the front door."""
+    if tool == "pay":
+        arguments = {"reference": f"order-{next(_numbers)}", "amount": "48.20"} | arguments
+    by = Principal("agent", f"{tenant}/{agent}", "Helpdesk agent")
+    answer = coordinator.prepare(
+        Proposal(tool, arguments),
+        by=by,
+        tenant=tenant,
+        key=uuid4().hex,
+        via="api",
+        render=render_token,
+    )
+    return Transaction.objects.get(pk=answer.transaction_id)
+
+
+@pytest.fixture
+def a_payment(acme: Tenant) -> Maker:
+    return lambda **arguments: propose("pay", **arguments)
+
+
+@pytest.fixture
+def a_transaction(acme: Tenant) -> Maker:
+    return propose
+
+
+@pytest.fixture
+def approved(a_transaction: Maker, alice: Principal, bob: Principal) -> Maker:
+    """A transaction that is signed off, and that no worker has seen yet."""
+
+    def make(tool: str = "pay", **arguments: Any) -> Transaction:
+        row = a_transaction(tool, **arguments)
+        for approver in (alice, bob)[: row.quorum]:
+            row = coordinator.approve(row.pk, digest=row.intent_digest, by=approver, via="web")
+        return row
+
+    return make

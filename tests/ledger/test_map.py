@@ -1,0 +1,58 @@
+"""Every state × every move: either it moves, or it is refused and nothing was written."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import IntegrityError
+from django.db.transaction import atomic
+
+from ledger import states
+from ledger.errors import NotPossible
+from ledger.models import Event, Transaction
+from ledger.principals import WORKER
+from ledger.states import MOVES, State
+from ledger.transitions import advance
+
+MOVES_BETWEEN = [move for move in MOVES if move.sources]
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("move", MOVES_BETWEEN, ids=str)
+def test_a_move_leads_where_the_map_says_or_is_refused_without_a_trace(a_payment, state, move):
+    row = a_payment()
+    Transaction.objects.filter(pk=row.pk).update(state=state, receipt="re_1")
+
+    if state in move.sources:
+        moved = advance(row.pk, move, by=WORKER, via="system")
+
+        assert (moved.state, moved.events.last().kind) == (move.target, move.name)
+        return
+
+    with pytest.raises(NotPossible) as refusal:
+        advance(row.pk, move, by=WORKER, via="system")
+
+    assert refusal.value.snapshot.state == state
+    assert Transaction.objects.get(pk=row.pk).state == state
+    assert Event.objects.filter(transaction=row).count() == 1
+
+
+def test_every_state_can_be_reached_and_every_open_one_left():
+    reached = {move.target for move in MOVES}
+    left = {state for move in MOVES for state in move.sources}
+
+    assert reached == set(State)
+    assert set(State) - left == states.FINAL - {State.COMMITTED}
+
+
+def test_the_database_itself_refuses_a_commit_without_receipt(a_payment):
+    row = a_payment()
+
+    with pytest.raises(IntegrityError, match="ledger_tx_no_commit_without_receipt"), atomic():
+        Transaction.objects.filter(pk=row.pk).update(state=State.COMMITTED)
+
+
+def test_the_database_itself_refuses_a_state_that_is_not_on_the_map(a_payment):
+    row = a_payment()
+
+    with pytest.raises(IntegrityError, match="ledger_tx_state_is_on_the_map"), atomic():
+        Transaction.objects.filter(pk=row.pk).update(state="paid")

@@ -1,0 +1,121 @@
+"""Tools as an author would write them, over the world of the tests."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from ledger.contracts import Context, NothingHappened, Plan, Retry, readonly, transactional
+from tests.toolbox.world import world
+
+
+@transactional(
+    owner_service="payments",
+    operation_key="pay:{tenant}:{reference}",
+    receipt="receipt_id",
+    risk_level="HIGH",
+    required_approver="HUMAN",
+    consequence_level="COMPENSABLE",
+    retry_safe=True,
+    retry=Retry(attempts=3, first=timedelta(0), longest=timedelta(0)),
+    timeout=timedelta(seconds=1),
+    undo="Reversed in full within 30 days.",
+)
+def pay(reference: str, amount: Decimal, context: Context, currency: str = "EUR") -> Any:
+    """Pay somebody back."""
+    return world.perform(context.operation_key)
+
+
+@pay.plan
+def _plan_pay(reference: str, amount: Decimal, currency: str, context: Context) -> Plan:
+    world.plans += 1
+    if world.planning:
+        world.planning()
+    if reference == "unknown":
+        raise NothingHappened("There is no such payment.")
+    return Plan(
+        f"Pay {amount} {currency} for {reference}",
+        warnings=["Large amount."] if amount > 1000 else [],
+        amount=amount,
+        currency=currency,
+        held={"hold": world.hold(context.operation_key)},
+    )
+
+
+@pay.rollback
+def _release(context: Context) -> None:
+    world.release(context.operation_key)
+
+
+@pay.compensate
+def _undo(context: Context) -> str:
+    return world.undo(context.operation_key)
+
+
+@pay.find_receipt
+def _find(operation_key: str) -> dict[str, str] | None:
+    receipt = world.receipts.get(operation_key)
+    return {"receipt_id": receipt} if receipt else None
+
+
+@transactional(
+    owner_service="rockets",
+    operation_key="launch:{tenant}:{rocket}",
+    receipt="receipt_id",
+    risk_level="CRITICAL",
+    timeout=timedelta(seconds=1),
+)
+def launch(rocket: str, context: Context) -> Any:
+    """Irreversible, not retry-safe, and nobody can ask what became of it."""
+    return world.perform(context.operation_key, honours_key=False)
+
+
+@transactional(
+    owner_service="rockets",
+    operation_key="scuttle:{tenant}:{rocket}",
+    receipt="receipt_id",
+    risk_level="CRITICAL",
+    quorum=2,
+)
+def scuttle(rocket: str, context: Context) -> Any:
+    """Takes two approvers."""
+    return world.perform(context.operation_key)
+
+
+@transactional(
+    owner_service="desk",
+    operation_key="note:{tenant}:{text}",
+    receipt="receipt_id",
+    risk_level="LOW",
+    required_approver="NONE",
+    consequence_level="COMPENSABLE",
+)
+def write_note(text: str, context: Context) -> Any:
+    """Harmless: passes without an approver."""
+    return world.perform(context.operation_key)
+
+
+@write_note.compensate
+def _erase(context: Context) -> str:
+    return world.undo(context.operation_key)
+
+
+@transactional(
+    owner_service="desk",
+    operation_key="order:{tenant}:{item}",
+    receipt="receipt_id",
+    risk_level="MEDIUM",
+    required_approver="SUPERVISOR",
+)
+def order(item: str, context: Context) -> Any:
+    """A supervising agent may decide on it."""
+    return world.perform(context.operation_key)
+
+
+@readonly(owner_service="desk")
+def look_up(word: str) -> dict[str, str]:
+    """Only looks."""
+    if word == "broken":
+        raise RuntimeError("the book is gone")
+    return {"meaning": word.upper()}
