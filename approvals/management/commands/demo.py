@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from django.conf import settings
+
+from approvals import embedded
+from approvals.management.commands import up
+from approvals.management.commands.up import Ports
+
+PEOPLE = {
+    "alice": ("Alice Moreau", "approver", "a manager"),
+    "bob": ("Bob Tanaka", "approver", "a second manager"),
+    "olga": ("Olga Novak", "operator", "an operator; she also has the ledger admin"),
+}
+TOKEN_FILE = embedded.HOME / "demo_agent_token"
+
+
+class Command(up.Command):
+    help = "As `up`, with a sandbox of the outside world, demo people and an agent at work."
+    with_demo = True
+
+    def environment(self, ports: Ports) -> dict[str, str]:
+        return super().environment(ports) | {
+            "ASSENT_DEBUG": "1",
+            "ASSENT_TOOL_APPS": "examples.tools",
+            "ASSENT_SANDBOX_URL": f"http://127.0.0.1:{ports.sandbox}",
+            "ASSENT_WEBHOOK_NETWORKS": "127.0.0.0/8",
+            "ASSENT_URL": f"http://localhost:{ports.web}",
+        }
+
+    def processes(self, ports: Ports, workers: int) -> dict[str, str]:
+        data = embedded.HOME / "sandbox.sqlite3"
+        keep = f"{sys.executable} -m approvals.keep_running"
+        return {
+            "sandbox": f"{keep} -m examples.sandbox --port {ports.sandbox} --data '{data}'",
+            **super().processes(ports, workers),
+            "agent": f"{keep} examples/agent.py forever --token-file '{TOKEN_FILE}'",
+        }
+
+    def prepare(self) -> None:
+        make_demo_data(TOKEN_FILE)
+
+    def banner(self, ports: Ports) -> str:
+        address = os.environ["ASSENT_PUBLIC_URL"]
+        logins = "\n".join(
+            f"    {username:<6} demo-{username:<6} {who}"
+            for username, (_, _, who) in PEOPLE.items()
+        )
+        return (
+            f"\n  Assent is at {address}\n\n"
+            f"    user   password    who\n{logins}\n\n"
+            f"  Ledger admin  {address}/admin/\n"
+            f"  REST docs     {address}/api/v1/docs\n"
+            f"  The sandbox   {os.environ['ASSENT_SANDBOX_URL']}\n"
+            "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n"
+        )
+
+
+def make_demo_data(token_file: Path) -> None:
+    """People, roles and two agents, once. Passwords are public: the demo listens on loopback."""
+    from django.contrib.auth.models import Permission, User
+
+    from approvals.models import Membership
+    from ledger.models import Agent, AgentToken, Scope, Tenant
+
+    assert settings.DEBUG, "demo data belongs to the demo only"
+    acme, _ = Tenant.objects.get_or_create(slug="acme", defaults={"name": "Acme Travel"})
+    for username, (name, role, _who) in PEOPLE.items():
+        first, last = name.split()
+        user, is_new = User.objects.get_or_create(
+            username=username, defaults={"first_name": first, "last_name": last}
+        )
+        if is_new:
+            user.set_password(f"demo-{username}")
+        user.is_staff = role == "operator"
+        user.save()
+        Membership.objects.get_or_create(user=user, tenant=acme, role=role)
+    olga = User.objects.get(username="olga")
+    olga.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
+
+    helpdesk, _ = Agent.objects.get_or_create(
+        tenant=acme, slug="helpdesk", defaults={"name": "Helpdesk agent"}
+    )
+    if not token_file.exists():
+        _, token = AgentToken.issue(helpdesk, scopes=[Scope.PROPOSE])
+        token_file.touch(mode=0o600)
+        token_file.write_text(token)

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from approvals.models import Membership, Role
+from ledger.models import Tenant
+
+
+class Command(BaseCommand):
+    help = "Gives a person a role in a tenant, which is made when it is new."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--tenant", required=True)
+        parser.add_argument("--user", required=True)
+        parser.add_argument("--role", required=True, choices=Role.values)
+
+    def handle(self, *args: Any, tenant: str, user: str, role: str, **options: Any) -> None:
+        person = User.objects.filter(username=user).first()
+        if person is None:
+            raise CommandError(
+                f"There is no user {user}. Make one: manage.py createsuperuser, or in the admin."
+            )
+        home, _ = Tenant.objects.get_or_create(slug=tenant, defaults={"name": tenant.title()})
+        Membership.objects.get_or_create(user=person, tenant=home, role=role)
+        self.stdout.write(f"{user} is {role} of {home.name}.")

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from approvals import embedded
+
+ROOT = Path(settings.BASE_DIR)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    web: int
+    live: int
+    sandbox: int
+
+
+class Command(BaseCommand):
+    help = "Starts the whole product: engines, web, live, workers, sweeper. Ctrl-C stops it."
+    requires_system_checks: list[str] = []
+    with_demo = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--workers", type=int, default=2)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Runs twice: once to start the engines, then, with their addresses set, for real."""
+        if os.environ.get("ASSENT_UNDER_UP") != "1":
+            self._start_engines()
+            return
+        ports = Ports(*(int(os.environ[f"ASSENT_{name}_PORT"]) for name in ("WEB", "LIVE", "SANDBOX")))
+        self._run(ports, options["workers"])
+
+    def _start_engines(self) -> None:
+        embedded.make_keys()
+        try:
+            with embedded.running_services():
+                ports = free_ports()
+                environment = os.environ | self.environment(ports)
+                command = [sys.executable, str(ROOT / "manage.py"), *sys.argv[1:]]
+                code = _wait_for(command, environment)
+        except (embedded.AlreadyRunning, embedded.EngineMissing) as refusal:
+            raise CommandError(str(refusal)) from refusal
+        sys.exit(code)
+
+    def environment(self, ports: Ports) -> dict[str, str]:
+        """What the processes of the product are told."""
+        address = "http://localhost"
+        return {
+            "ASSENT_UNDER_UP": "1",
+            "ASSENT_WEB_PORT": str(ports.web),
+            "ASSENT_LIVE_PORT": str(ports.live),
+            "ASSENT_SANDBOX_PORT": str(ports.sandbox),
+            "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", f"{address}:{ports.web}"),
+            "ASSENT_LIVE_URL": os.environ.get("ASSENT_LIVE_URL", f"{address}:{ports.live}"),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def _run(self, ports: Ports, workers: int) -> None:
+        from honcho.manager import Manager
+
+        call_command("migrate", verbosity=0)
+        self.prepare()
+        manager = Manager()
+        for name, command in self.processes(ports, workers).items():
+            # `exec`: the shell gives way, so that Ctrl-C reaches the program itself.
+            manager.add_process(name, f"exec {command}", cwd=str(ROOT))
+        self.stdout.write(self.banner(ports))
+        self.stdout.flush()
+        manager.loop()
+        sys.exit(0 if manager.returncode in {0, 130, 143} else manager.returncode)
+
+    def processes(self, ports: Ports, workers: int) -> dict[str, str]:
+        """Name → command line. Each is started again when it dies."""
+        keep = f"{sys.executable} -m approvals.keep_running"
+        serve = f"{keep} -m granian --host 127.0.0.1 --no-ws --log-level warning"
+        found = {
+            "web": f"{serve} --interface wsgi --workers 2 --blocking-threads 4 "
+            f"--port {ports.web} approvals.wsgi:application",
+            "live": f"{serve.replace('--no-ws', '--ws')} --interface asgi --workers 1 "
+            f"--port {ports.live} approvals.asgi:application",
+            "sweeper": f"{keep} manage.py sweep",
+        }
+        for number in range(1, workers + 1):
+            found[f"worker-{number}"] = f"{keep} manage.py work"
+        return found
+
+    def prepare(self) -> None:
+        """What has to be there before the processes start."""
+
+    def banner(self, ports: Ports) -> str:
+        from django.contrib.auth.models import User
+
+        lines = ["", f"  Assent is at {os.environ['ASSENT_PUBLIC_URL']}", ""]
+        if not User.objects.exists():
+            lines += [
+                "  Nobody can sign in yet. In another terminal:",
+                "    .venv/bin/python manage.py createsuperuser",
+                "    .venv/bin/python manage.py invite --tenant acme --user alice --role approver",
+                "    .venv/bin/python manage.py issue_token --tenant acme --agent helpdesk",
+                "",
+            ]
+        return "\n".join(lines)
+
+
+def free_ports() -> Ports:
+    """The usual ports, or the next free ones."""
+    wanted = {
+        "web": int(os.environ.get("ASSENT_PORT", "8000")),
+        "live": int(os.environ.get("ASSENT_LIVE_PORT", "8001")),
+        "sandbox": int(os.environ.get("ASSENT_SANDBOX_PORT", "8002")),
+    }
+    taken: set[int] = set()
+    for name, port in wanted.items():
+        while port in taken or not is_free(port):
+            port += 1
+        wanted[name] = port
+        taken.add(port)
+    return Ports(**wanted)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _wait_for(command: list[str], environment: dict[str, str]) -> int:
+    """Run to the end. Signals are the child's business; we outlive it to stop the engines."""
+    import signal
+    import subprocess
+
+    child = subprocess.Popen(command, env=environment, start_new_session=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: child.send_signal(signal.SIGTERM))
+    return child.wait()

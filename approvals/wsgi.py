@@ -1,0 +1,10 @@
+"""Project wiring: pages and REST."""
+
+from __future__ import annotations
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
+application = get_wsgi_application()

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+
+import examples.sandbox
+from examples.sandbox.server import Sandbox
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.sandbox", description=examples.sandbox.__doc__
+    )
+    parser.add_argument("--port", type=int, default=8090, help="0: any free one")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--data", default=":memory:", metavar="FILE.sqlite")
+    parser.add_argument("--public-url", default="", help="where browsers reach it, for receipts")
+    asked = parser.parse_args()
+
+    try:
+        sandbox = Sandbox(asked.port, asked.data, asked.host, asked.public_url).in_background()
+    except OSError as trouble:
+        sys.exit(f"The sandbox cannot listen on {asked.host}:{asked.port}: {trouble.strerror}.")
+    print(f"The outside world is at {sandbox.url}", flush=True)
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    stop.wait()
+    sandbox.stop()
+
+
+if __name__ == "__main__":
+    main()

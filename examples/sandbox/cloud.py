@@ -1,0 +1,75 @@
+"""The cloud: instances to terminate. It honours no key: each call acts, and counts."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from examples.sandbox.store import Store, new_id
+from examples.sandbox.wire import Answer, Ask, Refused, dice, route, text
+
+STAGES = ("staging", "preview", "test", "batch", "prod")
+ROLES = ("web", "api", "reports", "search", "mailer", "import")
+REGIONS = ("Frankfurt", "Dublin", "Paris", "Oregon", "Tokyo")
+SIZES = ("2 vCPU, 8 GB", "4 vCPU, 16 GB", "8 vCPU, 32 GB", "16 vCPU, 64 GB")
+
+
+@route("GET", "/cloud/instances/{instance_id}")
+def read_instance(store: Store, ask: Ask) -> Answer:
+    return Answer(instance_of(store, ask.at["instance_id"], ask))
+
+
+@route(
+    "POST",
+    "/cloud/instances/{instance_id}/termination",
+    required={"reason": text},
+    optional={"reference": text},
+)
+def terminate(store: Store, ask: Ask) -> Answer:
+    """Deliberately not idempotent. ``reference`` is the caller's note; it protects from nothing."""
+    instance = instance_of(store, ask.at["instance_id"], ask)
+    receipt, reference = new_id("term"), ask.fields.get("reference", "")
+    store.write(
+        "INSERT INTO terminations (receipt, instance_id, reason, reference, at)"
+        " VALUES (?, ?, ?, ?, ?)",
+        receipt, instance["id"], ask.fields["reason"], reference, time.time(),
+    )  # fmt: skip
+    summary = f"Terminated {instance['name']} ({instance['id']}) and deleted its disks"
+    store.record_effect("termination", instance["id"], reference, receipt, summary)
+    return Answer(instance_of(store, instance["id"], ask), 201)
+
+
+def instance_of(store: Store, instance_id: str, ask: Ask) -> dict[str, Any]:
+    if not re.fullmatch(r"i-[0-9a-f]{4,17}", instance_id):
+        raise Refused(404, "no_such_instance", f"There is no instance {instance_id}.")
+    rows = store.rows(
+        "SELECT * FROM terminations WHERE instance_id = ? ORDER BY at, rowid", instance_id
+    )
+    terminations = [
+        {
+            "receipt": row["receipt"],
+            "reason": row["reason"],
+            "reference": row["reference"],
+            "at": datetime.fromtimestamp(row["at"], UTC).isoformat(),
+            "url": f"{ask.base_url}/receipts/{row['receipt']}",
+        }
+        for row in rows
+    ]
+    stage, role = (
+        words[dice(instance_id, len(words), purpose)]
+        for words, purpose in ((STAGES, "stage"), (ROLES, "role"))
+    )
+    is_terminated = bool(terminations)
+    return {
+        "id": instance_id,
+        "name": f"{stage}-{role}-{dice(instance_id, 20, 'number') + 1:02}",
+        "stage": stage,
+        "region": REGIONS[dice(instance_id, len(REGIONS), "region")],
+        "size": SIZES[dice(instance_id, len(SIZES), "size")],
+        "state": "terminated" if is_terminated else "running",
+        "connections": 0 if is_terminated else max(0, dice(instance_id, 60, "connections") - 30),
+        "termination": terminations[-1] if is_terminated else None,
+        "terminations": terminations,
+    }

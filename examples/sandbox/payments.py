@@ -1,0 +1,145 @@
+"""The payment provider. Every ``pay_<number>`` exists, with a customer and an amount of its own."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from decimal import Decimal
+from typing import Any
+
+from examples.sandbox.store import Store, new_id
+from examples.sandbox.wire import (
+    Answer,
+    Ask,
+    Refused,
+    amount,
+    currency,
+    dice,
+    in_minor_digits,
+    money,
+    route,
+    text,
+)
+
+CUSTOMERS = (
+    "Ana Ruiz", "Jonas Weber", "Priya Nair", "Chloé Dubois", "Kenji Sato", "Maria Rossi",
+    "Tom O'Brien", "Aisha Khan", "Lars Nilsson", "Zofia Kowalska", "Daniel Okafor", "Mei Tanaka",
+    "Lucía Fernández", "Peter Novák", "Sofia Almeida", "Henry Clarke", "Nadia Haddad",
+    "Emma de Vries", "Ravi Menon", "Grace Thompson", "Mateo Silva", "Ingrid Berg", "Yuki Mori",
+    "Samuel Adeyemi",
+)  # fmt: skip
+CURRENCIES = ("EUR", "EUR", "EUR", "USD", "USD", "GBP", "GBP", "JPY")
+WELL_KNOWN = {"pay_1042": ("Ana Ruiz", Decimal("480.00"), "EUR")}
+
+
+@route(
+    "POST",
+    "/payments/refunds",
+    required={"payment_id": text, "amount": amount, "currency": currency, "reason": text},
+    needs_key=True,
+)
+def refund(store: Store, ask: Ask) -> Answer:
+    return store.once("/payments/refunds", ask, lambda: _refund(store, ask))
+
+
+def _refund(store: Store, ask: Ask) -> Answer:
+    payment = payment_of(store, ask.fields["payment_id"])
+    wanted, paid_in = ask.fields["amount"], payment["currency"]
+    if ask.fields["currency"] != paid_in:
+        raise Refused(422, "wrong_currency", f"{payment['id']} was paid in {paid_in}.")
+    if not in_minor_digits(wanted, paid_in):
+        raise Refused(422, "invalid_field", f"amount: has more decimals than {paid_in}.")
+    if wanted > Decimal(payment["remaining"]):
+        raise Refused(
+            422,
+            "more_than_remaining",
+            f"Only {payment['remaining']} {paid_in} of {payment['id']} can still be refunded.",
+        )
+    refund_id = new_id("re")
+    store.write(
+        "INSERT INTO refunds (id, payment_id, amount, currency, reason, key)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        refund_id, payment["id"], str(wanted), paid_in, ask.fields["reason"], ask.key,
+    )  # fmt: skip
+    summary = f"Refunded {wanted} {paid_in} to {payment['customer']} for order {payment['order']}"
+    store.record_effect("refund", payment["id"], ask.key, refund_id, summary)
+    return Answer(_refund_of(store, refund_id, ask), 201)
+
+
+@route("GET", "/payments/refunds", query=("key",))
+def refunds_by_key(store: Store, ask: Ask) -> Answer:
+    if "key" not in ask.query:
+        raise Refused(400, "missing_key", "Say ?key=<the Idempotency-Key of the refund>.")
+    rows = store.rows("SELECT * FROM refunds WHERE key = ?", ask.query["key"])
+    return Answer({"refunds": [_refund_json(row, ask) for row in rows]})
+
+
+@route("GET", "/payments/refunds/{refund_id}")
+def read_refund(store: Store, ask: Ask) -> Answer:
+    return Answer(_refund_of(store, ask.at["refund_id"], ask))
+
+
+@route("POST", "/payments/refunds/{refund_id}/reversal")
+def reverse(store: Store, ask: Ask) -> Answer:
+    """Charge the refund back to the customer. A refund has one reversal, however often asked."""
+    refund = _refund_of(store, ask.at["refund_id"], ask)
+    if not refund["reversal"]:
+        reversal = new_id("rev")
+        store.write("UPDATE refunds SET reversal = ? WHERE id = ?", reversal, refund["id"])
+        summary = f"Reversed refund {refund['id']} of {refund['amount']} {refund['currency']}"
+        store.record_effect("reversal", refund["payment_id"], refund["key"], reversal, summary)
+        refund = _refund_of(store, refund["id"], ask)
+    return Answer({"reversal": refund["reversal"], "refund": refund}, 201)
+
+
+@route("GET", "/payments/{payment_id}")
+def read_payment(store: Store, ask: Ask) -> Answer:
+    return Answer(payment_of(store, ask.at["payment_id"]))
+
+
+def payment_of(store: Store, payment_id: str) -> dict[str, Any]:
+    customer, paid, paid_in = _made_up(payment_id)
+    rows = store.rows(
+        "SELECT amount FROM refunds WHERE payment_id = ? AND reversal = ''", payment_id
+    )
+    refunded = sum((Decimal(row["amount"]) for row in rows), Decimal(0))
+    return {
+        "id": payment_id,
+        "customer": customer,
+        "order": payment_id.removeprefix("pay_"),
+        "currency": paid_in,
+        "amount": money(paid, paid_in)["amount"],
+        "refunded": money(refunded, paid_in)["amount"],
+        "remaining": money(paid - refunded, paid_in)["amount"],
+    }
+
+
+def _made_up(payment_id: str) -> tuple[str, Decimal, str]:
+    if payment_id in WELL_KNOWN:
+        return WELL_KNOWN[payment_id]
+    if not re.fullmatch(r"pay_[1-9]\d{2,6}", payment_id):
+        raise Refused(404, "no_such_payment", f"There is no payment {payment_id}.")
+    paid_in = CURRENCIES[dice(payment_id, len(CURRENCIES), "currency")]
+    minor = 4_000 + dice(payment_id, 90_000, "amount")
+    paid = Decimal(minor) if paid_in == "JPY" else Decimal(minor) / 100
+    return CUSTOMERS[dice(payment_id, len(CUSTOMERS), "customer")], paid, paid_in
+
+
+def _refund_of(store: Store, refund_id: str, ask: Ask) -> dict[str, Any]:
+    row = store.row("SELECT * FROM refunds WHERE id = ?", refund_id)
+    if row is None:
+        raise Refused(404, "no_such_refund", f"There is no refund {refund_id}.")
+    return _refund_json(row, ask)
+
+
+def _refund_json(row: sqlite3.Row, ask: Ask) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "payment_id": row["payment_id"],
+        **money(Decimal(row["amount"]), row["currency"]),
+        "reason": row["reason"],
+        "key": row["key"],
+        "status": "reversed" if row["reversal"] else "succeeded",
+        "reversal": row["reversal"],
+        "url": f"{ask.base_url}/receipts/{row['id']}",
+    }

@@ -1,0 +1,125 @@
+"""What the sandbox remembers: one SQLite file, one piece of work at a time."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from examples.sandbox.faults import Faults
+from examples.sandbox.wire import Answer, Ask, Refused, fingerprint
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS effects (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
+    key TEXT NOT NULL, receipt TEXT NOT NULL UNIQUE, summary TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    scope TEXT NOT NULL, key TEXT NOT NULL, fingerprint TEXT NOT NULL, status INTEGER NOT NULL,
+    body TEXT NOT NULL, PRIMARY KEY (scope, key));
+CREATE TABLE IF NOT EXISTS fares (
+    flight_id TEXT PRIMARY KEY, amount TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS holds (
+    id TEXT PRIMARY KEY, flight_id TEXT NOT NULL, passenger TEXT NOT NULL, amount TEXT NOT NULL,
+    currency TEXT NOT NULL, expires_at REAL NOT NULL, state TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS holds_of_flight ON holds (flight_id, state);
+CREATE TABLE IF NOT EXISTS bookings (
+    ref TEXT PRIMARY KEY, hold_id TEXT NOT NULL UNIQUE, flight_id TEXT NOT NULL,
+    passenger TEXT NOT NULL, amount TEXT NOT NULL, currency TEXT NOT NULL, key TEXT NOT NULL,
+    cancellation TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS bookings_of_flight ON bookings (flight_id);
+CREATE INDEX IF NOT EXISTS bookings_by_key ON bookings (key);
+CREATE TABLE IF NOT EXISTS refunds (
+    id TEXT PRIMARY KEY, payment_id TEXT NOT NULL, amount TEXT NOT NULL, currency TEXT NOT NULL,
+    reason TEXT NOT NULL, key TEXT NOT NULL, reversal TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS refunds_of_payment ON refunds (payment_id);
+CREATE INDEX IF NOT EXISTS refunds_by_key ON refunds (key);
+CREATE TABLE IF NOT EXISTS terminations (
+    receipt TEXT PRIMARY KEY, instance_id TEXT NOT NULL, reason TEXT NOT NULL,
+    reference TEXT NOT NULL, at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS terminations_of_instance ON terminations (instance_id);
+"""
+TABLES = ("effects", "answers", "fares", "holds", "bookings", "refunds", "terminations")
+
+
+class Store:
+    """Committed is kept, also when the process is killed. ``generation`` rises with each reset."""
+
+    def __init__(self, path: str = ":memory:") -> None:
+        self.generation = 0
+        self.faults = Faults()
+        self._lock = threading.RLock()
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.executescript(SCHEMA)
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """All or nothing, and nobody else meanwhile."""
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        return self._db.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
+        found: sqlite3.Row | None = self._db.execute(sql, values).fetchone()
+        return found
+
+    def write(self, sql: str, *values: Any) -> None:
+        self._db.execute(sql, values)
+
+    def record_effect(self, kind: str, subject: str, key: str, receipt: str, summary: str) -> None:
+        """Count something that happened to the world. Nothing ever takes it back."""
+        self.write(
+            "INSERT INTO effects (at, kind, subject, key, receipt, summary)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            time.time(), kind, f"{kind}:{subject}", key, receipt, summary,
+        )  # fmt: skip
+
+    def once(self, scope: str, ask: Ask, do: Callable[[], Answer]) -> Answer:
+        """Do it at most once per Idempotency-Key; a repeated request gets the first answer.
+
+        Refusals are not remembered: nothing was done, so the key is still free.
+        """
+        mark = fingerprint(dict(ask.fields))
+        known = self.row("SELECT * FROM answers WHERE scope = ? AND key = ?", scope, ask.key)
+        if known is None:
+            answer = do()
+            self.write(
+                "INSERT INTO answers (scope, key, fingerprint, status, body)"
+                " VALUES (?, ?, ?, ?, ?)",
+                scope, ask.key, mark, answer.status, json.dumps(answer.body),
+            )  # fmt: skip
+            return answer
+        if known["fingerprint"] != mark:
+            raise Refused(
+                409, "idempotency_key_reused", "This Idempotency-Key was used for something else."
+            )
+        headers = {"Idempotent-Replayed": "true"}
+        return Answer(json.loads(known["body"]), known["status"], headers)
+
+    def reset(self) -> None:
+        self.generation += 1
+        for table in TABLES:
+            self.write(f"DELETE FROM {table}")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(6)}"

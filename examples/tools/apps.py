@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class ExampleToolsConfig(AppConfig):
+    name = "examples.tools"
+    label = "example_tools"
+    verbose_name = "Example tools"

@@ -1,0 +1,60 @@
+"""The engines of one test process: real PostgreSQL and Redis in a folder of their own.
+
+Loaded by ``-p tests.services`` before Django reads its settings. Each xdist worker has its own.
+``TEST_DATABASE_URL`` and ``TEST_REDIS_URL`` name servers to use instead.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from approvals import embedded
+
+stack = ExitStack()
+
+
+def start_engines() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="assent-test-"))
+    folder.chmod(0o755)
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["DATABASE_URL"] = os.environ.get("TEST_DATABASE_URL") or embedded.start_postgres(
+        folder / "postgres", stack
+    )
+    os.environ["REDIS_URL"] = os.environ.get("TEST_REDIS_URL") or embedded.start_redis(folder, stack)
+
+
+def set_environment() -> None:
+    for name in [name for name in os.environ if name.startswith("ASSENT_")]:
+        if name != "ASSENT_CHROMIUM":
+            del os.environ[name]
+    os.environ |= {
+        "ASSENT_SECRET_KEY": "only for tests, and long enough to be accepted by the checks",
+        "ASSENT_AUDIT_KEY": "11" * 32,
+        "ASSENT_TOOL_APPS": "tests.toolbox,examples.tools",
+        "ASSENT_LONG_POLLS": "20",
+        "ASSENT_LOG_LEVEL": "ERROR",
+        "ASSENT_PUBLIC_URL": "http://localhost:8000",
+    }
+
+
+def is_only_the_dispatcher() -> bool:
+    """The process that hands out tests to xdist's workers runs none itself."""
+    import sys
+
+    return "PYTEST_XDIST_WORKER" not in os.environ and not {"-n0", "-n=0"} & set(sys.argv) and not (
+        "-n" in sys.argv and sys.argv[sys.argv.index("-n") + 1] == "0"
+    )
+
+
+set_environment()
+if is_only_the_dispatcher():
+    os.environ.setdefault("DATABASE_URL", "postgresql://nobody@localhost:1/none")
+    os.environ.setdefault("REDIS_URL", "redis://localhost:1/0")
+else:
+    start_engines()
+    atexit.register(stack.close)
