@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 from approvals.api import api
 
+admin.site.site_url = "/"
 urlpatterns = [
+    path("", include("approvals.web.urls")),
     path("api/v1/", api.urls),
+    path("admin/rq/", include("django_rq.urls")),
     path("admin/", admin.site.urls),
 ]
+handler403 = "approvals.web.views.forbidden"
+handler404 = "approvals.web.views.missing"
+

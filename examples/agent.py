@@ -1,6 +1,10 @@
-"""The demo agent: proposes over REST with a real token, and prints what it is told.
+"""The demo agent: proposes over REST with a real token, and says what it is told.
 
-python examples/agent.py refund --token-file .assent/demo_agent_token
+    python examples/agent.py refund --token-file .assent/demo_agent_token
+
+``refund``, ``flight`` and ``terminate`` propose one transaction and follow it to its end; ``short``
+is a refund that lapses after 45 seconds; ``all`` is the four together; ``forever`` goes on until it
+is stopped. The address of Assent is in ASSENT_URL, the token in ASSENT_TOKEN.
 """
 
 from __future__ import annotations
@@ -9,196 +13,425 @@ import argparse
 import os
 import random
 import signal
+import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
+from time import monotonic
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
+MOST_WAITING = 6  # proposals
+BETWEEN_PROPOSALS = (60.0, 90.0)  # seconds
+PATIENCE_S = 60  # with a server that is not up yet
+WAITING = "prepared"
 FINAL = {"succeeded", "failed", "compensated"}
-MOST_WAITING = 6
-Proposal = dict[str, Any]
+stop = threading.Event()
 
 
-class Agent:
-    """One agent with one token. Safe to use from several threads."""
+class Refused(Exception):
+    """Assent said no, as application/problem+json."""
 
-    def __init__(self, url: str, token: str) -> None:
-        headers = {"Authorization": f"Bearer {token}", "User-Agent": "assent-demo-agent"}
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=60)
-        self.run_id = f"demo-{uuid.uuid4().hex[:8]}"
-        self.steps = 0
+    def __init__(self, answer: httpx.Response) -> None:
+        try:
+            problem = answer.json()
+        except ValueError:
+            problem = {"title": f"HTTP {answer.status_code}"}
+        self.status = answer.status_code
+        self.code = problem.get("code", "")
+        self.hint = problem.get("hint", "")
+        self.duplicate_of = problem.get("duplicate_of", "")
+        super().__init__(problem.get("detail") or problem.get("title") or "refused")
 
-    def propose(self, proposal: Proposal) -> dict[str, Any] | None:
-        """The Token of Intent, or ``None`` when it was refused. Safe to repeat: one key."""
-        self.steps += 1
-        body = {**proposal, "run_id": self.run_id, "step_id": f"step-{self.steps}"}
-        headers = {"Idempotency-Key": f'"{uuid.uuid4()}"', "traceparent": _new_trace()}
-        for attempt in range(60):
-            try:
-                answer = self.http.post("/api/v1/transactions", json=body, headers=headers)
-                break
-            except httpx.TransportError:
-                if attempt == 59:
-                    raise
-                time.sleep(1)
-        told = answer.json()
-        if answer.is_error:
-            say("refused", f"{told['title']}: {told['detail']}")
-            return None
-        waits = f"waits {told['expires_in']:.0f} s for sign-off"
-        say("proposed", f"{told['action_summary']} ({waits}) {told['links']['desk']}")
-        return dict(told)
 
-    def watch(self, token: dict[str, Any], stop: threading.Event) -> None:
-        """Long-poll until it has ended, one line per news."""
-        state, etag = token["status"], ""
+class Assent:
+    """The REST interface, with the patience that every caller needs. Threads may share one."""
+
+    def __init__(self, url: str, token: str, transport: httpx.BaseTransport | None = None) -> None:
+        is_here = urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
+        self.http = httpx.Client(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}", "User-Agent": "assent-demo-agent"},
+            timeout=httpx.Timeout(75, connect=5),
+            trust_env=not is_here,
+            transport=transport,
+        )
+
+    def wait_until_up(self) -> None:
+        """Raises ``Refused`` at once for a wrong token, and ``TransportError`` after a minute."""
+        self._persistently("GET", "/api/v1/tools", patience_s=PATIENCE_S)
+
+    def propose(self, proposal: dict[str, Any]) -> dict[str, Any]:
+        """Prepare a transaction; its Token of Intent.
+
+        One key names this request however often it is sent, so sending it again is safe.
+        """
+        headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
+        token: dict[str, Any] = self._persistently(
+            "POST", "/api/v1/transactions", json=proposal, headers=headers
+        )
+        return token
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """Use a tool that only looks; it needs nobody's yes."""
+        body = {"arguments": arguments}
+        return self._persistently("POST", f"/api/v1/tools/{tool}/call", json=body)["result"]
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """What this agent has proposed before, and nobody has decided on."""
+        page = self._persistently("GET", f"/api/v1/transactions?state={WAITING}")
+        items: list[dict[str, Any]] = page["items"]
+        return items
+
+    def news(self, token: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every new version of a transaction, by long-poll, until it has ended."""
+        etag = ""
         while not stop.is_set():
+            asked_at = monotonic()
             try:
-                answer = self.http.get(
-                    token["links"]["wait"], headers={"If-None-Match": etag} if etag else {}
-                )
+                headers = {"If-None-Match": etag} if etag else {}
+                answer = self.http.get(token["links"]["wait"], headers=headers)
             except httpx.TransportError:
-                stop.wait(1)
+                stop.wait(2)
                 continue
+            if answer.status_code in {401, 403, 404}:
+                raise Refused(answer)
             if answer.status_code == 200:
-                etag, now = answer.headers["ETag"], answer.json()
-                if now["status"] != state:
-                    state = now["status"]
-                    say(state, f"{now['action_summary']}{_news(now)}")
+                etag, now = answer.headers.get("ETag", ""), answer.json()
+                yield now
                 if now["ledger_status"] in FINAL:
                     return
-            elif answer.status_code != 304:
-                stop.wait(float(answer.headers.get("Retry-After", 2)))
-            else:
-                stop.wait(0.2)
+            elif monotonic() - asked_at < 1:  # there was no room to wait in
+                stop.wait(_retry_after(answer))
+
+    def _persistently(
+        self, method: str, path: str, *, patience_s: float = 30, **request: Any
+    ) -> Any:
+        """Repeat what did not get through. Raises ``Refused`` or, in the end, what went wrong."""
+        give_up_at = monotonic() + patience_s
+        while True:
+            try:
+                answer = self.http.request(method, path, **request)
+            except httpx.TransportError:
+                if monotonic() > give_up_at or stop.wait(1):
+                    raise
+                continue
+            if answer.is_success:
+                return answer.json()
+            is_busy = answer.status_code in {429, 502, 503, 504} or (
+                answer.status_code == 409 and "Retry-After" in answer.headers
+            )
+            if not is_busy or monotonic() > give_up_at or stop.wait(_retry_after(answer)):
+                raise Refused(answer)
 
 
-def _news(now: dict[str, Any]) -> str:
-    if now["receipt"] and now["status"] == "committed":
-        return f": receipt {now['receipt']}"
-    if now["ending"] == "rejected":
-        who = next((vote["principal_name"] for vote in now["decisions"]), "somebody")
-        return f": {who} said no: {now['ending_reason']}"
-    return f": {now['ending_reason'] or now['error']}" if now["ending"] or now["error"] else ""
+def _retry_after(answer: httpx.Response) -> float:
+    try:
+        return float(answer.headers["Retry-After"])
+    except (KeyError, ValueError):
+        return 2.0
 
 
-def say(what: str, text: str) -> None:
-    print(f"{what.replace('_', ' '):<12} {text}", flush=True)
+# --- in friendly words ----------------------------------------------------------------------------
 
 
-def _new_trace() -> str:
-    return f"00-{uuid.uuid4().hex}-{uuid.uuid4().hex[:16]}-01"
+def say(mark: str, words: str) -> None:
+    """One line. Other people's text must not move the cursor."""
+    line = "".join(letter if letter.isprintable() else " " for letter in words)
+    print(f"{datetime.now():%H:%M:%S} {mark} {line}", flush=True)  # noqa: DTZ005  (for people)
 
 
-# --- what it might want ------------------------------------------------------------------------
+def introduce(token: dict[str, Any]) -> None:
+    name = short(token)
+    if duplicate := token.get("duplicate_of"):
+        say("=", f"{name} is proposed already ({duplicate}); nothing is done twice")
+        return
+    say("→", f"{name} waits for a yes, at most {_duration(token['expires_in'])}")
+    for warning in token["warnings"]:
+        say("!", f"{name}: {warning}")
+    say(" ", f"{name}: decide at {token['links']['desk']}")
 
 
-def refund(ttl_s: int | None = None) -> Proposal:
-    number = random.randint(1100, 9_999)
-    reason = random.choice(
-        ["arrived damaged", "never arrived", "charged twice", "canceled in time"]
-    )
-    proposal: Proposal = {
-        "tool": "refund_customer",
-        "arguments": {
-            "payment_id": f"pay_{number}",
-            "amount": f"{random.randint(500, 4000) / 100:.2f}",
+def describe(now: dict[str, Any], votes_told: int) -> tuple[str, str] | None:
+    """What to say about this version of a transaction; ``None`` when nothing is worth a line."""
+    state = now["status"]
+    votes = now["decisions"][votes_told:]
+    match state:
+        case "prepared" if votes:
+            return "·", f"{_names(votes)} said yes; it takes {now['quorum']} of them"
+        case "approved":
+            return "·", f"approved by {_names(now['decisions'])}; a worker takes over"
+        case "in_doubt":
+            return "?", f"nobody knows yet whether it happened: {now['error']}"
+        case "committed":
+            return "✓", f"committed, receipt {now['receipt']} {now['receipt_url']}".rstrip()
+        case "compensating":
+            return "·", "is being made up for"
+        case "compensated":
+            return "✓", f"was made up for, receipt {now['compensation_receipt']}"
+        case "aborted" | "failed" | "refused":
+            return "✗", _how_it_ended(now)
+    return None
+
+
+def _how_it_ended(now: dict[str, Any]) -> str:
+    why = now["ending_reason"] or now["error"]
+    match now["ending"]:
+        case "rejected":
+            no = [vote for vote in now["decisions"] if vote["verdict"] == "reject"]
+            return f"rejected by {_names(no)}: '{why}'"
+        case "expired":
+            return "lapsed: nobody decided in time, and silence is not consent"
+        case "canceled":
+            return f"taken back: '{why}'" if why else "taken back"
+        case "hold_lapsed":
+            return f"too late: {why}"
+    return f"did not happen: {why}"
+
+
+def _names(votes: list[dict[str, Any]]) -> str:
+    said = [f"{vote['principal_name'] or vote['principal']} ({vote['via']})" for vote in votes]
+    return " and ".join(said) or "policy"
+
+
+def short(now: dict[str, Any]) -> str:
+    return f"[{now['transaction_id'][-4:]}] {now['action_summary']}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+# --- what a helpdesk might want -------------------------------------------------------------------
+
+REFUNDS = (
+    ("Arrived damaged", "{} sent photos of a broken lamp, and wants to keep the rest."),
+    ("Never arrived", "The carrier lost the parcel of {}; it was last scanned nine days ago."),
+    ("Charged twice", "{} was charged twice for one item; both charges are in the statement."),
+    ("Wrong size", "{} has returned one of the items, and the warehouse has it."),
+    ("Late delivery", "{} waited three weeks. We promised ten per cent back for that."),
+)
+TRIPS = (
+    ("Paris", "Lisbon"), ("Madrid", "Berlin"), ("Frankfurt", "Rome"), ("London", "Dublin"),
+    ("London", "Edinburgh"), ("New York", "Chicago"), ("New York", "San Francisco"),
+    ("Tokyo", "Osaka"), ("Tokyo", "Sapporo"),
+)  # fmt: skip
+TRAVELLERS = (
+    "Inês Carvalho", "Oliver Hughes", "Hanna Lindqvist", "Marco Bianchi", "Leila Farouk",
+    "Tomás Herrera", "Nora Schmidt", "Kofi Mensah", "Elena Popova", "Hiro Nakamura",
+)  # fmt: skip
+IDLE = (
+    "No request for 30 days, and its owner has left the company.",
+    "The preview environment was merged last week; it costs €212 a month.",
+    "Replaced by the new image on Tuesday; the disks hold nothing but logs.",
+)
+DIGITS = {"JPY": 0}
+
+
+class Helpdesk:
+    """Makes up proposals, each a different operation. Looks before it proposes."""
+
+    def __init__(self, assent: Assent, dice: random.Random) -> None:
+        self.assent = assent
+        self.dice = dice
+        self.run_id = f"helpdesk-{uuid.uuid4().hex[:8]}"
+        self.steps = 0
+
+    def first_refund(self) -> dict[str, Any]:
+        return self._proposal(
+            "refund_customer",
+            {"payment_id": "pay_1042", "amount": "48.20", "reason": "Arrived damaged"},
+            "Ana Ruiz sent photos of a broken lamp. Up to €50 we refund without a return.",
+        )
+
+    def refund(self) -> dict[str, Any]:
+        payment = self.assent.call(
+            "find_payment", payment_id=f"pay_{self.dice.randint(2000, 99999)}"
+        )
+        reason, story = self.dice.choice(REFUNDS)
+        share = Decimal(self.dice.randint(5, 60)) / 100
+        amount = round(Decimal(payment["remaining"]) * share, DIGITS.get(payment["currency"], 2))
+        arguments = {"payment_id": payment["id"], "amount": str(amount), "reason": reason}
+        return self._proposal("refund_customer", arguments, story.format(payment["customer"]))
+
+    def short_refund(self) -> dict[str, Any]:
+        return {**self.refund(), "ttl_s": 45}
+
+    def flight(self) -> dict[str, Any]:
+        origin, destination = self.dice.choice(TRIPS)
+        day = datetime.now(UTC).date() + timedelta(days=self.dice.randint(7, 120))
+        found = self.assent.call(
+            "find_flights", origin=origin, destination=destination, on=day.isoformat()
+        )
+        flight = self.dice.choice(found["flights"])
+        fare, currency = Decimal(flight["price"]["amount"]), flight["price"]["currency"]
+        # Some of the fares that it remembers are out of date; the approver is warned of that.
+        seen = round(fare * self.dice.choice((Decimal(1), Decimal("0.9"))), DIGITS.get(currency, 2))
+        arguments = {
+            "flight_id": flight["flight_id"],
+            "passenger": self.dice.choice(TRAVELLERS),
+            "max_price": str(round(fare * Decimal("1.2"), DIGITS.get(currency, 2))),
+            "expected_price": str(seen),
+        }
+        return self._proposal(
+            "book_flight", arguments, "Customer visit; the travel policy allows it."
+        )
+
+    def terminate(self) -> dict[str, Any]:
+        why = self.dice.choice(IDLE)
+        arguments = {"instance_id": f"i-{self.dice.getrandbits(32):08x}", "reason": "Not used"}
+        return self._proposal("terminate_cloud_instance", arguments, why)
+
+    def anything(self) -> dict[str, Any]:
+        kinds: list[Callable[[], dict[str, Any]]] = [
+            self.refund, self.refund, self.flight, self.terminate, self.short_refund,
+        ]  # fmt: skip
+        return self.dice.choice(kinds)()
+
+    def _proposal(self, tool: str, arguments: dict[str, Any], reason: str) -> dict[str, Any]:
+        self.steps += 1
+        return {
+            "tool": tool,
+            "arguments": arguments,
             "reason": reason,
-        },
-        "reason": f"The customer wrote that the order was {reason}; the photos support it.",
+            "run_id": self.run_id,
+            "step_id": f"step-{self.steps}",
+        }
+
+
+# --- at work --------------------------------------------------------------------------------------
+
+
+class Work:
+    """Everything that is proposed and not yet ended, each followed by a thread of its own."""
+
+    def __init__(self, assent: Assent) -> None:
+        self.assent = assent
+        self._states: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def propose(self, make: Callable[[], dict[str, Any]]) -> bool:
+        """Whether something new is on its way. A refusal is said, and is no reason to stop."""
+        try:
+            token = self.assent.propose(make())
+        except Refused as refusal:
+            say("✗", f"refused: {refusal} {refusal.hint}".rstrip())
+            return False
+        except httpx.TransportError as failure:
+            say("✗", f"Assent does not answer ({type(failure).__name__})")
+            return False
+        introduce(token)
+        if token.get("duplicate_of"):
+            return False
+        self.follow(token)
+        return True
+
+    def follow(self, token: dict[str, Any]) -> None:
+        with self._lock:
+            self._states[token["transaction_id"]] = token["status"]
+        threading.Thread(target=self._follow, args=(token,), daemon=True).start()
+
+    def has_room(self) -> bool:
+        """People are left alone while this many proposals wait for them."""
+        with self._lock:
+            return sum(state == WAITING for state in self._states.values()) < MOST_WAITING
+
+    def is_open(self) -> bool:
+        with self._lock:
+            return bool(self._states)
+
+    def _follow(self, token: dict[str, Any]) -> None:
+        id_, state, votes = token["transaction_id"], token["status"], 0
+        try:
+            for now in self.assent.news(token):
+                is_news = now["status"] != state or len(now["decisions"]) > votes
+                if is_news and (line := describe(now, votes)):
+                    say(line[0], f"{short(now)}: {line[1]}")
+                state, votes = now["status"], len(now["decisions"])
+                with self._lock:
+                    self._states[id_] = state
+        except Refused as refusal:
+            say("✗", f"{short(token)}: cannot be followed: {refusal} {refusal.hint}".rstrip())
+        finally:
+            with self._lock:
+                self._states.pop(id_, None)
+
+
+def work_once(work: Work, helpdesk: Helpdesk, what: str) -> bool:
+    """Propose, and follow to the end. Whether everything could be proposed."""
+    kinds: dict[str, Callable[[], dict[str, Any]]] = {
+        "refund": helpdesk.refund,
+        "flight": helpdesk.flight,
+        "terminate": helpdesk.terminate,
+        "short": helpdesk.short_refund,
     }
-    return proposal if ttl_s is None else {**proposal, "ttl_s": ttl_s}
+    wanted = list(kinds.values()) if what == "all" else [kinds[what]]
+    proposed = [work.propose(make) for make in wanted]
+    while work.is_open() and not stop.wait(0.1):
+        pass
+    return all(proposed)
 
 
-def first_refund() -> Proposal:
-    run = uuid.uuid4().hex[:6]
-    return {
-        "tool": "refund_customer",
-        "arguments": {"payment_id": "pay_1042", "amount": "48.20", "reason": f"damaged-{run}"},
-        "reason": "Ana sent photos of a broken lamp. Policy says up to 50 EUR without return.",
-    }
+def work_forever(work: Work, helpdesk: Helpdesk) -> None:
+    for token in work.assent.waiting():
+        say("→", f"{short(token)} is still waiting")
+        work.follow(token)
+    if work.has_room() and not work.propose(helpdesk.first_refund):
+        work.propose(helpdesk.refund)  # Ana's was proposed on another day
+    for make in (helpdesk.flight, helpdesk.terminate, helpdesk.short_refund):
+        if work.has_room():
+            work.propose(make)
+    while not stop.wait(helpdesk.dice.uniform(*BETWEEN_PROPOSALS)):
+        if work.has_room():
+            work.propose(helpdesk.anything)
 
 
-def flight() -> Proposal:
-    return {
-        "tool": "book_flight",
-        "arguments": {
-            "flight": f"AS{random.randint(100, 199)}",
-            "passenger": random.choice(["Ana Ruiz", "Jonas Weber", "Mei Tanaka", "Priya Nair"])
-            + f" ({uuid.uuid4().hex[:4]})",
-            "max_price": "800.00",
-        },
-        "reason": "The fastest connection within the travel policy.",
-    }
+def main() -> int:
+    asked = _arguments()
+    token = asked.token_file.read_text().strip() if asked.token_file else asked.token
+    if not token:
+        return _fail("A token is missing: set ASSENT_TOKEN, or say --token-file.")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    assent = Assent(asked.url, token)
+    try:
+        assent.wait_until_up()
+        work, helpdesk = Work(assent), Helpdesk(assent, random.Random(asked.seed))
+        if asked.what == "forever":
+            work_forever(work, helpdesk)
+            return 0
+        return 0 if work_once(work, helpdesk, asked.what) else 1
+    except Refused as refusal:
+        return _fail(f"Assent refused: {refusal} {refusal.hint}")
+    except httpx.TransportError as failure:
+        return 0 if stop.is_set() else _fail(f"Assent does not answer at {asked.url}: {failure}")
 
 
-def terminate() -> Proposal:
-    return {
-        "tool": "terminate_cloud_instance",
-        "arguments": {"instance_id": f"i-{uuid.uuid4().hex[:8]}"},
-        "reason": "Idle for 30 days: less than 1 % CPU and no network traffic.",
-    }
-
-
-def short() -> Proposal:
-    return refund(ttl_s=45)
-
-
-KINDS: dict[str, Callable[[], Proposal]] = {
-    "refund": refund,
-    "flight": flight,
-    "terminate": terminate,
-    "short": short,
-}
-
-
-def what_next() -> Iterator[Proposal]:
-    yield from (first_refund(), flight(), terminate(), short())
-    while True:
-        yield random.choice([refund, refund, flight, terminate, short])()
-
-
-def work_forever(agent: Agent, stop: threading.Event) -> None:
-    """Four proposals at once, then another every minute or so while not too many wait."""
-    watching: list[threading.Thread] = []
-    for number, proposal in enumerate(what_next()):
-        watching = [thread for thread in watching if thread.is_alive()]
-        if stop.wait(1 if number < 4 else random.uniform(60, 90)):
-            return
-        if number >= 4 and len(watching) >= MOST_WAITING:
-            continue
-        if token := agent.propose(proposal):
-            watcher = threading.Thread(target=agent.watch, args=(token, stop), daemon=True)
-            watcher.start()
-            watching.append(watcher)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=[*KINDS, "all", "forever"])
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "what", choices=["refund", "flight", "terminate", "short", "all", "forever"]
+    )
     parser.add_argument("--url", default=os.environ.get("ASSENT_URL", "http://localhost:8000"))
     parser.add_argument("--token", default=os.environ.get("ASSENT_TOKEN", ""))
     parser.add_argument("--token-file", type=Path)
-    options = parser.parse_args()
-    token = options.token_file.read_text().strip() if options.token_file else options.token
-    agent, stop = Agent(options.url, token), threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    if options.what == "forever":
-        work_forever(agent, stop)
-        return
-    wanted = list(KINDS.values()) if options.what == "all" else [KINDS[options.what]]
-    tokens = [token for make in wanted if (token := agent.propose(make()))]
-    watchers = [threading.Thread(target=agent.watch, args=(told, stop)) for told in tokens]
-    for watcher in watchers:
-        watcher.start()
-    for watcher in watchers:
-        watcher.join()
+    parser.add_argument("--seed", type=int, help="propose the same things again")
+    return parser.parse_args()
+
+
+def _fail(why: str) -> int:
+    print(why, file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":
-    main()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    sys.exit(main())

@@ -1,1 +1,229 @@
+"""Live updates: the socket carries ids, the browser asks for the rows.
+
+The bell comes through the channel layer within milliseconds. The watcher of each live process asks
+the table once a second for what the bell lost, so that Redis may be flushed or gone.
+"""
+
 from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import threading
+import time
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import async_to_sync
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from channels.layers import get_channel_layer
+from django.contrib.auth import get_user
+from django.contrib.sessions.backends.db import SessionStore
+from django.db.models.functions import Now
+from django.http import HttpRequest
+from django.utils import timezone
+
+from approvals.middleware import tenants_of
+from ledger import doorbell
+from ledger.models import Event
+
+logger = logging.getLogger(__name__)
+
+GATHER_S = 0.015
+WATCH_EVERY_S = 1.0
+# How far back the watcher looks: longer than a database transaction of ours ever takes.
+LOOK_BACK_S = 5
+MOST_IDS = 200  # in one message; the browser then asks for the whole list
+
+
+# Every live process listens here; it knows which of its sockets belong to which tenant.
+GROUP = "desk.changed"
+
+
+# --- ringing, from whichever process committed -----------------------------------------------
+
+
+class Ringer:
+    """Gathers the bells of some milliseconds and rings once per tenant.
+
+    Prepare is the hot path: it only puts an id into a queue. A thread of the process rings.
+    """
+
+    def __init__(self) -> None:
+        self._bells: queue.SimpleQueue[tuple[str, str, int]] = queue.SimpleQueue()
+        self._pid = 0
+        self._lock = threading.Lock()
+
+    def ring(self, tenant: str, transaction_id: UUID, event_id: int) -> None:
+        self._bells.put((tenant, str(transaction_id), event_id))
+        if self._pid != os.getpid():
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._pid != os.getpid():
+                self._pid = os.getpid()
+                threading.Thread(target=self._run, name="ringer", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            bells = [self._bells.get()]
+            time.sleep(GATHER_S)
+            while not self._bells.empty():
+                bells.append(self._bells.get())
+            by_tenant: dict[str, list[tuple[str, int]]] = defaultdict(list)
+            for tenant, transaction_id, event_id in bells:
+                by_tenant[tenant].append((transaction_id, event_id))
+            try:
+                async_to_sync(_send)(by_tenant)
+            except Exception as failure:
+                logger.info("no live bell: %s", failure)
+
+
+async def _send(by_tenant: dict[str, list[tuple[str, int]]]) -> None:
+    layer = get_channel_layer()
+    for tenant, bells in by_tenant.items():
+        message = {
+            "type": "desk.changed",
+            "tenant": tenant,
+            "changed": list(dict.fromkeys(transaction_id for transaction_id, _ in bells)),
+            "events": [event_id for _, event_id in bells],
+        }
+        await asyncio.wait_for(layer.group_send(GROUP, message), timeout=1)
+
+
+ringer = Ringer()
+
+
+def on_bell(event_id: int, transaction_id: UUID, tenant: str, **_: object) -> None:
+    ringer.ring(tenant, transaction_id, event_id)
+
+
+doorbell.event_committed.connect(on_bell, dispatch_uid="approvals.web.live.on_bell")
+
+
+# --- listening, in the live process ------------------------------------------------------------
+
+
+class Watcher:
+    """Tells the sockets of this process what changed: by the bell, and by looking itself."""
+
+    def __init__(self) -> None:
+        self.sockets: set[DeskConsumer] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._seen: dict[int, float] = {}
+
+    def add(self, socket: DeskConsumer) -> None:
+        self.sockets.add(socket)
+        if not self._tasks or any(task.done() for task in self._tasks):
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = [asyncio.create_task(work()) for work in (self._listen, self._watch)]
+
+    async def _listen(self) -> None:
+        """Pass on the bell; come back after Redis does."""
+        layer = get_channel_layer()
+        while True:
+            try:
+                channel = await layer.new_channel()
+                await layer.group_add(GROUP, channel)
+                while True:
+                    message = await layer.receive(channel)
+                    self._seen.update(dict.fromkeys(message["events"], time.monotonic()))
+                    await self._tell(message["tenant"], message["changed"])
+            except Exception as failure:
+                logger.info("no bell to listen to: %s", failure)
+                await asyncio.sleep(WATCH_EVERY_S)
+
+    async def _watch(self) -> None:
+        """The guarantee: once a second, ask the table."""
+        is_first = True
+        while True:
+            try:
+                for tenant, changed in (await self._lost(is_first)).items():
+                    await self._tell(tenant, changed)
+                is_first = False
+            except Exception:
+                logger.warning("the watcher could not look", exc_info=True)
+            await asyncio.sleep(WATCH_EVERY_S)
+
+    async def _tell(self, tenant: str, changed: list[str]) -> None:
+        await asyncio.gather(
+            *(socket.tell(changed) for socket in self.sockets if tenant in socket.tenants),
+            return_exceptions=True,
+        )
+
+    async def _lost(self, is_first: bool) -> dict[str, list[str]]:
+        recent = await database_sync_to_async(_recent_events)()
+        lost: dict[str, list[str]] = defaultdict(list)
+        now = time.monotonic()
+        for event_id, tenant, transaction_id in recent:
+            if event_id not in self._seen:
+                self._seen[event_id] = now
+                if not is_first and transaction_id not in lost[tenant]:
+                    lost[tenant].append(transaction_id)
+        self._seen = {
+            event: at for event, at in self._seen.items() if now - at < 4 * LOOK_BACK_S
+        }
+        return lost
+
+
+def _recent_events() -> list[tuple[int, str, str]]:
+    since = Now() - timedelta(seconds=LOOK_BACK_S)
+    rows = Event.objects.filter(at__gte=since).values_list("pk", "tenant", "transaction_id")
+    return [(pk, tenant, str(transaction_id)) for pk, tenant, transaction_id in rows]
+
+
+watcher = Watcher()
+
+
+class DeskConsumer(AsyncJsonWebsocketConsumer):
+    """One open desk. Hears of its person's tenants, and of nothing else."""
+
+    # The watcher listens for all sockets of the process; so a socket works without Redis as well.
+    channel_layer_alias = "none"
+    tenants: frozenset[str] = frozenset()
+
+    async def connect(self) -> None:
+        await self._look_up_tenants()
+        if not self.tenants:
+            await self.close(code=4401)
+            return
+        await self.accept()
+        watcher.add(self)
+        await self.tell([])
+
+    async def disconnect(self, code: int) -> None:
+        watcher.sockets.discard(self)
+
+    async def receive_json(self, content: Any, **_: Any) -> None:
+        """A browser says nothing but that it is still there; we look whether it still may be."""
+        await self._look_up_tenants()
+        if not self.tenants:
+            await self.close(code=4401)
+            return
+        await self.tell([])
+
+    async def _look_up_tenants(self) -> None:
+        self.tenants = await database_sync_to_async(_tenants_of_session)(self.scope)
+
+    async def tell(self, changed: list[str]) -> None:
+        await self.send_json(
+            {
+                "changed": changed[:MOST_IDS],
+                "is_everything": len(changed) > MOST_IDS,
+                "now": timezone.now().isoformat(),
+            }
+        )
+
+
+def _tenants_of_session(scope: Any) -> frozenset[str]:
+    """Asked anew from the session each time: who has signed out hears nothing any more."""
+    session = SessionStore(scope["session"].session_key)
+    request = HttpRequest()
+    request.session = session
+    return tenants_of(get_user(request))

@@ -13,7 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m examples.sandbox", description=examples.sandbox.__doc__
     )
-    parser.add_argument("--port", type=int, default=8090, help="0: any free one")
+    parser.add_argument("--port", type=int, default=8002, help="0: any free one")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--data", default=":memory:", metavar="FILE.sqlite")
     parser.add_argument("--public-url", default="", help="where browsers reach it, for receipts")

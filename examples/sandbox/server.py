@@ -102,7 +102,7 @@ class Door(BaseHTTPRequestHandler):
             None if url.path in UNFAILING else self.server.store.faults.take(self.command, url.path)
         )
         self._before_work(fault)
-        found, parts = _find(self.command, unquote(url.path))
+        found, parts = _find(self.command, url.path)
         answer = self.server.perform(found, self._ask(found, parts, url.query, body))
         self._after_work(fault)
         return answer
@@ -193,7 +193,7 @@ def _find(method: str, path: str) -> tuple[Route, dict[str, str]]:
     for candidate in ROUTES:
         if match := candidate.pattern.fullmatch(path):
             if candidate.method == method:
-                return candidate, match.groupdict()
+                return candidate, {name: unquote(part) for name, part in match.groupdict().items()}
             allowed.append(candidate.method)
     if allowed:
         raise Refused(405, "method_not_allowed", f"Only {', '.join(sorted(set(allowed)))} here.")

@@ -14,6 +14,7 @@ from typing import Any
 from examples.sandbox.faults import Faults
 from examples.sandbox.wire import Answer, Ask, Refused, fingerprint
 
+VERSION = 1  # of the tables; a file of another version starts afresh
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS effects (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
@@ -57,7 +58,14 @@ class Store:
         self._db.row_factory = sqlite3.Row
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
+        self._forget_other_versions()
         self._db.executescript(SCHEMA)
+
+    def _forget_other_versions(self) -> None:
+        if self._db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            for table in TABLES:
+                self._db.execute(f"DROP TABLE IF EXISTS {table}")
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager
     def work(self) -> Iterator[None]:

@@ -140,12 +140,6 @@ def amount(value: Any) -> Decimal:
     return number
 
 
-def currency(value: Any) -> str:
-    if value not in MINOR_DIGITS:
-        raise ValueError(f"must be one of {', '.join(MINOR_DIGITS)}.")
-    return str(value)
-
-
 def one_of(*choices: str) -> Check:
     def check(value: Any) -> str:
         if value not in choices:
@@ -153,6 +147,9 @@ def one_of(*choices: str) -> Check:
         return str(value)
 
     return check
+
+
+currency = one_of(*MINOR_DIGITS)
 
 
 def money(value: Decimal, currency: str) -> dict[str, str]:

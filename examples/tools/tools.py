@@ -12,18 +12,21 @@ Everything else (waiting, votes, time, retries, the record) is the ledger's.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 
+import httpx
 from babel.numbers import format_currency
 from pydantic import Field
 
-from examples.tools.provider import act, look, segment
+from examples.tools.provider import Refused, act, ask, look, provider_may_refuse, segment
 from ledger.contracts import Context, NothingHappened, Plan, readonly, transactional
 
 Name = Annotated[str, Field(min_length=1, max_length=120)]
 Amount = Annotated[Decimal, Field(gt=0, max_digits=14, decimal_places=3)]
+Currency = Annotated[str, Field(pattern=r"^([A-Z]{3})?$")]
 Why = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -48,10 +51,12 @@ def money(amount: Decimal | str, currency: str) -> str:
     undo="The refund can be reversed: the customer is charged the same amount again.",
 )
 def refund_customer(
-    payment_id: Name, amount: Amount, reason: Why, context: Context
+    payment_id: Name, amount: Amount, reason: Why, context: Context, currency: Currency = ""
 ) -> dict[str, Any]:
-    """Pay back all or part of a payment to the customer who made it."""
-    payment = look(f"/payments/{segment(payment_id)}", context.timeout)
+    """Pay back all or part of a payment to the customer who made it.
+
+    The currency is that of the payment and may be left out.
+    """
     refund = act(
         "POST",
         "/payments/refunds",
@@ -59,8 +64,8 @@ def refund_customer(
         key=context.operation_key,
         body={
             "payment_id": payment_id,
-            "amount": str(amount),
-            "currency": payment["currency"],
+            "amount": f"{amount:f}",
+            "currency": currency,
             "reason": reason,
         },
     )
@@ -68,31 +73,44 @@ def refund_customer(
 
 
 @refund_customer.plan
-def _plan_refund(payment_id: str, amount: Decimal, context: Context) -> Plan:
-    payment = look(f"/payments/{segment(payment_id)}", context.timeout)
-    currency, remaining = payment["currency"], Decimal(payment["remaining"])
+def _plan_refund(
+    payment_id: str, amount: Decimal, reason: str, currency: str, context: Context
+) -> Plan:
+    with provider_may_refuse():
+        payment = look(f"/payments/{segment(payment_id)}", context.timeout)
+    paid_in, remaining = payment["currency"], Decimal(payment["remaining"])
+    if currency not in {"", paid_in}:
+        raise NothingHappened(f"{payment_id} was paid in {paid_in}, not in {currency}.")
     if amount > remaining:
         raise NothingHappened(
-            f"Only {money(remaining, currency)} of {payment_id} can still be refunded."
+            f"Only {money(remaining, paid_in)} of {payment_id} can still be refunded."
         )
     warnings = []
     if refunded := Decimal(payment["refunded"]):
         warnings.append(
-            f"{money(refunded, currency)} of this payment of "
-            f"{money(payment['amount'], currency)} was refunded before."
+            f"{money(refunded, paid_in)} of this payment of "
+            f"{money(payment['amount'], paid_in)} was refunded before."
         )
     return Plan(
-        f"Refund {money(amount, currency)} to {payment['customer']} for order {payment['order']}",
+        f"Refund {money(amount, paid_in)} to {payment['customer']} for order {payment['order']}",
         warnings=warnings,
         amount=amount,
-        currency=currency,
+        currency=paid_in,
+        # The approver is shown what planning filled in, and exactly this is carried out.
+        arguments={
+            "payment_id": payment_id,
+            "amount": amount,
+            "reason": reason,
+            "currency": paid_in,
+        },
     )
 
 
 @refund_customer.compensate
 def _reverse_refund(receipt: str, context: Context) -> str:
     """A refund has one reversal, however often this runs."""
-    answer = act("POST", f"/payments/refunds/{segment(receipt)}/reversal", context)
+    path = f"/payments/refunds/{segment(receipt)}/reversal"
+    answer = ask("POST", path, context.timeout)
     return str(answer["reversal"])
 
 
@@ -100,7 +118,7 @@ def _reverse_refund(receipt: str, context: Context) -> str:
 def _find_refund(payment_id: str, amount: Decimal, context: Context) -> dict[str, Any] | None:
     """Not found is no proof: the request may still be on its way. So ``None``, and not a no.
 
-    Because the tool is retry-safe, the ledger then simply runs it again.
+    The tool is retry-safe, so the ledger then runs it again with the same operation key.
     """
     for refund in look("/payments/refunds", context.timeout, key=context.operation_key)["refunds"]:
         if refund["payment_id"] == payment_id and Decimal(refund["amount"]) == amount:
@@ -167,21 +185,23 @@ def _plan_flight(
 ) -> Plan:
     # The key is that of this transaction, not of the operation: when a manager says no and the
     # agent asks again later, that takes a hold of its own.
-    hold = act(
-        "POST",
-        "/airline/holds",
-        context,
-        key=f"hold:{context.transaction_id}",
-        body={
-            "flight_id": flight_id,
-            "passenger": passenger,
-            "seconds": int(HOLD.total_seconds()),
-        },
-    )
+    with provider_may_refuse():
+        hold = ask(
+            "POST",
+            "/airline/holds",
+            context.timeout,
+            key=f"hold:{context.transaction_id}",
+            body={
+                "flight_id": flight_id,
+                "passenger": passenger,
+                "seconds": int(HOLD.total_seconds()),
+            },
+        )
     flight, currency = hold["flight"], hold["price"]["currency"]
     price = Decimal(hold["price"]["amount"])
     if price > max_price:
-        _let_go(hold["hold_id"], context)
+        with suppress(httpx.HTTPError):  # it lapses by itself anyway
+            _let_go(hold["hold_id"], context)
         raise NothingHappened(
             f"The fare is {money(price, currency)}, more than the {money(max_price, currency)} "
             "that was allowed."
@@ -206,7 +226,7 @@ def _release_seat(context: Context) -> None:
 
 @book_flight.compensate
 def _cancel_booking(receipt: str, context: Context) -> str:
-    booking = act("DELETE", f"/airline/bookings/{segment(receipt)}", context)
+    booking = ask("DELETE", f"/airline/bookings/{segment(receipt)}", context.timeout)
     return str(booking["cancellation"])
 
 
@@ -229,7 +249,7 @@ def _booked(booking: dict[str, Any]) -> dict[str, Any]:
 
 
 def _let_go(hold_id: str, context: Context) -> None:
-    act("DELETE", f"/airline/holds/{segment(hold_id)}", context)
+    ask("DELETE", f"/airline/holds/{segment(hold_id)}", context.timeout)
 
 
 def _about_price(price: Decimal, expected: Decimal | None, currency: str) -> list[str]:
@@ -266,8 +286,7 @@ def _day(written: str) -> str:
 def terminate_cloud_instance(instance_id: Name, reason: Why, context: Context) -> dict[str, Any]:
     """Terminate an instance and delete its disks, for ever."""
     path = f"/cloud/instances/{segment(instance_id)}"
-    if look(path, context.timeout)["state"] == "terminated":
-        raise NothingHappened(f"{instance_id} has been terminated by somebody else meanwhile.")
+    _make_sure_it_runs(path, context)
     # The cloud keeps our reference with the termination. It prevents nothing, but by it we can
     # tell our own termination from somebody else's afterwards.
     reference = str(context.transaction_id)
@@ -278,7 +297,8 @@ def terminate_cloud_instance(instance_id: Name, reason: Why, context: Context) -
 
 @terminate_cloud_instance.plan
 def _plan_termination(instance_id: str, context: Context) -> Plan:
-    instance = look(f"/cloud/instances/{segment(instance_id)}", context.timeout)
+    with provider_may_refuse():
+        instance = look(f"/cloud/instances/{segment(instance_id)}", context.timeout)
     if instance["state"] == "terminated":
         raise NothingHappened(f"{instance_id} is terminated already.")
     warnings = ["It cannot be undone: its disks are deleted with it."]
@@ -306,6 +326,16 @@ def _find_termination(instance_id: str, context: Context) -> dict[str, Any] | No
         if termination["reference"] == str(context.transaction_id):
             return _terminated(termination)
     return None
+
+
+def _make_sure_it_runs(path: str, context: Context) -> None:
+    """Until here nothing was asked of the cloud, so not getting an answer is no doubt either."""
+    try:
+        instance = look(path, context.timeout * 0.2)
+    except (Refused, httpx.HTTPError) as failure:
+        raise NothingHappened(f"The cloud could not be asked about it: {failure}") from failure
+    if instance["state"] == "terminated":
+        raise NothingHappened("Somebody else has terminated it meanwhile.")
 
 
 def _terminated(termination: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""The one choke point for every yes and no of a person, whichever surface it comes from."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from approvals import policies
+from approvals.middleware import roles_of, tenants_of
+from approvals.models import Role
+from approvals.policies import Roles
+from approvals.principals import principal_of
+from ledger import coordinator
+from ledger.errors import InvalidRequest, NotAllowed, NotFound
+from ledger.models import Transaction
+
+
+def approve(
+    user: User, transaction_id: UUID, *, digest: str, via: str, typed: str = "", reason: str = ""
+) -> Transaction:
+    """Sign off what was on the screen. What cannot be undone has to be typed as well.
+
+    Raises ``NotFound, NotAllowed, InvalidRequest`` and what ``coordinator.approve`` raises.
+    """
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.APPROVER, row, roles)
+    if policies.is_irreversible(row) and _plain(typed) != _plain(policies.confirmation_word(row)):
+        raise InvalidRequest(
+            f"It cannot be undone: type “{policies.confirmation_word(row)}” to confirm.",
+            hint="Nothing was decided.",
+        )
+    return coordinator.approve(
+        transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
+    )
+
+
+def reject(
+    user: User, transaction_id: UUID, *, digest: str, via: str, reason: str
+) -> Transaction:
+    """Say no, with the reason that the agent will read."""
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.APPROVER, row, roles)
+    return coordinator.reject(
+        transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
+    )
+
+
+def resolve(
+    user: User, transaction_id: UUID, *, outcome: str, via: str, reason: str, receipt: str = ""
+) -> Transaction:
+    """Settle what is in doubt, on an operator's word."""
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.OPERATOR, row, roles)
+    return coordinator.resolve(
+        transaction_id,
+        outcome=outcome,
+        receipt=receipt,
+        by=principal_of(user),
+        via=via,
+        reason=reason,
+    )
+
+
+def compensate(user: User, transaction_id: UUID, *, via: str, reason: str) -> Transaction:
+    """Have the tool make up for what it did."""
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.OPERATOR, row, roles)
+    return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
+
+
+def _row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles]:
+    """A transaction of another tenant does not exist for this person."""
+    row = Transaction.objects.for_tenants(tenants_of(user)).filter(pk=transaction_id).first()
+    if row is None:
+        raise NotFound()
+    return row, roles_of(user)
+
+
+def _require(role: Role, row: Transaction, roles: Roles) -> None:
+    if role not in roles.get(row.tenant, frozenset()):
+        raise NotAllowed(
+            f"You are not {'an ' + role.value} of {row.tenant}. "
+            f"{policies.who_can(row.tenant, role)}"
+        )
+
+
+def _plain(text: str) -> str:
+    """Typed like what is shown, apart from spaces and case."""
+    return "".join(text.split()).casefold()

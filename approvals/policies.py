@@ -1,0 +1,125 @@
+"""Who may sign off what. Says no by default, and always says why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from babel.numbers import format_currency
+from django.contrib.auth.models import User
+
+from approvals.models import Membership, Role
+from ledger.contracts import ConsequenceLevel, tools
+from ledger.models import Transaction, Verdict
+from ledger.states import State
+
+Roles = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class May:
+    """A yes, or a no with its reason in words."""
+
+    is_allowed: bool
+    why_not: str = ""
+
+    def __bool__(self) -> bool:
+        return self.is_allowed
+
+
+YES = May(True)
+
+
+def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
+    """Whether this person may approve or reject now."""
+    if row.state != State.PREPARED:
+        return May(False, f"It is {row.get_state_display()}.")
+    if row.expires_at <= now:
+        return May(False, "Its time is up; it is being let go of.")
+    if Role.APPROVER not in roles.get(row.tenant, frozenset()):
+        return May(False, f"Only an approver of {row.tenant} may decide. {who_can(row.tenant)}")
+    if row.proposed_by == principal:
+        return May(False, "You proposed it yourself; somebody else has to decide.")
+    if any(vote.principal == principal for vote in row.decisions.all()):
+        return May(False, "You have approved it. It waits for another approver.")
+    return YES
+
+
+def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
+    """Whether this person may settle what is in doubt, or compensate."""
+    if Role.OPERATOR not in roles.get(row.tenant, frozenset()):
+        operators = who_can(row.tenant, Role.OPERATOR)
+        return May(False, f"Only an operator of {row.tenant} may do that. {operators}")
+    if row.proposed_by == principal:
+        return May(False, "You proposed it yourself; somebody else has to do that.")
+    return YES
+
+
+def who_can(tenant: str, role: Role = Role.APPROVER) -> str:
+    """``One of: Alice Moreau, Bob Tanaka.``"""
+    people = User.objects.filter(
+        memberships__in=Membership.objects.filter(tenant=tenant, role=role), is_active=True
+    ).order_by("first_name", "username")[:6]
+    names = [person.get_full_name() or person.get_username() for person in people]
+    if not names:
+        return "Nobody has that role yet; an operator can give it in the admin."
+    return f"One of: {', '.join(names)}."
+
+
+def what_it_takes(row: Transaction) -> str:
+    """The policy of the contract, in a sentence."""
+    who = {
+        "HUMAN": "a person",
+        "SUPERVISOR": "a supervising agent or a person",
+        "NONE": "nobody: it passes by policy",
+    }[row.required_approver]
+    if row.quorum > 1:
+        who = f"{row.quorum} different people"
+    return f"The contract of {row.tool} asks for {who} ({row.risk_level.lower()} risk)."
+
+
+def still_missing(row: Transaction) -> int:
+    """How many more approvals it takes."""
+    given = sum(vote.verdict == Verdict.APPROVE for vote in row.decisions.all())
+    return max(0, row.quorum - given)
+
+
+def is_irreversible(row: Transaction) -> bool:
+    return row.consequence_level == ConsequenceLevel.IRREVERSIBLE
+
+
+def confirmation_word(row: Transaction) -> str:
+    """What the approver of something irreversible types: the amount, or the target's name."""
+    if row.amount is not None:
+        return money(row)
+    named = [value for value in row.arguments.values() if isinstance(value, str) and value]
+    return named[0] if named and len(named[0]) <= 60 else row.tool
+
+
+def money(row: Transaction) -> str:
+    if row.amount is None:
+        return ""
+    return format_currency(row.amount, row.currency, locale="en")
+
+
+def undo_of(row: Transaction) -> str:
+    """How it can be undone, in the words of the contract."""
+    tool = tools.get(row.tool)
+    if tool is not None and tool.contract.undo:
+        return tool.contract.undo
+    return {
+        ConsequenceLevel.REVERSIBLE: "It can be reversed.",
+        ConsequenceLevel.COMPENSABLE: "It cannot be taken back, but it can be made up for.",
+        ConsequenceLevel.IRREVERSIBLE: "It cannot be undone.",
+    }[ConsequenceLevel(row.consequence_level)]
+
+
+def can_compensate(row: Transaction) -> bool:
+    tool = tools.get(row.tool)
+    return row.state == State.COMMITTED and tool is not None and tool.has("compensate")
+
+
+def can_retry(row: Transaction) -> bool:
+    tool = tools.get(row.tool)
+    return row.state == State.IN_DOUBT and tool is not None and tool.contract.retry_safe

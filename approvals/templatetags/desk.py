@@ -1,0 +1,175 @@
+"""How the desk writes money, time and ids."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from approvals import policies
+from ledger.models import Event, Transaction
+from ledger.states import FINAL, State
+
+register = template.Library()
+
+ICON_OF = {
+    State.PREPARED: "clock",
+    State.REFUSED: "ban",
+    State.APPROVED: "check",
+    State.COMMITTING: "loader",
+    State.COMMITTED: "circle-check",
+    State.IN_DOUBT: "circle-help",
+    State.ROLLING_BACK: "undo-2",
+    State.ABORTED: "circle-x",
+    State.FAILED: "triangle-alert",
+    State.COMPENSATING: "undo-2",
+    State.COMPENSATED: "undo-2",
+}
+TONE_OF = {
+    State.COMMITTED: "good",
+    State.IN_DOUBT: "bad",
+    State.FAILED: "bad",
+    State.PREPARED: "soon",
+}
+SAID_OF = {
+    "prepared": "Proposed",
+    "refused": "Refused by the tool",
+    "approval_recorded": "Approved; another approver is needed",
+    "approved": "Approved",
+    "rejected": "Rejected",
+    "expired": "Expired: nobody decided in time",
+    "canceled": "Canceled by the agent",
+    "claimed": "A worker began",
+    "hold_lapsed": "What was held lapsed",
+    "committed": "Committed",
+    "failed": "Failed; nothing happened",
+    "fell_in_doubt": "Outcome not known",
+    "retried": "Run again with the same operation key",
+    "retry_ordered": "Another run was ordered",
+    "disproved": "Found that nothing happened",
+    "aborted": "Everything held was let go of",
+    "failure_settled": "Everything held was let go of",
+    "compensation_started": "Compensation asked for",
+    "compensated": "Compensated",
+}
+
+
+@register.simple_tag
+def icon(name: str, label: str = "") -> SafeString:
+    """A symbol of the sprite; decorative unless it has a label."""
+    if label:
+        return format_html(
+            '<svg class="icon" role="img" aria-label="{}"><use href="/static/img/icons.svg#{}"/>'
+            "</svg>",
+            label,
+            name,
+        )
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="/static/img/icons.svg#{}"/></svg>', name
+    )
+
+
+@register.filter
+def state_icon(row: Transaction) -> str:
+    return ICON_OF[State(row.state)]
+
+
+@register.filter
+def tone(row: Transaction) -> str:
+    return TONE_OF.get(State(row.state), "calm")
+
+
+@register.filter
+def money(row: Transaction) -> str:
+    return policies.money(row)
+
+
+@register.filter
+def risk_icon(row: Transaction) -> str:
+    return "shield-alert" if row.risk_level in {"HIGH", "CRITICAL"} else "shield"
+
+
+@register.filter
+def consequence_icon(row: Transaction) -> str:
+    return "ban" if row.consequence_level == "IRREVERSIBLE" else "undo-2"
+
+
+@register.filter
+def said(event: Event) -> str:
+    return SAID_OF.get(event.kind, event.kind.replace("_", " ").capitalize())
+
+
+@register.filter
+def what_became(row: Transaction) -> str:
+    """``Approved by Bob Tanaka in the web`` for a row that was decided elsewhere."""
+    decisive = [e for e in row.events.all() if e.kind in {"approved", "rejected", "expired", "canceled"}]
+    if not decisive:
+        return str(row.get_state_display()).capitalize()
+    event = max(decisive, key=lambda event: event.seq)
+    if event.kind == "expired":
+        return "Expired; nobody decided in time"
+    return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
+
+
+@register.filter
+def via(event: Event) -> str:
+    return {
+        "web": "on the desk",
+        "slack": "in Slack",
+        "api": "by REST",
+        "a2a": "by A2A",
+        "admin": "in the admin",
+        "system": "automatically",
+    }.get(event.via, event.via)
+
+
+@register.filter
+def is_final(row: Transaction) -> bool:
+    return row.state in FINAL
+
+
+@register.filter
+def plain(value: Any) -> str:
+    """A value of a payload, as a person would write it."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+@register.simple_tag
+def moment(at: datetime | None, counts_down: bool = False) -> SafeString | str:
+    """A time as people say it, with the exact instant on hover; the page keeps it current."""
+    if at is None:
+        return ""
+    kind = "until" if counts_down else "since"
+    return format_html(
+        '<time datetime="{}" title="{}" data-{}>{}</time>',
+        at.isoformat(),
+        at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        kind,
+        left(at - timezone.now()) if counts_down else ago(timezone.now() - at),
+    )
+
+
+def left(span: timedelta) -> str:
+    seconds = int(span.total_seconds())
+    if seconds <= 0:
+        return "time is up"
+    if seconds < 3600:
+        return f"{seconds // 60}:{seconds % 60:02d} left"
+    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} left"
+
+
+def ago(span: timedelta) -> str:
+    seconds = int(span.total_seconds())
+    if seconds < 60:
+        return "just now"
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return "just now"

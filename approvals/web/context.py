@@ -1,0 +1,23 @@
+"""What every page of the desk shows."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import timezone
+
+from approvals import inbox
+
+
+def desk(request: HttpRequest) -> dict[str, Any]:
+    live = urlsplit(settings.LIVE_URL)
+    found: dict[str, Any] = {
+        "now": timezone.now(),
+        "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
+    }
+    if request.user.is_authenticated:
+        found["waiting_count"] = inbox.needs_somebody(request.tenants).count()  # type: ignore[attr-defined]
+    return found

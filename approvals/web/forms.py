@@ -1,0 +1,64 @@
+"""What people send us from the desk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from approvals.inbox import Filters
+from ledger.contracts import RiskLevel
+from ledger.states import State
+
+
+class ApproveForm(forms.Form):
+    digest = forms.RegexField(r"^[0-9a-f]{64}$")
+    typed = forms.CharField(required=False, max_length=200)
+
+
+class RejectForm(forms.Form):
+    digest = forms.RegexField(r"^[0-9a-f]{64}$")
+    reason = forms.CharField(
+        max_length=2000, error_messages={"required": "Say why: the agent reads it."}
+    )
+
+
+class ResolveForm(forms.Form):
+    outcome = forms.ChoiceField(
+        choices=[(name, name) for name in ("committed", "nothing_happened", "retry")]
+    )
+    receipt = forms.CharField(required=False, max_length=500)
+    reason = forms.CharField(
+        max_length=2000, error_messages={"required": "Say how you know; it is kept for good."}
+    )
+
+
+class CompensateForm(forms.Form):
+    reason = forms.CharField(
+        max_length=2000, error_messages={"required": "Say why; it is kept for good."}
+    )
+
+
+class FilterForm(forms.Form):
+    q = forms.CharField(required=False, max_length=200)
+    tool = forms.CharField(required=False, max_length=100)
+    risk = forms.ChoiceField(
+        required=False, choices=[("", "Any risk"), *((risk, risk.title()) for risk in RiskLevel)]
+    )
+
+    def filters(self) -> Filters:
+        """What was asked for, as far as it makes sense."""
+        self.is_valid()
+        said: dict[str, Any] = self.cleaned_data
+        return Filters(
+            **{name: said.get(name) or "" for name in ("q", "tool", "risk")}
+        )
+
+
+class HistoryForm(FilterForm):
+    state = forms.ChoiceField(
+        required=False, choices=[("", "Any outcome"), *((s.value, s.label) for s in State)]
+    )
+    before = forms.UUIDField(required=False)
+    since = forms.DateField(required=False)
+    until = forms.DateField(required=False)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from django.contrib.auth.views import LoginView, LogoutView
+from django.urls import path
+
+from approvals.web import views
+
+app_name = "desk"
+urlpatterns = [
+    path("", views.inbox_view, name="inbox"),
+    path("rows", views.rows, name="rows"),
+    path("transactions/<uuid:transaction_id>/", views.transaction, name="transaction"),
+    path("transactions/<uuid:transaction_id>/approve", views.approve, name="transaction-approve"),
+    path("transactions/<uuid:transaction_id>/reject", views.reject, name="transaction-reject"),
+    path("transactions/<uuid:transaction_id>/resolve", views.resolve, name="transaction-resolve"),
+    path(
+        "transactions/<uuid:transaction_id>/compensate",
+        views.compensate,
+        name="transaction-compensate",
+    ),
+    path("history/", views.history, name="history"),
+    path("history/export.<str:form>", views.export, name="history-export"),
+    path("tools/", views.tools, name="tools"),
+    path(
+        "sign-in/",
+        LoginView.as_view(
+            template_name="registration/sign_in.html", redirect_authenticated_user=True
+        ),
+        name="sign-in",
+    ),
+    path("sign-out", LogoutView.as_view(), name="sign-out"),
+]

@@ -1,0 +1,185 @@
+// The desk: keeps the list and the open item as they are now, and listens to the keyboard.
+import { setServerNow, tick } from "./clock.js";
+import { connect } from "./live.js";
+import { listenToKeys } from "./keys.js";
+
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+const FADE_AFTER = 6_000; // milliseconds that a row decided elsewhere stays
+const isNarrow = matchMedia("(max-width: 860px)");
+
+async function fetchFragment(address) {
+  try {
+    const answer = await fetch(address, { headers: { "HX-Request": "true" }, redirect: "manual" });
+    if (answer.type === "opaqueredirect") { location.reload(); return null; }
+    return answer.ok ? await answer.text() : null;
+  } catch { return null; }
+}
+
+const parsed = (html) => new DOMParser().parseFromString(html, "text/html");
+
+// --- the list ---------------------------------------------------------------------------------
+
+function count(fragment) {
+  const total = $("[data-total]", fragment);
+  if (!total) return;
+  setServerNow(total.dataset.serverNow);
+  showCount(Number(total.dataset.total));
+}
+
+function showCount(number) {
+  for (const badge of $$("[data-waiting]")) { badge.textContent = number; badge.hidden = !number; }
+  document.title = document.title.replace(/^(\(\d+\) )?/, number ? `(${number}) ` : "");
+  drawFavicon(number);
+}
+
+function drawFavicon(number) {
+  const mark = number
+    ? `<circle cx="23" cy="9" r="9" fill="#c0362c"/><text x="23" y="13" font-size="12" font-family="sans-serif" font-weight="700" text-anchor="middle" fill="#fff">${number > 99 ? "99" : number}</text>`
+    : "";
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#4448b8"/><path d="M9 16.5l5 5 9.5-11" fill="none" stroke="#fff" stroke-width="3.5"/>${mark}</svg>`;
+  const link = $("[data-favicon]");
+  if (link) link.href = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+}
+
+function countGroups() {
+  let shown = 0;
+  for (const group of $$("#list [data-group] ul")) {
+    const section = group.closest("section"), rows = $$(".row:not(.decided)", group).length;
+    shown += rows;
+    section.hidden = !group.children.length;
+    $("[data-group-count]", section).textContent = rows;
+  }
+  const empty = $("[data-empty]");
+  if (empty) empty.hidden = shown > 0 || $$("#list .row").length > 0;
+}
+
+function place(row) {
+  const list = $(`#list section[data-group="${row.dataset.group}"] ul`);
+  const before = [...list.children].find((other) => other.dataset.expires > row.dataset.expires);
+  list.insertBefore(row, before ?? null);
+}
+
+function patchRow(row) {
+  const old = document.getElementById(row.id), waits = row.dataset.waitingRow === "1";
+  if (!waits && !old) return;
+  if (old && (!waits || old.dataset.group === row.dataset.group)) old.replaceWith(row);
+  else { old?.remove(); place(row); if (!old) row.classList.add("in"); }
+  if (waits && !old) announce(`New: ${$("strong", row).textContent}`);
+  if (!waits) setTimeout(() => leave(row), FADE_AFTER);
+}
+
+function leave(row) {
+  if (!row.isConnected) return;
+  row.classList.add("leaving");
+  setTimeout(() => { row.remove(); countGroups(); }, 150);
+}
+
+function announce(text) { $("[data-announce]").textContent = text; }
+
+const query = () => ($(".filters") ? new URLSearchParams(new FormData($(".filters"))).toString() : "");
+
+async function refreshRows(ids) {
+  if (!$("#list")) return refreshCount();
+  const html = await fetchFragment(`/rows?${ids.map((id) => `id=${id}`).join("&")}&${query()}`);
+  if (html === null) return false;
+  const fragment = parsed(html);
+  const focused = document.activeElement?.closest?.(".row")?.id;
+  for (const row of $$(".row", fragment)) patchRow(document.adoptNode(row));
+  if (focused && !document.activeElement?.closest(".row")) $("a", document.getElementById(focused) ?? document)?.focus?.();
+  count(fragment);
+  countGroups();
+  markOpen();
+  tick();
+  return true;
+}
+
+async function refreshCount() {
+  const html = await fetchFragment("/rows");
+  if (html !== null) count(parsed(html));
+  return html !== null;
+}
+
+async function refreshList() {
+  if (!$("#list")) return refreshCount();
+  const html = await fetchFragment(`/?${query()}`);
+  if (html === null) return false;
+  const list = $("#list"), top = list.scrollTop;
+  const focused = document.activeElement?.closest?.(".row")?.id;
+  list.innerHTML = parsed(html).body.innerHTML;
+  list.scrollTop = top;
+  if (focused) $("a", document.getElementById(focused) ?? list)?.focus?.();
+  count(list);
+  markOpen();
+  tick();
+  return true;
+}
+
+// --- the open item ------------------------------------------------------------------------------
+
+const openId = () => $("#item [data-item]")?.dataset.item;
+
+function markOpen() {
+  for (const row of $$("#list .row")) row.classList.toggle("open", row.dataset.id === openId());
+}
+
+async function refreshItem() {
+  const id = openId();
+  if (!id || $("#item dialog[open]")) return;
+  const html = await fetchFragment(`/transactions/${id}/`);
+  if (html === null || openId() !== id || $("#item dialog[open]")) return;
+  const top = $("#item .item-body")?.scrollTop ?? 0;
+  const details = $("#item details")?.open;
+  $("#item").innerHTML = html;
+  window.htmx?.process($("#item"));
+  $("#item .item-body").scrollTop = top;
+  if (details) $("#item details").open = true;
+  tick();
+}
+
+export async function openRow(row) {
+  const address = $("a", row).getAttribute("href");
+  if (isNarrow.matches) { location.href = address; return; }
+  const html = await fetchFragment(address);
+  if (html === null) { location.href = address; return; }
+  $("#item").innerHTML = html;
+  window.htmx?.process($("#item"));
+  markOpen();
+  tick();
+}
+
+document.addEventListener("click", (click) => {
+  const target = click.target;
+  const row = target.closest("#list .row a") && target.closest(".row");
+  if (row && !click.ctrlKey && !click.metaKey && !click.shiftKey && click.button === 0) {
+    click.preventDefault();
+    openRow(row);
+  }
+  const opener = target.closest("[data-open]");
+  if (opener) document.getElementById(opener.dataset.open)?.showModal();
+  if (target.closest("[data-close]")) target.closest("dialog").close();
+  const copied = target.closest("[data-copy]");
+  if (copied && navigator.clipboard) {
+    navigator.clipboard.writeText(copied.textContent.replace(/ copied$/, ""));
+    copied.classList.add("copied");
+    setTimeout(() => copied.classList.remove("copied"), 1200);
+  }
+});
+
+document.addEventListener("htmx:afterSwap", () => { countGroups(); markOpen(); tick(); });
+document.addEventListener("htmx:sendError", () => announce("Assent did not answer. Nothing was decided; try again."));
+
+// --- begin ---------------------------------------------------------------------------------------
+
+setServerNow(document.body.dataset.now);
+tick();
+setInterval(tick, 1000);
+markOpen();
+showCount(Number($("[data-waiting]")?.textContent || 0));
+listenToKeys({ openRow });
+if (document.body.dataset.socket) {
+  connect(document.body.dataset.socket, {
+    onChanged: (ids) => { if (ids.includes(openId())) refreshItem(); return refreshRows(ids); },
+    onCatchUp: () => { refreshItem(); return refreshList(); },
+  });
+}

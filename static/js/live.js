@@ -1,0 +1,52 @@
+// The socket says which rows changed; the page then asks for them. One way for live and catch-up.
+import { serverNow, setServerNow } from "./clock.js";
+
+const LONGEST_WAIT = 10_000; // milliseconds
+const POLL_EVERY = 3_000;
+const SIGN_OF_LIFE = 20_000;
+
+export function connect(url, { onChanged, onCatchUp }) {
+  const sign = document.querySelector("[data-live]");
+  let attempt = 0, lastNews = Date.now(), isLive = false, socket;
+
+  function show() {
+    const seconds = Math.round((Date.now() - lastNews) / 1000);
+    const text = isLive ? "Live" : `Not live. Reconnecting… last update ${seconds} s ago`;
+    if (sign.textContent !== text) sign.textContent = text;
+    sign.classList.toggle("off", !isLive);
+  }
+
+  async function catchUp() {
+    if (await onCatchUp()) lastNews = Date.now();
+    show();
+  }
+
+  function open() {
+    socket = new WebSocket(url);
+    socket.onopen = () => { attempt = 0; };
+    socket.onmessage = (message) => {
+      const news = JSON.parse(message.data);
+      setServerNow(news.now);
+      lastNews = Date.now();
+      if (!isLive) { isLive = true; catchUp(); }
+      else if (news.is_everything) catchUp();
+      else if (news.changed.length) onChanged(news.changed);
+      show();
+    };
+    socket.onclose = (end) => {
+      isLive = false;
+      show();
+      if (end.code === 4401) { location.reload(); return; }
+      attempt += 1;
+      setTimeout(open, Math.min(LONGEST_WAIT, 250 * 2 ** attempt) * (0.7 + Math.random() * 0.3));
+    };
+  }
+
+  setInterval(() => { if (!isLive && !document.hidden) catchUp(); }, POLL_EVERY);
+  setInterval(() => { if (socket.readyState === WebSocket.OPEN) socket.send("{}"); }, SIGN_OF_LIFE);
+  setInterval(() => { if (!isLive) show(); }, 1000);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) catchUp(); });
+  setTimeout(() => { if (!isLive) show(); }, 1500);
+  open();
+  return { serverNow };
+}
