@@ -147,14 +147,14 @@ def say(mark: str, words: str) -> None:
 
 
 def introduce(token: dict[str, Any]) -> None:
-    name = short(token)
+    name = mark_of(token)
     if duplicate := token.get("duplicate_of"):
-        say("=", f"{name} is proposed already ({duplicate}); nothing is done twice")
+        say("=", f"{short(token)} is proposed already ({duplicate}); nothing is done twice")
         return
-    say("→", f"{name} waits for a yes, at most {_duration(token['expires_in'])}")
+    say("→", f"{short(token)} waits for a yes, at most {_duration(token['expires_in'])}")
     for warning in token["warnings"]:
-        say("!", f"{name}: {warning}")
-    say(" ", f"{name}: decide at {token['links']['desk']}")
+        say("!", f"{name} {warning}")
+    say(" ", f"{name} decide at {token['links']['desk']}")
 
 
 def describe(now: dict[str, Any], votes_told: int) -> tuple[str, str] | None:
@@ -200,7 +200,12 @@ def _names(votes: list[dict[str, Any]]) -> str:
 
 
 def short(now: dict[str, Any]) -> str:
-    return f"[{now['transaction_id'][-4:]}] {now['action_summary']}"
+    return f"{mark_of(now)} {now['action_summary']}"
+
+
+def mark_of(now: dict[str, Any]) -> str:
+    """By which the lines of one transaction are told apart from the others'."""
+    return f"[{now['transaction_id'][-4:]}]"
 
 
 def _duration(seconds: float) -> str:

@@ -65,7 +65,8 @@ class Lease:
             held=row.held,
             receipt=row.receipt,
             result=row.result or {},
-            attempt=row.attempts,
+            # Every claim raises it, so a first attempt is surely the first.
+            attempt=row.fencing_token,
         )
 
 

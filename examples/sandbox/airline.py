@@ -183,7 +183,7 @@ def cancel_booking(store: Store, ask: Ask) -> Answer:
         )
         subject = f"{booking['flight_id']}:{booking['passenger']}"
         summary = f"Canceled booking {booking['ref']} of {booking['passenger']}"
-        store.record_effect("cancellation", subject, booking["key"], cancellation, summary)
+        store.record_effect("cancellation", subject, "", cancellation, summary)
         booking = _booking_of(store, booking["ref"], ask)
     return Answer(booking)
 

@@ -87,7 +87,7 @@ def reverse(store: Store, ask: Ask) -> Answer:
         reversal = new_id("rev")
         store.write("UPDATE refunds SET reversal = ? WHERE id = ?", reversal, refund["id"])
         summary = f"Reversed refund {refund['id']} of {refund['amount']} {refund['currency']}"
-        store.record_effect("reversal", refund["payment_id"], refund["key"], reversal, summary)
+        store.record_effect("reversal", refund["payment_id"], "", reversal, summary)
         refund = _refund_of(store, refund["id"], ask)
     return Answer({"reversal": refund["reversal"], "refund": refund}, 201)
 

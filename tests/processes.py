@@ -1,0 +1,123 @@
+"""The product as its own processes, against the database of the test: real web, live, workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from django.conf import settings
+from django.db import connection
+
+ROOT = Path(settings.BASE_DIR)
+
+
+def until(condition: Callable[[], Any], seconds: float = 20, what: str = "") -> Any:
+    """The first truthy value of ``condition``, asked every few milliseconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"did not come true within {seconds} s: {what or condition}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Product:
+    """Starts what a test names; kills it at the end. Logs are shown when a start fails."""
+
+    def __init__(self) -> None:
+        self.web_port, self.live_port, self.sandbox_port = free_port(), free_port(), free_port()
+        self.url = f"http://localhost:{self.web_port}"
+        self.sandbox_url = f"http://127.0.0.1:{self.sandbox_port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.logs = Path(tempfile.mkdtemp(prefix="assent-logs-"))
+        name = connection.settings_dict["NAME"]
+        self.environment = os.environ | {
+            "DATABASE_URL": os.environ["DATABASE_URL"].replace("/assent?", f"/{name}?"),
+            "ASSENT_PUBLIC_URL": self.url,
+            "ASSENT_LIVE_URL": f"http://localhost:{self.live_port}",
+            "ASSENT_SANDBOX_URL": self.sandbox_url,
+            "ASSENT_LEASE_S": "1.5",
+            "ASSENT_LOG_LEVEL": "INFO",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def start(self, *names: str, **environment: str) -> None:
+        for name in names:
+            log = (self.logs / f"{name}.log").open("ab")
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, *self._command(name)],
+                cwd=ROOT,
+                env=self.environment | environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            log.close()
+        for name in names:
+            self._wait_until_up(name)
+
+    def _command(self, name: str) -> list[str]:
+        serve = ["-m", "granian", "--host", "127.0.0.1", "--log-level", "warning"]
+        return {
+            "web": [*serve, "--interface", "wsgi", "--blocking-threads", "4", "--port",
+                    str(self.web_port), "approvals.wsgi:application"],
+            "live": [*serve, "--interface", "asgi", "--port", str(self.live_port),
+                     "approvals.asgi:application"],
+            "sandbox": ["-m", "examples.sandbox", "--port", str(self.sandbox_port), "--data",
+                        str(self.logs / "sandbox.sqlite3")],
+            "sweeper": ["manage.py", "sweep"],
+        }.get(name, ["manage.py", "work"])  # fmt: skip
+
+    def _wait_until_up(self, name: str) -> None:
+        port = {"web": self.web_port, "live": self.live_port, "sandbox": self.sandbox_port}.get(name)
+        if port is not None:
+            until(lambda: _listens(port), what=f"{name} listens\n{self.log(name)}")
+
+    def log(self, name: str) -> str:
+        return (self.logs / f"{name}.log").read_text(errors="replace")[-4000:]
+
+    def kill(self, name: str) -> None:
+        """As a power cut would: no handler runs."""
+        process = self.processes.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+
+    def effects(self) -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(f"{self.sandbox_url}/effects").json()
+        return found
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def running(*names: str, **environment: str) -> Iterator[Product]:
+    product = Product()
+    try:
+        product.start(*names, **environment)
+        yield product
+    finally:
+        product.stop()
