@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -101,6 +102,7 @@ class Product:
     def stop(self) -> None:
         for name in list(self.processes):
             self.kill(name)
+        shutil.rmtree(self.logs, ignore_errors=True)
 
     def effects(self) -> dict[str, Any]:
         found: dict[str, Any] = httpx.get(f"{self.sandbox_url}/effects").json()

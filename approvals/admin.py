@@ -1,0 +1,114 @@
+"""People and roles; and what operators may do to a transaction, through the one choke point."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path, reverse
+
+from approvals import decisions, policies
+from approvals.models import Membership
+from ledger.admin import TransactionAdmin
+from ledger.errors import LedgerError, NotFound
+from ledger.models import Transaction
+from ledger.states import State
+
+admin.site.unregister(User)
+admin.site.unregister(Transaction)
+
+
+class MembershipInline(admin.TabularInline):
+    model = Membership
+    extra = 1
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin):
+    inlines = (MembershipInline,)
+    list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), max_length=2000)
+
+
+class ResolveForm(ReasonForm):
+    outcome = forms.ChoiceField(
+        choices=[
+            ("committed", "It happened: the receipt is below"),
+            ("nothing_happened", "Nothing happened, and it will not any more"),
+            ("retry", "Run it again with the same operation key (retry-safe tools)"),
+        ]
+    )
+    receipt = forms.CharField(required=False, max_length=500)
+    field_order = ("outcome", "receipt", "reason")
+
+
+@admin.register(Transaction)
+class TransactionWithActionsAdmin(TransactionAdmin):
+    change_form_template = "admin/ledger/transaction/change_form.html"
+
+    def view_on_site(self, row: Transaction) -> str:  # type: ignore[override]
+        return reverse("desk:transaction", args=[row.pk])
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("<uuid:pk>/resolve/", view(self.resolve), name="ledger_transaction_resolve"),
+            path(
+                "<uuid:pk>/compensate/", view(self.compensate), name="ledger_transaction_compensate"
+            ),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        offered = {
+            "may_resolve": row is not None and row.state == State.IN_DOUBT,
+            "may_compensate": row is not None and policies.can_compensate(row),
+        }
+        return super().change_view(
+            request, object_id, form_url, {**(extra_context or {}), **offered}
+        )
+
+    def resolve(self, request: HttpRequest, pk: UUID) -> HttpResponse:
+        """Settle what is in doubt."""
+        form = ResolveForm(request.POST or None)
+        return self._act(request, pk, "Resolve what is in doubt", form, decisions.resolve)
+
+    def compensate(self, request: HttpRequest, pk: UUID) -> HttpResponse:
+        form = ReasonForm(request.POST or None)
+        return self._act(request, pk, "Compensate", form, decisions.compensate)
+
+    def _act(
+        self, request: HttpRequest, pk: UUID, title: str, form: forms.Form, verb: Any
+    ) -> HttpResponse:
+        row = self.get_queryset(request).filter(pk=pk).first()
+        if row is None:
+            raise Http404
+        if request.method == "POST" and form.is_valid():
+            try:
+                verb(request.user, pk, via="admin", **form.cleaned_data)
+            except NotFound:
+                raise Http404 from None
+            except LedgerError as refusal:
+                words = f"{refusal.detail} {refusal.hint}"
+                self.message_user(request, words, messages.ERROR)
+            else:
+                self.message_user(request, f"{title}: recorded.", messages.SUCCESS)
+            return redirect("admin:ledger_transaction_change", pk)
+        context = {**self.admin_site.each_context(request), "title": title, "form": form, "tx": row}
+        return render(request, "admin/ledger/transaction/act.html", context)
