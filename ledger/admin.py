@@ -18,7 +18,7 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from ledger import deliveries
+from ledger import deliveries, webhooks
 from ledger.models import (
     Agent,
     AgentToken,
@@ -271,6 +271,18 @@ class AgentAdmin(TenantAdmin):
     list_display = ("name", "slug", "tenant", "is_active", "webhook_url")
     list_filter = ("is_active",)
     exclude = ("webhook_secret",)
+
+    def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+        is_new_secret = bool(obj.webhook_url) and not obj.webhook_secret
+        if is_new_secret:
+            obj.webhook_secret = webhooks.new_secret()
+        super().save_model(request, obj, form, change)
+        if is_new_secret:
+            words = format_html(
+                "Webhooks are signed with <code>{}</code>. It is not shown again.",
+                obj.webhook_secret,
+            )
+            self.message_user(request, words, messages.WARNING)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         # Rows name an agent by tenant and slug; a renamed one would be another agent's past.
