@@ -10,7 +10,7 @@ from babel.numbers import format_currency
 from django.contrib.auth.models import User
 
 from approvals.models import Membership, Role
-from ledger.contracts import ConsequenceLevel, tools
+from ledger.contracts import ConsequenceLevel, key_fields, tools
 from ledger.models import Transaction, Verdict
 from ledger.states import State
 
@@ -90,11 +90,18 @@ def is_irreversible(row: Transaction) -> bool:
 
 
 def confirmation_word(row: Transaction) -> str:
-    """What the approver of something irreversible types: the amount, or the target's name."""
+    """What the approver of something irreversible types: the amount, or what it is done to.
+
+    What it is done to is what the operation key names first.
+    """
     if row.amount is not None:
         return money(row)
-    named = [value for value in row.arguments.values() if isinstance(value, str) and value]
-    return named[0] if named and len(named[0]) <= 60 else row.tool
+    tool = tools.get(row.tool)
+    for name in key_fields(tool.contract.operation_key) if tool else ():
+        value = str(row.arguments.get(name, ""))
+        if name != "tenant" and 0 < len(value) <= 60:
+            return value
+    return row.tool
 
 
 def money(row: Transaction) -> str:

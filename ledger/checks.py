@@ -35,7 +35,7 @@ Rule = tuple[bool, str, str, str]
 
 def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
     fields = set(tool.arguments_model.model_fields) | {"tenant"}
-    named = contracts.key_fields(contract.operation_key)
+    named = set(contracts.key_fields(contract.operation_key))
     yield (
         not named - {"tenant"} or "tenant" not in named,
         "E002",

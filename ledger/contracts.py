@@ -344,9 +344,9 @@ def tool_named(name: str) -> Tool[Any, Any]:
         raise UnknownTool(f"There is no tool named {name!r:.80}.") from None
 
 
-def key_fields(template: str) -> set[str]:
-    """The names in an operation-key template."""
-    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+def key_fields(template: str) -> list[str]:
+    """The names in an operation-key template, in its order."""
+    return [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
 
 
 def _note_if_declared(name: str) -> None:

@@ -86,9 +86,12 @@ class Product:
         }.get(name, ["manage.py", "work"])  # fmt: skip
 
     def _wait_until_up(self, name: str) -> None:
-        port = {"web": self.web_port, "live": self.live_port, "sandbox": self.sandbox_port}.get(name)
-        if port is not None:
-            until(lambda: _listens(port), what=f"{name} listens\n{self.log(name)}")
+        if (port := self._port(name)) is not None:
+            until(lambda: _listens(port), what=f"{name} listens")
+
+    def _port(self, name: str) -> int | None:
+        ports = {"web": self.web_port, "live": self.live_port, "sandbox": self.sandbox_port}
+        return ports.get(name)
 
     def log(self, name: str) -> str:
         return (self.logs / f"{name}.log").read_text(errors="replace")[-4000:]
@@ -98,6 +101,9 @@ class Product:
         process = self.processes.pop(name)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        # Its children die a moment later; until then the port still answers.
+        if (port := self._port(name)) is not None:
+            until(lambda: not _listens(port), what=f"{name} is gone")
 
     def stop(self) -> None:
         for name in list(self.processes):

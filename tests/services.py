@@ -39,6 +39,8 @@ def set_environment() -> None:
         "ASSENT_LONG_POLLS": "20",
         "ASSENT_LOG_LEVEL": "ERROR",
         "ASSENT_PUBLIC_URL": "http://localhost:8000",
+        # Playwright runs an event loop in the thread of the test.
+        "DJANGO_ALLOW_ASYNC_UNSAFE": "1",
     }
 
 

@@ -237,8 +237,12 @@ class Field:
 
 
 def compared(row: Transaction) -> Iterator[Field]:
-    names = [*row.arguments, *(name for name in row.payload if name not in row.arguments)]
-    for name in names:
+    tool = contracts.tools.get(row.tool)
+    in_order = list(tool.arguments_model.model_fields) if tool else []
+    # The database keeps an object's names in an order of its own; people read the author's.
+    for name in dict.fromkeys([*in_order, *row.arguments, *row.payload]):
+        if name not in row.arguments and name not in row.payload:
+            continue
         yield Field(name, row.payload.get(name), row.arguments.get(name), name in row.payload)
 
 

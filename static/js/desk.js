@@ -140,6 +140,7 @@ async function refreshItem() {
 export async function openRow(row) {
   const address = $("a", row).getAttribute("href");
   if (isNarrow.matches) { location.href = address; return; }
+  if (row.dataset.id === openId()) { refreshItem(); return; }
   const html = await fetchFragment(address);
   if (html === null) { location.href = address; return; }
   $("#item").innerHTML = html;

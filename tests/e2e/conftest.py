@@ -1,0 +1,69 @@
+"""The whole product as processes, and browsers in front of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from ledger.models import Agent, AgentToken
+from tests.conftest import CHROMIUM
+from tests.processes import Product, running
+
+
+@pytest.fixture
+def product(acme: Any) -> Iterator[Product]:
+    names = ("sandbox", "web", "live", "worker", "sweeper")
+    with running(*names) as product:
+        os.environ["ASSENT_SANDBOX_URL"] = product.sandbox_url
+        yield product
+        del os.environ["ASSENT_SANDBOX_URL"]
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-quic"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def desk_of(product: Product, browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Signs a person in; a complaint of the page (CSP, script error) fails the test."""
+    complaints: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def sign_in(username: str, **options: Any) -> Page:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console",
+            lambda message: complaints.append(message.text)
+            if "Content Security Policy" in message.text
+            else None,
+        )
+        page.goto(f"{product.url}/sign-in/")
+        page.fill("[name=username]", username)
+        page.fill("[name=password]", username)
+        page.click("button.primary")
+        expect(page.locator("[data-live]")).to_have_text("Live")
+        return page
+
+    yield sign_in
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def token(helpdesk: Agent) -> str:
+    return AgentToken.issue(helpdesk, scopes=["propose"])[1]
