@@ -12,6 +12,7 @@ from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Membership
 from ledger.models import Tenant
+from ledger.problems import problem
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -77,3 +78,30 @@ def tenants_of(user: object) -> frozenset[str]:
     return frozenset(roles_of(user))
 
 
+
+
+class ProblemsForMachines:
+    """Under ``/api/`` Django's own error pages are said as problem+json, like all the others."""
+
+    SAID = {
+        400: ("malformed", "The request cannot be read", "Correct it; nothing was changed."),
+        404: ("not_found", "There is nothing here", "See /api/v1/docs for what there is."),
+        405: ("method_not_allowed", "This method is not for this address", "See /api/v1/docs."),
+        413: ("too_large", "Too large", "Send less than 256 KiB."),
+    }
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        if response.status_code < 400 or not is_page or not request.path.startswith("/api/"):
+            return response
+        code, title, hint = self.SAID.get(
+            response.status_code, ("internal", "Assent failed", "Try again with the same key.")
+        )
+        answer = problem(response.status_code, code, title, f"{request.method} failed.", hint)
+        if "Allow" in response.headers:
+            answer["Allow"] = response.headers["Allow"]
+        return answer

@@ -1,0 +1,98 @@
+"""An unsafe contract does not start; a safe one is typed and published."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ledger import checks, contracts
+from ledger.contracts import Contract, Plan, Tool, transactional
+from ledger.errors import InvalidRequest
+
+SAFE = {
+    "owner_service": "bank",
+    "operation_key": "wire:{tenant}:{account}",
+    "receipt": "id",
+    "consequence_level": "IRREVERSIBLE",
+}
+
+
+@pytest.fixture
+def declare(monkeypatch):
+    monkeypatch.setattr(contracts, "tools", {})
+    monkeypatch.setattr(contracts, "declared_twice", set())
+
+    def make(**changes) -> Tool:
+        def wire(account: str) -> dict:
+            return {"id": account}
+
+        return transactional(**(SAFE | changes))(wire)
+
+    return make
+
+
+UNSAFE = {
+    "E002": {"operation_key": ""},
+    "E003": {"operation_key": "wire:{tenant}:{account}:{colour}"},
+    "E004": {"owner_service": ""},
+    "E005": {"receipt": ""},
+    "E006": {"consequence_level": "COMPENSABLE"},
+    "E007": {"required_approver": "NONE"},
+    "E008": {"ttl": timedelta(days=9)},
+    "E009": {"timeout": timedelta(0)},
+    "E010": {"quorum": 0},
+}
+
+
+def test_a_safe_contract_is_accepted(declare):
+    assert list(checks.unsafe(declare())) == []
+
+
+@pytest.mark.parametrize("code", UNSAFE)
+def test_an_unsafe_contract_is_refused_with_a_hint(declare, code):
+    errors = list(checks.unsafe(declare(**UNSAFE[code])))
+
+    assert [error.id for error in errors] == [f"ledger.{code}"]
+    assert errors[0].hint
+
+
+def test_the_operation_key_must_name_the_tenant(declare):
+    (error,) = checks.unsafe(declare(operation_key="wire:{account}"))
+
+    assert error.id == "ledger.E002"
+
+
+def test_two_tools_of_one_name_are_refused(declare):
+    declare()
+    declare()
+
+    assert [error.id for error in checks.check_contracts()] == ["ledger.E001"]
+
+
+def test_the_strictest_values_are_the_default():
+    names = ("risk_level", "required_approver", "consequence_level", "retry_safe")
+    tool = transactional()(lambda: None)
+    contracts.tools.pop(tool.name)
+
+    found = [getattr(tool.contract, name) for name in names]
+    assert found == ["HIGH", "HUMAN", "IRREVERSIBLE", False]
+    assert isinstance(tool.contract, Contract)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(""),
+        Plan("x" * 3001),
+        Plan("ok", amount=1, currency="XXY"),
+        Plan("ok", amount=-1, currency="EUR"),
+    ],
+)
+def test_a_plan_that_nobody_could_be_shown_is_refused(plan):
+    from decimal import Decimal
+
+    if plan.amount is not None:
+        plan = Plan(plan.summary, amount=Decimal(plan.amount), currency=plan.currency)
+    with pytest.raises(InvalidRequest):
+        plan.checked()
