@@ -76,16 +76,22 @@ class Caller:
             raise NotAllowed(f"This token lacks the scope {scope.value!r}.", scope=scope.value)
 
 
+# By hand: this runs for every request, and the ORM would take a third of a prepare to write it.
+_USABLE_TOKEN = """
+    SELECT agent.tenant_id, agent.slug, agent.name, token.scopes
+    FROM ledger_agenttoken token JOIN ledger_agent agent ON agent.id = token.agent_id
+    WHERE token.token_hash = %s AND token.revoked_at IS NULL AND agent.is_active
+        AND (token.expires_at IS NULL OR token.expires_at > now())
+"""
+
+
 class AgentBearer(HttpBearer):
-    """A token that is neither revoked nor expired, of an active agent. One query by its hash."""
+    """A token that is neither revoked nor expired, of an active agent."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
-        row = (
-            AgentToken.objects.usable()
-            .filter(token_hash=AgentToken.hash_of(token))
-            .values_list("agent__tenant_id", "agent__slug", "agent__name", "scopes")
-            .first()
-        )
+        with connection.cursor() as cursor:
+            cursor.execute(_USABLE_TOKEN, [AgentToken.hash_of(token)])
+            row = cursor.fetchone()
         if row is None:
             return None
         tenant, slug, name, scopes = row

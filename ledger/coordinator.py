@@ -157,8 +157,8 @@ def prepare(
         row.retain_until = row.created_at + tool.contract.retention
         row.intent_digest = intents.digest_of(intents.intent_of(row))
         if refusal:
-            return _enter_refused(row, refusal, note, by=by, via=via)
-        return _enter_prepared(row, note, by=by, via=via, render=render)
+            return _enter_refused(row, refusal, note, by=by, via=via, admission=known)
+        return _enter_prepared(row, note, by=by, via=via, render=render, admission=known)
 
 
 def approve(
@@ -375,12 +375,18 @@ def _take_over(row: Transaction, tool: Tool[Any, Any], plan: Plan) -> None:
 
 
 def _enter_prepared(
-    row: Transaction, note: IdempotencyKey, *, by: Principal, via: str, render: Render
+    row: Transaction,
+    note: IdempotencyKey,
+    *,
+    by: Principal,
+    via: str,
+    render: Render,
+    admission: entries.Admission,
 ) -> Answer:
     row.state = State.PREPARED
     note.answer = render(row, None)
     try:
-        entries.enter(row, states.PREPARE, by=by, via=via, key=note)
+        entries.enter(row, states.PREPARE, by=by, via=via, key=note, admission=admission)
     except IntegrityError:
         return _answer_after_losing(row, note, render)
     if row.required_approver == RequiredApprover.NONE:
@@ -389,7 +395,13 @@ def _enter_prepared(
 
 
 def _enter_refused(
-    row: Transaction, refusal: PlanRefused, note: IdempotencyKey, *, by: Principal, via: str
+    row: Transaction,
+    refusal: PlanRefused,
+    note: IdempotencyKey,
+    *,
+    by: Principal,
+    via: str,
+    admission: entries.Admission,
 ) -> Answer:
     """Keep the refusal: an agent that asks again with the key is told the same."""
     row.state = State.REFUSED
@@ -398,7 +410,7 @@ def _enter_refused(
     intents.refuse_unsafe_text([row.error, row.action_summary])
     note.status = refusal.status
     note.answer = refusal.detail[:2000]
-    entries.enter(row, states.REFUSE, by=by, via=via, key=note)
+    entries.enter(row, states.REFUSE, by=by, via=via, key=note, admission=admission)
     raise PlanRefused(refusal.detail, transaction_id=str(row.pk))
 
 

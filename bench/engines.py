@@ -1,0 +1,85 @@
+"""The product as it runs in production, on engines of its own in a folder that is thrown away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from approvals import embedded
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@contextmanager
+def engines() -> Iterator[None]:
+    """PostgreSQL with fsync and Redis, migrated, with Django set up on them."""
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="assent-bench-"))
+        folder.chmod(0o755)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        os.environ |= {
+            "DATABASE_URL": embedded.start_postgres(folder / "postgres", stack),
+            "REDIS_URL": embedded.start_redis(folder, stack),
+            "DJANGO_SETTINGS_MODULE": "approvals.settings",
+            "ASSENT_SECRET_KEY": "only for the bench",
+            "ASSENT_AUDIT_KEY": "11" * 32,
+            "ASSENT_TOOL_APPS": "bench",
+            "ASSENT_LOG_LEVEL": "ERROR",
+            "ASSENT_PUBLIC_URL": "http://localhost",
+        }
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+        yield
+
+
+@contextmanager
+def process(*command: str, port: int | None = None, **environment: str) -> Iterator[None]:
+    """One process of the product, ready when its port answers."""
+    child = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while port is not None and not listens(port):
+            time.sleep(0.05)
+        yield
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+@contextmanager
+def web(port: int, workers: int = 2) -> Iterator[None]:
+    with process(
+        "-m", "granian", "--interface", "wsgi", "--workers", str(workers), "--blocking-threads",
+        "4", "--port", str(port), "--no-ws", "--log-level", "error", "approvals.wsgi:application",
+        port=port,
+    ):  # fmt: skip
+        yield
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
