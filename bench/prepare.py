@@ -124,6 +124,8 @@ def _http_client(port: int, token: str) -> Callable[[], None]:
 
 def _bare_statements() -> list[tuple[str, list[Any]]]:
     """The very rows of one prepare, as INSERTs with the values that the ledger would write."""
+    from django.db import connection
+
     from ledger import coordinator, entries
     from ledger.api import render_token
     from ledger.coordinator import Proposal
@@ -144,10 +146,17 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
         Event.objects.get(transaction_id=answer.transaction_id),
         IdempotencyKey.objects.get(key=key),
     ]
-    return [
-        (entries.insert_into(type(row)), [_literal(value) for value in entries.values_of(row)])
-        for row in rows
+    return [_plain_insert(row, entries.columns_of(type(row)), connection) for row in rows]
+
+
+def _plain_insert(row: Any, columns: Any, connection: Any) -> tuple[str, list[Any]]:
+    names = ", ".join(f'"{field.column}"' for field in columns)
+    marks = ", ".join(["%s"] * len(columns))
+    values = [
+        _literal(field.get_db_prep_save(getattr(row, field.attname), connection))
+        for field in columns
     ]
+    return f'INSERT INTO "{row._meta.db_table}" ({names}) VALUES ({marks})', values
 
 
 def _literal(value: Any) -> Any:

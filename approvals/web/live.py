@@ -17,7 +17,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from channels.layers import get_channel_layer
@@ -33,7 +32,7 @@ from ledger.models import Event
 
 logger = logging.getLogger(__name__)
 
-GATHER_S = 0.015
+GATHER_S = 0.02
 WATCH_EVERY_S = 1.0
 # How far back the watcher looks: longer than a database transaction of ours ever takes.
 LOOK_BACK_S = 5
@@ -70,6 +69,8 @@ class Ringer:
                 threading.Thread(target=self._run, name="ringer", daemon=True).start()
 
     def _run(self) -> None:
+        # One loop for good: with it the connection to Redis stays open.
+        loop = asyncio.new_event_loop()
         while True:
             bells = [self._bells.get()]
             time.sleep(GATHER_S)
@@ -79,7 +80,7 @@ class Ringer:
             for tenant, transaction_id, event_id in bells:
                 by_tenant[tenant].append((transaction_id, event_id))
             try:
-                async_to_sync(_send)(by_tenant)
+                loop.run_until_complete(_send(by_tenant))
             except Exception as failure:
                 logger.info("no live bell: %s", failure)
 
