@@ -55,7 +55,7 @@ class ResolveForm(ReasonForm):
 class TransactionWithActionsAdmin(TransactionAdmin):
     change_form_template = "admin/ledger/transaction/change_form.html"
 
-    def view_on_site(self, row: Transaction) -> str:  # type: ignore[override]
+    def view_on_site(self, row: Transaction) -> str:
         return reverse("desk:transaction", args=[row.pk])
 
     def get_urls(self) -> list[URLPattern]:

@@ -12,7 +12,8 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
-from ledger.api import router, tools_router
+from ledger.api import router
+from ledger.catalogue import tools_router
 from ledger.errors import LedgerError
 from ledger.problems import problem, problem_of
 
@@ -91,7 +92,11 @@ def on_stranger(request: HttpRequest, error: AuthenticationError) -> HttpRespons
 @api.exception_handler(RequestDataTooBig)
 def on_huge(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
     return problem(
-        413, "too_large", "Too large", "The body is larger than 256 KiB.", "Send references instead."
+        413,
+        "too_large",
+        "Too large",
+        "The body is larger than 256 KiB.",
+        "Send references instead.",
     )
 
 

@@ -35,9 +35,7 @@ def approve(
     )
 
 
-def reject(
-    user: User, transaction_id: UUID, *, digest: str, via: str, reason: str
-) -> Transaction:
+def reject(user: User, transaction_id: UUID, *, digest: str, via: str, reason: str) -> Transaction:
     """Say no, with the reason that the agent will read."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)

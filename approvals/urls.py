@@ -16,4 +16,3 @@ urlpatterns = [
 ]
 handler403 = "approvals.web.views.forbidden"
 handler404 = "approvals.web.views.missing"
-

@@ -68,7 +68,7 @@ def process(*command: str, port: int | None = None, **environment: str) -> Itera
 def web(port: int, workers: int = 2) -> Iterator[None]:
     with process(
         "-m", "granian", "--interface", "wsgi", "--workers", str(workers), "--blocking-threads",
-        os.environ.get("BT","4"), "--port", str(port), "--no-ws", "--log-level", "error", "approvals.wsgi:application",
+        "4", "--port", str(port), "--no-ws", "--log-level", "error", "approvals.wsgi:application",
         port=port,
     ):  # fmt: skip
         yield

@@ -27,7 +27,11 @@ def measure(connections: int) -> dict[str, float]:
     _, token = AgentToken.issue(agent, scopes=["propose"])
     statements = _bare_statements()
     info = connection.get_connection_params()
-    dsn = {name: info[name] for name in ("dbname", "user", "password", "host", "port") if info.get(name)}
+    dsn = {
+        name: info[name]
+        for name in ("dbname", "user", "password", "host", "port")
+        if info.get(name)
+    }
     connection.close()
 
     found: dict[str, float] = {}
@@ -55,9 +59,7 @@ def _load(
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     halves = [
-        context.Process(
-            target=_half, args=(connections // 2, client, arguments, seconds, results)
-        )
+        context.Process(target=_half, args=(connections // 2, client, arguments, seconds, results))
         for _ in range(2)
     ]
     for half in halves:
@@ -100,8 +102,8 @@ def _http_client(port: int, token: str) -> Callable[[], None]:
     wire = socket.create_connection(("127.0.0.1", port))
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     head = (
-        "POST /api/v1/transactions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Authorization: Bearer {token}\r\n"
+        "POST /api/v1/transactions HTTP/1.1\r\nHost: localhost\r\n"
+        f"Content-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
     )
 
     def once() -> None:
@@ -127,10 +129,10 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
     from django.db import connection
 
     from ledger import coordinator, entries
-    from ledger.api import render_token
     from ledger.coordinator import Proposal
     from ledger.models import Event, IdempotencyKey, Transaction
     from ledger.principals import agent
+    from ledger.rendering import render_token
 
     key = uuid.uuid4().hex
     answer = coordinator.prepare(

@@ -40,7 +40,7 @@ class EstimatingPaginator(Paginator):
     """Counts a thousand rows at most; beyond, PostgreSQL's own estimate has to do."""
 
     @cached_property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
         counted = rows.order_by()[: COUNTED_EXACTLY + 1].count()
         if counted <= COUNTED_EXACTLY:
@@ -341,9 +341,7 @@ class AgentTokenAdmin(TenantAdmin):
     @admin.action(description="Rotate: issue a new token, revoke this one", permissions=["change"])
     def rotate(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> None:
         for old in rows.filter(revoked_at=None).select_related("agent"):
-            row, token = AgentToken.issue(
-                old.agent, scopes=old.scopes, expires_at=old.expires_at
-            )
+            row, token = AgentToken.issue(old.agent, scopes=old.scopes, expires_at=old.expires_at)
             AgentToken.objects.filter(pk=old.pk).update(revoked_at=models.functions.Now())
             self._show_once(request, row, token)
 
@@ -363,4 +361,3 @@ def forms_for_scopes() -> forms.MultipleChoiceField:
     return forms.MultipleChoiceField(
         choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE]
     )
-

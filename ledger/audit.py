@@ -126,7 +126,8 @@ def _last_settled_event() -> int | None:
         with atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL lock_timeout = '500ms'")
             cursor.execute("LOCK TABLE ledger_event IN SHARE MODE")
-            return Event.objects.aggregate(last=Max("pk"))["last"]
+            last: int | None = Event.objects.aggregate(last=Max("pk"))["last"]
+            return last
     except OperationalError:
         return None
 

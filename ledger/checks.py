@@ -9,8 +9,8 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, register
 
 from ledger import contracts
-from ledger.contracts import Contract, RequiredApprover, RiskLevel, Tool
 from ledger.contracts import ConsequenceLevel as Consequence
+from ledger.contracts import Contract, RequiredApprover, RiskLevel, Tool
 
 
 @register()

@@ -201,18 +201,7 @@ class Tool(Generic[P, R]):
 
     def validate(self, arguments: Any) -> BaseModel:
         """Raises ``InvalidArguments`` with one entry in ``errors`` per field."""
-        try:
-            return self.arguments_model.model_validate(arguments)
-        except ValidationError as refusal:
-            errors = [
-                {"field": ".".join(map(str, error["loc"])) or "arguments", "message": error["msg"]}
-                for error in refusal.errors(include_url=False, include_context=False)
-            ]
-            raise InvalidArguments(
-                f"{len(errors)} argument{'s' if len(errors) > 1 else ''} of {self.name} "
-                "cannot be used as sent.",
-                errors=errors[:50],
-            ) from refusal
+        return _validated(self.arguments_model, self.name, arguments)
 
     def meaning_of(self, arguments: BaseModel) -> dict[str, Any]:
         """The arguments as JSON in which 1, 1.0 and 1.00 of a Decimal are the same."""
@@ -225,8 +214,10 @@ class Tool(Generic[P, R]):
 
     def run(self, role: str, arguments: BaseModel, context: Context) -> Any:
         """Call ``execute`` or a companion with the arguments that it declares."""
-        function = self.execute if role == "execute" else self.companions[role]
-        offered: dict[str, Any] = {name: getattr(arguments, name) for name in type(arguments).model_fields}
+        function: Callable[..., Any] = self.execute if role == "execute" else self.companions[role]
+        offered: dict[str, Any] = {
+            name: getattr(arguments, name) for name in type(arguments).model_fields
+        }
         offered |= {
             "context": context,
             "operation_key": context.operation_key,
@@ -249,15 +240,22 @@ class Tool(Generic[P, R]):
 class ReadonlyTool:
     """A function that only looks: it runs directly, is recorded, and needs no sign-off."""
 
-    def __init__(self, function: Callable[..., Any], owner_service: str, timeout: timedelta) -> None:
+    def __init__(
+        self, function: Callable[..., Any], owner_service: str, timeout: timedelta
+    ) -> None:
         self.function = function
         self.name = function.__name__
         self.owner_service = owner_service
         self.timeout = timeout
         self.description = inspect.getdoc(function) or ""
 
-    arguments_model = cached_property(lambda self: _model_of(self.function, self.name))
-    validate = Tool.validate
+    @cached_property
+    def arguments_model(self) -> type[BaseModel]:
+        return _model_of(self.function, self.name)
+
+    def validate(self, arguments: Any) -> BaseModel:
+        """Raises ``InvalidArguments``."""
+        return _validated(self.arguments_model, self.name, arguments)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -352,6 +350,21 @@ def key_fields(template: str) -> list[str]:
 def _note_if_declared(name: str) -> None:
     if name in tools or name in readonly_tools:
         declared_twice.add(name)
+
+
+def _validated(model: type[BaseModel], name: str, arguments: Any) -> BaseModel:
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as refusal:
+        errors = [
+            {"field": ".".join(map(str, error["loc"])) or "arguments", "message": error["msg"]}
+            for error in refusal.errors(include_url=False, include_context=False)
+        ]
+        raise InvalidArguments(
+            f"{len(errors)} argument{'s' if len(errors) > 1 else ''} of {name} "
+            "cannot be used as sent.",
+            errors=errors[:50],
+        ) from refusal
 
 
 def _model_of(function: Callable[..., Any], name: str) -> type[BaseModel]:

@@ -95,7 +95,8 @@ def wait_before(attempt: int) -> timedelta:
     so that a service that comes back is not met by everyone at once.
     """
     wait = min(FIRST_WAIT * 2 ** min(attempt - 2, 20), LONGEST_WAIT)
-    return wait * random.uniform(0.8, 1.0)
+    shortened: timedelta = wait * random.uniform(0.8, 1.0)
+    return shortened
 
 
 def _claim(delivery_id: int) -> Delivery | None:

@@ -63,13 +63,15 @@ def admitted(
     that dies lets go of it. Raises ``InProgress`` while another request with the key is inside.
     """
     lock = _lock_of(str(by), route, key)
-    names = {"agent": str(by), "route": route, "key": key, "key_lock": lock}
+    names: dict[str, Any] = {"agent": str(by), "route": route, "key": key, "key_lock": lock}
     with connection.cursor() as cursor:
         cursor.execute(_ADMIT, {**names, "tenant": tenant, "operation_key": operation_key})
-        now, is_alone, *known = cursor.fetchone()
+        now, is_alone, key_hash, transaction_id, status, answer, holder, holder_hash = (
+            cursor.fetchone()
+        )
     if not is_alone:
         raise InProgress()
-    admission = Admission(now, *known, lock=lock)
+    admission = Admission(now, key_hash, transaction_id, status, answer, holder, holder_hash, lock)
     try:
         yield admission
     finally:
@@ -89,7 +91,8 @@ def enter(
 ) -> None:
     """Write a new transaction with its first event, what is owed and the answer of its key.
 
-    The same statement lets go of the admission's lock, which saves a round trip. Raises ``django.db.IntegrityError`` when the key or the operation key was taken meanwhile.
+    The same statement lets go of the admission's lock, which saves a round trip. Raises
+    ``django.db.IntegrityError`` when the key or the operation key was taken meanwhile.
     """
     channels = deliveries.wanted_for(move.name)
     event = Event(
@@ -103,7 +106,7 @@ def enter(
         reason=row.stated_reason if not row.ending_reason else row.ending_reason,
     )
     key.transaction_id = row.pk
-    values = [as_json(row), as_json(event), as_json(key), channels, admission.lock]
+    values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, admission.lock]
     with connection.cursor() as cursor:
         cursor.execute(_enter_sql(), values)
         event_id, owed, admission.is_over = cursor.fetchone()

@@ -8,26 +8,23 @@ sweeper when its lease runs out, and is *in doubt* until the world was asked.
 from __future__ import annotations
 
 import logging
-import math
-import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connections
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import F, Q
 from django.db.models.functions import Now
-from pydantic_core import to_jsonable_python
 
-from ledger import states
-from ledger.contracts import Context, NothingHappened, Retry, Tool, tools
+from ledger import crash_points, states
+from ledger.calls import Done, Lease, Nothing, Outcome, Unknown, act
+from ledger.contracts import Retry
 from ledger.errors import NotPossible
 from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, WORKER
+from ledger.results import clean, receipt_in, storable, web_address
 from ledger.states import State
 from ledger.transitions import advance
 
@@ -36,63 +33,6 @@ logger = logging.getLogger(__name__)
 RECORD_TRIES = 6
 ROLLBACK_RETRY = Retry(first=timedelta(seconds=1), longest=timedelta(minutes=5))
 INQUIRY_RETRY = Retry(first=timedelta(seconds=5), longest=timedelta(minutes=5))
-# Where the test suite may stop, raise or kill: called with a name at each step.
-crash_point: Callable[[str], None] = lambda name: None  # noqa: E731
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """One worker's claim on one transaction, good while the row has this fencing token."""
-
-    row: Transaction
-    fencing_token: int
-
-    @property
-    def holds(self) -> Q:
-        return Q(fencing_token=self.fencing_token)
-
-    @property
-    def tool(self) -> Tool[Any, Any] | None:
-        return tools.get(self.row.tool)
-
-    def context(self) -> Context:
-        row = self.row
-        return Context(
-            transaction_id=row.pk,
-            tenant=row.tenant,
-            operation_key=row.operation_key,
-            timeout=self.tool.contract.timeout if self.tool else timedelta(seconds=30),
-            held=row.held,
-            receipt=row.receipt,
-            result=row.result or {},
-            # Every claim raises it, so a first attempt is surely the first.
-            attempt=row.fencing_token,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The tool answered."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The tool did not answer, or with something that proves nothing."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """The tool knows that nothing took hold."""
-
-    why: str
-
-
-Outcome = Done | Unknown | Nothing
-
 
 # --- commit ---------------------------------------------------------------------------------
 
@@ -111,17 +51,22 @@ def commit(transaction_id: UUID) -> None:
 
 def claim(transaction_id: UUID) -> Lease | None:
     """Make an approved transaction ours, for as long as the lease is renewed."""
-    crash_point("before claim")
+    crash_points.reach("before claim")
     hold_lives = Q(hold_expires_at=None) | Q(hold_expires_at__gt=Now())
     try:
         row = advance(
-            transaction_id, states.CLAIM, by=WORKER, via="system", only_if=hold_lives, **_new_lease()
+            transaction_id,
+            states.CLAIM,
+            by=WORKER,
+            via="system",
+            only_if=hold_lives,
+            **_new_lease(),
         )
     except NotPossible as refusal:
         if refusal.snapshot is not None and refusal.snapshot.state == State.APPROVED:
             lapse_hold(transaction_id)
         return None
-    crash_point("after claim")
+    crash_points.reach("after claim")
     return Lease(row, row.fencing_token)
 
 
@@ -144,12 +89,12 @@ def run(lease: Lease) -> None:
     if why := _why_not_as_signed(lease.row):
         record_failure(lease, why)
         return
-    record(lease, act(lease, "execute"))
+    record(lease, act(lease, "execute", record))
 
 
 def record(lease: Lease, outcome: Outcome) -> None:
     """Write down what came of an execution. Void when another worker has taken over since."""
-    crash_point("before record")
+    crash_points.reach("before record")
     match outcome:
         case Done(value):
             record_receipt(lease, value)
@@ -157,7 +102,7 @@ def record(lease: Lease, outcome: Outcome) -> None:
             record_failure(lease, why)
         case Unknown(why):
             record_doubt(lease, why)
-    crash_point("after record")
+    crash_points.reach("after record")
 
 
 def record_receipt(lease: Lease, value: Any) -> None:
@@ -167,7 +112,7 @@ def record_receipt(lease: Lease, value: Any) -> None:
     IN_DOUBT.
     """
     result = storable(value)
-    receipt = _receipt_in(result, lease)
+    receipt = receipt_in(result, lease.tool.contract.receipt if lease.tool else "")
     if not receipt:
         record_doubt(lease, "The tool answered without a receipt.")
         return
@@ -177,7 +122,7 @@ def record_receipt(lease: Lease, value: Any) -> None:
         only_if=lease.holds,
         details={"receipt": receipt},
         receipt=receipt,
-        receipt_url=_web_address(result.get("receipt_url")),
+        receipt_url=web_address(result.get("receipt_url")),
         result=result,
         error="",
         ended_at=Now(),
@@ -235,7 +180,7 @@ def inquire(transaction_id: UUID) -> None:
     lease = Lease(row, row.fencing_token)
     if lease.tool is None:
         return  # a person has to say; the tool is not deployed any more
-    match act(lease, "find_receipt") if lease.tool.has("find_receipt") else Done(None):
+    match act(lease, "find_receipt", record) if lease.tool.has("find_receipt") else Done(None):
         case Done(value) if value is not None:
             record_receipt(lease, value)
         case Nothing(why):
@@ -286,7 +231,7 @@ def roll_back(transaction_id: UUID) -> None:
     if lease.tool is not None and not lease.tool.has("rollback"):
         outcome: Outcome = Done(None)
     else:
-        outcome = act(lease, "rollback")
+        outcome = act(lease, "rollback", record)
     if not isinstance(outcome, Done):
         _put_off(lease, outcome.why)
         return
@@ -299,11 +244,11 @@ def compensate(transaction_id: UUID) -> None:
     lease = _claim_work(transaction_id, State.COMPENSATING)
     if lease is None:
         return
-    outcome = act(lease, "compensate")
+    outcome = act(lease, "compensate", record)
     if not isinstance(outcome, Done):
         _put_off(lease, outcome.why)
         return
-    receipt = _clean(str(outcome.value or ""))[:500]
+    receipt = clean(str(outcome.value or ""))[:500]
     _persistently(
         lease.row.pk,
         states.FINISH_COMPENSATION,
@@ -335,78 +280,6 @@ def _put_off(lease: Lease, why: str) -> None:
         lease_expires_at=None,
         next_attempt_at=Now() + _wait_after(lease.row.attempts, ROLLBACK_RETRY),
         error=why,
-    )
-
-
-# --- act ---------------------------------------------------------------------------------------
-
-
-def act(lease: Lease, role: str) -> Outcome:
-    """Call the tool in a thread of its own, renewing the lease, for as long as it may take.
-
-    A thread cannot be stopped. One that answers after its time is still heard.
-    """
-    if lease.tool is None:
-        return Unknown(f"No tool named {lease.row.tool} is deployed here.")
-    call = _Call(lease, role)
-    thread = threading.Thread(target=call.make, name=f"{role} {lease.row.short_id}", daemon=True)
-    thread.start()
-    deadline = time.monotonic() + lease.tool.contract.timeout.total_seconds()
-    while (left := deadline - time.monotonic()) > 0:
-        if call.finished.wait(min(left, settings.LEASE_S / 3)):
-            break
-        _renew(lease)
-    return call.outcome_or_abandon(f"No answer within {lease.tool.contract.timeout}.")
-
-
-class _Call:
-    """One call of a tool. Either the worker takes its outcome, or the call records it late."""
-
-    def __init__(self, lease: Lease, role: str) -> None:
-        self.lease = lease
-        self.role = role
-        self.finished = threading.Event()
-        self._lock = threading.Lock()
-        self._outcome: Outcome | None = None
-        self._is_abandoned = False
-
-    def make(self) -> None:
-        try:
-            outcome = _call_tool(self.lease, self.role)
-            with self._lock:
-                self._outcome = outcome
-                is_late = self._is_abandoned
-            self.finished.set()
-            if is_late and self.role == "execute" and not isinstance(outcome, Unknown):
-                record(self.lease, outcome)
-        finally:
-            connections.close_all()
-
-    def outcome_or_abandon(self, why: str) -> Outcome:
-        with self._lock:
-            self._is_abandoned = self._outcome is None
-            return self._outcome or Unknown(why)
-
-
-def _call_tool(lease: Lease, role: str) -> Outcome:
-    tool = lease.tool
-    assert tool is not None
-    crash_point(f"before {role}")
-    try:
-        arguments = tool.validate(lease.row.arguments)
-        value = tool.run(role, arguments, lease.context())
-    except NothingHappened as refusal:
-        return Nothing(_clean(str(refusal)))
-    except Exception as failure:
-        logger.info("%s of %s raised", role, lease.row.pk, exc_info=True)
-        return Unknown(_clean(f"{type(failure).__name__}: {failure}"))
-    crash_point(f"after {role}")
-    return Done(value)
-
-
-def _renew(lease: Lease) -> None:
-    Transaction.objects.filter(lease.holds, pk=lease.row.pk, state__in=states.AT_WORK).update(
-        lease_expires_at=Now() + timedelta(seconds=settings.LEASE_S)
     )
 
 
@@ -467,39 +340,5 @@ def _persistently(transaction_id: UUID, move: states.Move, **said: Any) -> Trans
 
 
 def _wait_after(attempts: int, retry: Retry) -> timedelta:
-    return min(retry.first * 2 ** min(max(attempts - 1, 0), 20), retry.longest)
-
-
-def storable(value: Any) -> dict[str, Any]:
-    """Whatever a tool returned, as a JSON object that PostgreSQL can hold."""
-    plain = to_jsonable_python(value, fallback=repr)
-    fit = _fit_for_jsonb(plain)
-    return fit if isinstance(fit, dict) else {"value": fit}
-
-
-def _fit_for_jsonb(value: Any) -> Any:
-    if isinstance(value, str):
-        return _clean(value, most=100_000)
-    if isinstance(value, Mapping):
-        return {_clean(str(key)): _fit_for_jsonb(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_fit_for_jsonb(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
-def _clean(text: str, most: int = 2000) -> str:
-    """Text of the outside world, without what UTF-8 or PostgreSQL cannot hold."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()[:most]
-
-
-def _receipt_in(result: Mapping[str, Any], lease: Lease) -> str:
-    name = lease.tool.contract.receipt if lease.tool else ""
-    value = result.get(name)
-    return "" if value is None else str(value).strip()[:500]
-
-
-def _web_address(value: Any) -> str:
-    text = str(value or "")
-    return text if text.startswith(("https://", "http://")) and len(text) <= 2000 else ""
+    doublings: int = 2 ** min(max(attempts - 1, 0), 20)
+    return min(retry.first * doublings, retry.longest)

@@ -75,9 +75,7 @@ def enqueue(name: str, subject: object) -> bool:
     return True
 
 
-def on_bell(
-    transaction_id: UUID, kind: str, deliveries: Sequence[int] = (), **_: object
-) -> None:
+def on_bell(transaction_id: UUID, kind: str, deliveries: Sequence[int] = (), **_: object) -> None:
     if name := JOB_FOR.get(kind):
         enqueue(name, transaction_id)
     for delivery_id in deliveries:

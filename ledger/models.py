@@ -2,111 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from typing import Any
 from uuid import UUID
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
 from ledger import intents
-from ledger.principals import Principal, agent
+from ledger.agents import Agent, AgentToken, Scope, Tenant
+from ledger.principals import Principal
 from ledger.states import AT_WORK, FINAL, LEDGER_STATUS, WITHOUT_EFFECT, LedgerStatus, State
+
+__all__ = [
+    "Agent",
+    "AgentToken",
+    "Checkpoint",
+    "Decision",
+    "Delivery",
+    "DeliveryState",
+    "Ending",
+    "Event",
+    "IdempotencyKey",
+    "Reading",
+    "Scope",
+    "Tenant",
+    "Transaction",
+    "TransactionQuerySet",
+    "Verdict",
+    "new_id",
+]
 
 
 def new_id() -> UUID:
     """Time-ordered (RFC 9562, version 7), so that newer rows have larger ids."""
     return uuid7()
-
-
-class Tenant(models.Model):
-    """The boundary that no query crosses. Other rows name it by its slug."""
-
-    slug = models.SlugField(primary_key=True, max_length=63)
-    name = models.CharField(max_length=200)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Agent(models.Model):
-    """A program that proposes transactions."""
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="agents")
-    slug = models.SlugField(max_length=63)
-    name = models.CharField(max_length=200)
-    is_active = models.BooleanField(default=True)
-    webhook_url = models.URLField(
-        blank=True, help_text="Told when one of the agent's transactions is decided or ends."
-    )
-    webhook_secret = models.CharField(
-        max_length=80, blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
-    )
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["tenant", "slug"], name="ledger_agent_one_per_slug")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.tenant_id}/{self.slug})"
-
-    @property
-    def principal(self) -> Principal:
-        return agent(self.tenant_id, self.slug, self.name)
-
-
-class Scope(models.TextChoices):
-    PROPOSE = "propose", "propose, read and cancel its own transactions"
-    READ_ALL = "read_all", "read every transaction of its tenant"
-    DECIDE = "decide", "decide where a contract asks for a supervisor"
-
-
-class AgentTokenQuerySet(models.QuerySet["AgentToken"]):
-    def usable(self) -> AgentTokenQuerySet:
-        """Neither revoked nor expired, of an agent that is active."""
-        alive = Q(expires_at=None) | Q(expires_at__gt=Now())
-        return self.filter(alive, revoked_at=None, agent__is_active=True)
-
-
-def _default_scopes() -> list[str]:
-    return [Scope.PROPOSE.value]
-
-
-class AgentToken(models.Model):
-    """A bearer token: shown once, stored as SHA-256 (it has 256 random bits of its own)."""
-
-    PREFIX = "assent_"
-
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="tokens")
-    hint = models.CharField(max_length=16, help_text="The first characters, to tell tokens apart.")
-    token_hash = models.CharField(max_length=64, unique=True)
-    scopes = ArrayField(models.CharField(max_length=20, choices=Scope), default=_default_scopes)
-    created_at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField(null=True, blank=True)
-    revoked_at = models.DateTimeField(null=True, blank=True)
-
-    objects = AgentTokenQuerySet.as_manager()
-
-    def __str__(self) -> str:
-        return f"{self.hint}…"
-
-    @classmethod
-    def issue(cls, owner: Agent, *, scopes: list[str], **columns: Any) -> tuple[AgentToken, str]:
-        """A new row, and the token in clear, which is never to be seen again."""
-        token = cls.PREFIX + secrets.token_urlsafe(32)
-        row = cls.objects.create(
-            agent=owner, hint=token[:12], token_hash=cls.hash_of(token), scopes=scopes, **columns
-        )
-        return row, token
-
-    @staticmethod
-    def hash_of(token: str) -> str:
-        return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Ending(models.TextChoices):

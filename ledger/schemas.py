@@ -177,3 +177,8 @@ class Problem(Schema):
     detail: str
     hint: str
     code: str
+
+
+REFUSALS: dict[int, type[Schema]] = dict.fromkeys(
+    (400, 401, 403, 404, 409, 413, 422, 429, 502), Problem
+)

@@ -68,9 +68,7 @@ MOVES = (
     DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE, COMPENSATE, FINISH_COMPENSATION,
 )  # fmt: skip
 
-FINAL = frozenset(
-    {State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED}
-)
+FINAL = frozenset({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED})
 # Ended, and the world never changed: the operation key is free again. Every other state keeps it.
 WITHOUT_EFFECT = frozenset({State.REFUSED, State.ABORTED, State.FAILED})
 # A worker holds a lease on these while it acts.

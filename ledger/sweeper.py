@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Event as Flag
+from uuid import UUID
 
 import django_rq
 from django.conf import settings
@@ -23,7 +24,7 @@ from ledger import audit, coordinator, deliveries, execution
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.jobs import JOBS, enqueue
-from ledger.models import Transaction
+from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
 
 logger = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ def doubt_lapsed_leases() -> None:
         execution.doubt_lapsed_lease(transaction_id)
 
 
-def _approved_and_unclaimed() -> list[object]:
+def _approved_and_unclaimed() -> list[UUID]:
     return _ids(
         Transaction.objects.filter(state=State.APPROVED, decided_at__lte=Now() - GRACE).order_by(
             "decided_at"
@@ -121,24 +122,24 @@ def _approved_and_unclaimed() -> list[object]:
     )
 
 
-def _in_doubt_and_due() -> list[object]:
+def _in_doubt_and_due() -> list[UUID]:
     return _ids(Transaction.objects.in_doubt().filter(next_attempt_at__lte=Now()))
 
 
-def _work_due(state: State) -> list[object]:
+def _work_due(state: State) -> list[UUID]:
     free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
     due = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
     return _ids(Transaction.objects.filter(free, due, state=state))
 
 
-def _ids(rows: object) -> list[object]:
-    return list(rows.values_list("pk", flat=True)[:BATCH])  # type: ignore[attr-defined]
+def _ids(rows: TransactionQuerySet) -> list[UUID]:
+    return list(rows.values_list("pk", flat=True)[:BATCH])
 
 
-def _quietly(verb: object, *subject: object) -> None:
+def _quietly(verb: Callable[..., object], *subject: object) -> None:
     """Somebody else may have decided in the meantime; that is fine."""
     try:
-        verb(*subject)  # type: ignore[operator]
+        verb(*subject)
     except LedgerError as refusal:
         logger.debug("%s: %s", subject[0], refusal)
 

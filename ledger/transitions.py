@@ -81,7 +81,7 @@ def _refusal(transaction_id: UUID, move: Move) -> NotPossible | NotFound:
 
 def _update_returning(rows: TransactionQuerySet, **changes: Any) -> Transaction | None:
     """One UPDATE that hands back the row it changed; Django's ``update()`` only counts."""
-    query = rows.query.chain(UpdateQuery)
+    query: Any = rows.query.chain(UpdateQuery)
     query.add_update_values(changes)
     sql, params = query.get_compiler(connection=connection).as_sql()
     return next(iter(Transaction.objects.raw(f"{sql} RETURNING *", params)), None)

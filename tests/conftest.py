@@ -15,11 +15,11 @@ from django.db import connection
 from django.test import Client
 
 from approvals.models import Membership, Role
-from ledger import coordinator, doorbell, execution
-from ledger.api import render_token
+from ledger import coordinator, crash_points, doorbell
 from ledger.coordinator import Proposal
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
+from ledger.rendering import render_token
 from tests.toolbox.world import World, world
 
 CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
@@ -51,18 +51,16 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses otherwise."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         for table in ("event", "checkpoint"):
-            cursor.execute(
-                f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate"
-            )
+            cursor.execute(f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate")
 
 
 @pytest.fixture(autouse=True)
 def _clean_world() -> Iterator[None]:
     world.reset()
-    execution.crash_point = lambda name: None
+    crash_points.hook = lambda name: None
     yield
     world.reset()
-    execution.crash_point = lambda name: None
+    crash_points.hook = lambda name: None
 
 
 @pytest.fixture(autouse=True)
@@ -195,7 +193,9 @@ class AgentClient:
 
     def propose(self, tool: str = "pay", key: str | None = None, **body: Any) -> Any:
         body.setdefault("arguments", {"reference": uuid4().hex, "amount": "48.20"})
-        return self.post("/transactions", {"tool": tool, **body}, idempotency_key=key or uuid4().hex)
+        return self.post(
+            "/transactions", {"tool": tool, **body}, idempotency_key=key or uuid4().hex
+        )
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -25,7 +25,9 @@ def start_engines() -> None:
     os.environ["DATABASE_URL"] = os.environ.get("TEST_DATABASE_URL") or embedded.start_postgres(
         folder / "postgres", stack
     )
-    os.environ["REDIS_URL"] = os.environ.get("TEST_REDIS_URL") or embedded.start_redis(folder, stack)
+    os.environ["REDIS_URL"] = os.environ.get("TEST_REDIS_URL") or embedded.start_redis(
+        folder, stack
+    )
 
 
 def set_environment() -> None:
@@ -48,8 +50,10 @@ def is_only_the_dispatcher() -> bool:
     """The process that hands out tests to xdist's workers runs none itself."""
     import sys
 
-    return "PYTEST_XDIST_WORKER" not in os.environ and not {"-n0", "-n=0"} & set(sys.argv) and not (
-        "-n" in sys.argv and sys.argv[sys.argv.index("-n") + 1] == "0"
+    return (
+        "PYTEST_XDIST_WORKER" not in os.environ
+        and not {"-n0", "-n=0"} & set(sys.argv)
+        and not ("-n" in sys.argv and sys.argv[sys.argv.index("-n") + 1] == "0")
     )
 
 

@@ -107,7 +107,9 @@ def said(event: Event) -> str:
 @register.filter
 def what_became(row: Transaction) -> str:
     """``Approved by Bob Tanaka in the web`` for a row that was decided elsewhere."""
-    decisive = [e for e in row.events.all() if e.kind in {"approved", "rejected", "expired", "canceled"}]
+    decisive = [
+        e for e in row.events.all() if e.kind in {"approved", "rejected", "expired", "canceled"}
+    ]
     if not decisive:
         return str(row.get_state_display()).capitalize()
     event = max(decisive, key=lambda event: event.seq)

@@ -50,9 +50,7 @@ class FilterForm(forms.Form):
         """What was asked for, as far as it makes sense."""
         self.is_valid()
         said: dict[str, Any] = self.cleaned_data
-        return Filters(
-            **{name: said.get(name) or "" for name in ("q", "tool", "risk")}
-        )
+        return Filters(**{name: said.get(name) or "" for name in ("q", "tool", "risk")})
 
 
 class HistoryForm(FilterForm):

@@ -167,9 +167,7 @@ class Watcher:
                 self._seen[event_id] = now
                 if not is_first and transaction_id not in lost[tenant]:
                     lost[tenant].append(transaction_id)
-        self._seen = {
-            event: at for event, at in self._seen.items() if now - at < 4 * LOOK_BACK_S
-        }
+        self._seen = {event: at for event, at in self._seen.items() if now - at < 4 * LOOK_BACK_S}
         return lost
 
 

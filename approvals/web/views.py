@@ -35,7 +35,7 @@ from approvals.web.forms import (
     ResolveForm,
 )
 from ledger import contracts
-from ledger.api import describe, describe_readonly
+from ledger.catalogue import describe, describe_readonly
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction, TransactionQuerySet
 from ledger.states import State
@@ -44,7 +44,7 @@ HISTORY_PAGE = 50
 EXPORT_MOST = 100_000  # rows
 
 
-# --- inbox ----------------------------------------------------------------------------------------
+# --- inbox ------------------------------------------------------------------------------
 
 
 @login_required
@@ -115,7 +115,7 @@ def _list_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-# --- one transaction --------------------------------------------------------------------------------
+# --- one transaction --------------------------------------------------------------------
 
 
 @login_required
@@ -164,7 +164,7 @@ def _decide(
     *names: str,
 ) -> HttpResponse:
     if not form.is_valid():
-        message = next(iter(form.errors.values()))[0]
+        message = str(next(iter(form.errors.values()))[0])
         row = _with_history(request, transaction_id)
         return _item(request, row, status=422, problem=message)
     said = {name: form.cleaned_data[name] for name in names}
@@ -246,7 +246,7 @@ def compared(row: Transaction) -> Iterator[Field]:
         yield Field(name, row.payload.get(name), row.arguments.get(name), name in row.payload)
 
 
-# --- history --------------------------------------------------------------------------------------
+# --- history ----------------------------------------------------------------------------
 
 
 @login_required
@@ -344,8 +344,7 @@ def _midnight(day: Any) -> datetime:
 @require_safe
 def tools(request: HttpRequest) -> HttpResponse:
     cards = [
-        {**describe(tool), "contract": tool.contract}
-        for _, tool in sorted(contracts.tools.items())
+        {**describe(tool), "contract": tool.contract} for _, tool in sorted(contracts.tools.items())
     ]
     looking = [describe_readonly(tool) for _, tool in sorted(contracts.readonly_tools.items())]
     return render(request, "desk/tools.html", {"cards": cards, "looking": looking})

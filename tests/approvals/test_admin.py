@@ -87,9 +87,7 @@ def test_an_operator_resolves_and_compensates_through_the_verbs(as_olga, approve
     assert (event.kind, event.principal, event.via) == ("committed", "user:olga", "admin")
 
 
-def test_who_is_no_operator_of_the_tenant_cannot_act_even_as_superuser(
-    client, vera_user, approved
-):
+def test_who_is_no_operator_of_the_tenant_cannot_act_even_as_superuser(client, vera_user, approved):
     vera_user.is_staff = vera_user.is_superuser = True
     vera_user.save()
     client.force_login(vera_user)

@@ -40,7 +40,9 @@ def a_refund() -> Transaction:
 
 
 def a_termination() -> Transaction:
-    return _approved(propose("terminate_cloud_instance", instance_id=f"i-{uuid4().hex[:8]}", reason="idle"))
+    return _approved(
+        propose("terminate_cloud_instance", instance_id=f"i-{uuid4().hex[:8]}", reason="idle")
+    )
 
 
 def _approved(row: Transaction) -> Transaction:

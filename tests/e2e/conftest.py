@@ -47,9 +47,11 @@ def desk_of(product: Product, browser: Browser) -> Iterator[Callable[..., Page]]
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console",
-            lambda message: complaints.append(message.text)
-            if "Content Security Policy" in message.text
-            else None,
+            lambda message: (
+                complaints.append(message.text)
+                if "Content Security Policy" in message.text
+                else None
+            ),
         )
         page.goto(f"{product.url}/sign-in/")
         page.fill("[name=username]", username)

@@ -129,7 +129,9 @@ def test_a_row_decided_elsewhere_changes_in_place_and_says_by_whom(desk_of, ask)
 
 
 def test_what_cannot_be_undone_takes_two_people_who_type_its_name(desk_of, ask, product):
-    told = ask("terminate_cloud_instance", arguments={"instance_id": "i-0a1b2c3d", "reason": "idle"})
+    told = ask(
+        "terminate_cloud_instance", arguments={"instance_id": "i-0a1b2c3d", "reason": "idle"}
+    )
     alice, bob = desk_of("alice"), desk_of("bob")
 
     for page, typed in ((alice, "something else"), (bob, "i-0a1b2c3d"), (alice, "i-0a1b2c3d")):

@@ -54,10 +54,12 @@ def test_the_w3c_trace_is_kept(as_helpdesk):
 
     row = Transaction.objects.get(pk=answer.json()["transaction_id"])
     assert (row.trace_id, row.run_id) == (trace, "run 1")
-    assert as_helpdesk.get(f"/transactions?trace_id={trace}").json()["items"][0]["run_id"] == "run 1"
+    assert (
+        as_helpdesk.get(f"/transactions?trace_id={trace}").json()["items"][0]["run_id"] == "run 1"
+    )
 
 
-# --- idempotency ------------------------------------------------------------------------------
+# --- idempotency ------------------------------------------------------------------------
 
 
 def test_the_key_is_required(as_helpdesk):
@@ -198,7 +200,7 @@ def test_cancel_by_key_finds_what_was_prepared(as_helpdesk):
     assert answer.json()["transaction"]["status"] == "rolling_back"
 
 
-# --- refusals -----------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------
 
 
 def test_a_refused_plan_is_kept_and_said_again_for_the_same_key(as_helpdesk):
@@ -302,7 +304,7 @@ def test_a_huge_body_is_413(as_helpdesk):
     problem(as_helpdesk.propose(reason="x" * 300_000), 413, "too_large")
 
 
-# --- tokens and tenants --------------------------------------------------------------------------
+# --- tokens and tenants -----------------------------------------------------------------
 
 
 def test_without_a_good_token_nothing_is_told(as_helpdesk):
@@ -350,9 +352,7 @@ def test_another_tenants_transaction_does_not_exist(as_helpdesk, stranger, agent
     assert spy.get("/transactions").json()["items"] == []
 
 
-def test_an_agent_sees_its_own_and_with_read_all_its_tenants(
-    as_helpdesk, supervisor, agent_client
-):
+def test_an_agent_sees_its_own_and_with_read_all_its_tenants(as_helpdesk, supervisor, agent_client):
     mine = as_helpdesk.propose().json()["transaction_id"]
 
     problem(agent_client(supervisor).get(f"/transactions/{mine}"), 404, "not_found")
@@ -412,7 +412,7 @@ def test_no_get_and_no_head_decides(as_helpdesk, supervisor, agent_client):
     assert Transaction.objects.get().state == State.PREPARED
 
 
-# --- reading -----------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------
 
 
 def test_the_reason_of_a_rejection_reaches_the_agent(as_helpdesk, alice):
@@ -447,9 +447,7 @@ def test_nothing_new_costs_no_body(as_helpdesk, alice):
     etag = as_helpdesk.get(path)["ETag"]
 
     same = as_helpdesk.get(path, if_none_match=etag)
-    coordinator.approve(
-        token["transaction_id"], digest=token["intent_digest"], by=alice, via="web"
-    )
+    coordinator.approve(token["transaction_id"], digest=token["intent_digest"], by=alice, via="web")
     changed = as_helpdesk.get(path, if_none_match=etag)
 
     assert (same.status_code, same.content) == (304, b"")
@@ -474,9 +472,7 @@ def test_a_waiting_agent_hears_of_a_decision_at_once_and_holds_no_connection(as_
             " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
         held = cursor.fetchone()[0]
-    coordinator.approve(
-        token["transaction_id"], digest=token["intent_digest"], by=alice, via="web"
-    )
+    coordinator.approve(token["transaction_id"], digest=token["intent_digest"], by=alice, via="web")
     thread.join(5)
 
     assert not thread.is_alive()
@@ -519,7 +515,7 @@ def test_the_list_goes_back_in_pages_and_filters(as_helpdesk):
     assert as_helpdesk.get("/transactions?state=nonsense").status_code == 422
 
 
-# --- tools -----------------------------------------------------------------------------------------
+# --- tools ------------------------------------------------------------------------------
 
 
 def test_the_catalogue_says_what_each_tool_promises(as_helpdesk):

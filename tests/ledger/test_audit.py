@@ -40,7 +40,9 @@ def test_an_untouched_ledger_verifies(history, capsys):
     assert "6 events of 3 transactions under 1 signed checkpoints" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("change", ["UPDATE ledger_event SET reason = 'x'", "DELETE FROM ledger_event"])
+@pytest.mark.parametrize(
+    "change", ["UPDATE ledger_event SET reason = 'x'", "DELETE FROM ledger_event"]
+)
 def test_the_database_refuses_to_change_history(history, change):
     with pytest.raises(DatabaseError, match="only ever appended"), atomic(), \
             connection.cursor() as cursor:  # fmt: skip
@@ -85,9 +87,7 @@ def test_a_whole_transaction_that_vanished_is_found_by_its_checkpoint(history, f
         audit.verify()
 
 
-def test_a_history_that_was_rewritten_with_right_hashes_is_found_by_its_checkpoint(
-    history, forge
-):
+def test_a_history_that_was_rewritten_with_right_hashes_is_found_by_its_checkpoint(history, forge):
     event = Event.objects.filter(transaction=history[0]).order_by("-seq").first()
     event.principal_name = "Mallory"
     event.hash = audit.hash_of(event)

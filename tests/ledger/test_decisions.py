@@ -222,9 +222,7 @@ def test_a_rejection_needs_a_reason_that_is_fit_to_be_read(a_payment, alice):
 
     for reason in ("", "   ", "x" * 2001, "hidden\u202etext", "nul\x00"):
         with pytest.raises(InvalidRequest):
-            coordinator.reject(
-                row.pk, digest=row.intent_digest, by=alice, via="web", reason=reason
-            )
+            coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason=reason)
 
     assert Transaction.objects.get(pk=row.pk).state == State.PREPARED
 

@@ -10,7 +10,8 @@ import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
-from ledger import coordinator, execution, sweeper
+from ledger import coordinator, crash_points, execution, sweeper
+from ledger.calls import Done, Nothing
 from ledger.contracts import NothingHappened
 from ledger.errors import InvalidRequest, NotPossible
 from ledger.models import Transaction
@@ -36,7 +37,7 @@ def killed_at(name: str) -> None:
         if here == name:
             raise Killed(here)
 
-    execution.crash_point = crash
+    crash_points.hook = crash
 
 
 def fail(error: Exception):
@@ -47,9 +48,7 @@ def fail(error: Exception):
 
 
 def lease_runs_out(row: Transaction) -> None:
-    Transaction.objects.filter(pk=row.pk).update(
-        lease_expires_at=Now() - timedelta(seconds=1)
-    )
+    Transaction.objects.filter(pk=row.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
     sweeper.doubt_lapsed_leases()
     Transaction.objects.filter(pk=row.pk, state=State.IN_DOUBT).update(next_attempt_at=Now())
 
@@ -160,9 +159,7 @@ def test_retries_end_and_then_a_person_is_asked(approved, the_world):
     assert (row.state, row.attempts) == ("in_doubt", 3)
 
 
-def test_a_tool_slower_than_its_timeout_is_in_doubt_and_heard_when_it_answers(
-    approved, the_world
-):
+def test_a_tool_slower_than_its_timeout_is_in_doubt_and_heard_when_it_answers(approved, the_world):
     release = threading.Event()
     the_world.before = [lambda: release.wait(10) and None]
     row = approved("launch", rocket="slow")
@@ -207,7 +204,7 @@ def test_a_worker_killed_at_any_line_leaves_one_effect_of_a_retry_safe_tool(
     row = approved()
     killed_at(line)
     _run_until_killed(row)
-    execution.crash_point = lambda name: None
+    crash_points.hook = lambda name: None
 
     lease_runs_out(row)
     execution.commit(row.pk)
@@ -224,7 +221,7 @@ def test_a_worker_killed_at_any_line_never_doubles_the_effect_of_another_tool(
     row = approved("launch", rocket="r1")
     killed_at(line)
     _run_until_killed(row)
-    execution.crash_point = lambda name: None
+    crash_points.hook = lambda name: None
 
     lease_runs_out(row)
     for _ in range(3):
@@ -255,7 +252,7 @@ def _run_until_killed(row: Transaction) -> None:
     finally:
         threading.excepthook = hook
     # A kill inside the tool's thread leaves the waiting worker alive; the real one is dead too.
-    if execution.crash_point and after(row).state == State.IN_DOUBT:
+    if after(row).state == State.IN_DOUBT:
         Transaction.objects.filter(pk=row.pk).update(next_attempt_at=Now())
 
 
@@ -265,7 +262,7 @@ def test_a_worker_that_was_overtaken_cannot_write_any_more(approved, the_world):
     lease_runs_out(row)
     execution.commit(row.pk)
 
-    execution.record(slow, execution.Nothing("too late"))
+    execution.record(slow, Nothing("too late"))
 
     row = after(row)
     assert (row.state, row.error) == ("committed", "")
@@ -383,11 +380,9 @@ def test_after_a_person_settled_it_a_late_worker_is_void(approved, the_world, bo
     row = approved("launch", rocket="r1")
     late = execution.claim(row.pk)
     lease_runs_out(row)
-    coordinator.resolve(
-        row.pk, outcome="nothing_happened", by=bob, via="admin", reason="I looked."
-    )
+    coordinator.resolve(row.pk, outcome="nothing_happened", by=bob, via="admin", reason="I looked.")
 
-    execution.record(late, execution.Done({"receipt_id": "late"}))
+    execution.record(late, Done({"receipt_id": "late"}))
 
     assert after(row).state == State.ROLLING_BACK
 
@@ -398,11 +393,11 @@ def test_a_blip_of_the_database_does_not_lose_a_receipt(approved, the_world):
 
     def cut_the_line(name: str) -> None:
         if name == "before record":
-            execution.crash_point = lambda name: None
+            crash_points.hook = lambda name: None
             pid = _backend_pid()
             _terminate(pid)
 
-    execution.crash_point = cut_the_line
+    crash_points.hook = cut_the_line
     execution.commit(row.pk)
 
     assert after(row).receipt == "re_1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
@@ -134,10 +135,8 @@ class Ledger(RuleBasedStateMachine):
         execution.compensate(pk)
 
     def _try(self, verb, *subject, **said):
-        try:
+        with suppress(LedgerError):
             verb(*subject, **said)
-        except LedgerError:
-            pass
 
     @invariant()
     def no_operation_has_two_effects(self):

@@ -1,4 +1,4 @@
-"""Every state × every move: either it moves, or it is refused and nothing was written."""
+"""Every state and every move: either it moves, or it is refused and nothing was written."""
 
 from __future__ import annotations
 

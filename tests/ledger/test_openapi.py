@@ -19,9 +19,7 @@ def token(helpdesk):
 
 
 @schema.parametrize()
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
-)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 def test_no_request_makes_it_fail(case, token):
     if case.query:
         case.query.pop("wait", None)
@@ -32,5 +30,3 @@ def test_no_request_makes_it_fail(case, token):
     assert answer.status_code < 500 or answer.json().get("code") in {"plan_failed", "tool_failed"}
     if answer.status_code >= 400:
         assert answer.headers["content-type"][0].startswith("application/problem+json")
-
-

@@ -86,7 +86,7 @@ def test_the_agent_is_told_of_a_rejection_and_its_reason(listening, a_payment, a
 
     deliver_all()
 
-    (_, news), = listening.taken
+    ((_, news),) = listening.taken
     assert news["type"] == "transaction.rolling_back"
     assert news["data"]["ending_reason"] == "Too much."
 

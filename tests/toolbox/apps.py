@@ -13,10 +13,10 @@ class ToolboxConfig(AppConfig):
     def ready(self) -> None:
         """A worker that is told to dies -9 at a named line."""
         if line := os.environ.get("ASSENT_TEST_KILL_AT"):
-            from ledger import execution
+            from ledger import crash_points
 
             def die(here: str) -> None:
                 if here == line:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            execution.crash_point = die
+            crash_points.hook = die

@@ -20,7 +20,9 @@ class World:
     after: list[Callable[[], None]] = field(default_factory=list)
     rollback_trouble: list[Exception] = field(default_factory=list)
     planning: Callable[[], None] | None = None
-    result: Callable[[str], object] = staticmethod(lambda receipt: {"receipt_id": receipt})
+    result: Callable[[str], object] = field(
+        default_factory=lambda: lambda receipt: {"receipt_id": receipt}
+    )
 
     def hold(self, key: str) -> str:
         self.holds.add(key)

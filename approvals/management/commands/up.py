@@ -37,7 +37,9 @@ class Command(BaseCommand):
         if os.environ.get("ASSENT_UNDER_UP") != "1":
             self._start_engines()
             return
-        ports = Ports(*(int(os.environ[f"ASSENT_{name}_PORT"]) for name in ("WEB", "LIVE", "SANDBOX")))
+        ports = Ports(
+            *(int(os.environ[f"ASSENT_{name}_PORT"]) for name in ("WEB", "LIVE", "SANDBOX"))
+        )
         self._run(ports, options["workers"])
 
     def _start_engines(self) -> None:

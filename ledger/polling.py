@@ -1,0 +1,103 @@
+"""How agents wait: long-polls that hold no database connection, and a limit for the impatient."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+from redis import RedisError
+
+from ledger import doorbell
+from ledger.callers import Caller, visible
+from ledger.models import Transaction
+from ledger.rendering import versioned
+from ledger.states import FINAL
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WAIT_S = 60.0
+POLL_INTERVAL_S = 2
+# Too fast this often within POLL_MEMORY_S, and the answer is 429.
+POLL_PATIENCE = 3
+POLL_MEMORY_S = 20
+
+Version = tuple[Transaction, dict[str, Any], str]
+# A waiting agent takes a thread, so a process lets in this many; the rest are answered at once.
+waiting_room = threading.BoundedSemaphore(settings.LONG_POLLS)
+
+
+def wait_for_change(caller: Caller, transaction_id: UUID, seen: Version, wait: float) -> Version:
+    """Sleep until the bell rings for this transaction, and look at least every other second.
+
+    No database connection is held while sleeping. The bell is listened to before the first look,
+    so that nothing falls between.
+    """
+    if not waiting_room.acquire(blocking=False):
+        return seen
+    deadline = time.monotonic() + wait
+    try:
+        with _bell(transaction_id) as listen:
+            while True:
+                row = visible(caller, transaction_id)
+                body, etag = versioned(row)
+                left = deadline - time.monotonic()
+                if etag != seen[2] or row.state in FINAL or left <= 0:
+                    return row, body, etag
+                _release_connection()
+                listen(min(left, POLL_INTERVAL_S / 2))
+    finally:
+        waiting_room.release()
+
+
+@contextmanager
+def _bell(transaction_id: UUID) -> Iterator[Any]:
+    """A function that sleeps until the bell or a number of seconds, with or without Redis."""
+    subscription = doorbell.redis().pubsub(  # type: ignore[no-untyped-call]
+        ignore_subscribe_messages=True
+    )
+
+    def listen(seconds: float) -> None:
+        until = time.monotonic() + seconds
+        try:
+            while (left := until - time.monotonic()) > 0:
+                if subscription.get_message(timeout=left) is not None:
+                    return
+        except (RedisError, OSError):
+            time.sleep(max(0.0, until - time.monotonic()))
+
+    try:
+        try:
+            subscription.subscribe(doorbell.channel_of(transaction_id))
+        except RedisError as failure:
+            logger.info("waiting without a bell: %s", failure)
+            yield lambda seconds: time.sleep(seconds)
+            return
+        yield listen
+    finally:
+        subscription.close()
+
+
+def _release_connection() -> None:
+    if not connection.in_atomic_block:
+        connection.close()
+
+
+def polls_too_fast(caller: Caller, transaction_id: UUID) -> str:
+    """``""``, ``"slow down"`` or ``"stop"``. Without Redis nobody is slowed down."""
+    name = f"assent:poll:{caller.principal}:{transaction_id}"
+    try:
+        redis = doorbell.redis()
+        if redis.set(name, 1, nx=True, px=POLL_INTERVAL_S * 1000 - 100):
+            return ""
+        times = redis.incr(f"{name}:fast")
+        redis.expire(f"{name}:fast", POLL_MEMORY_S)
+    except RedisError:
+        return ""
+    return "stop" if int(str(times)) > POLL_PATIENCE else "slow down"
