@@ -37,6 +37,9 @@ check: $(VENV)/dev ## Format, lint, types, imports, Django's own checks
 fix: $(VENV)/dev ## Format and mend what can be mended
 	$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
 
+docs: $(VENV)/dev ## Draw the pages of docs/ that come from the code
+	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_docs
+
 bench: $(VENV)/dev ## Measure, each figure beside its limit
 	$(RUN) -m bench
 
@@ -61,4 +64,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@ $(VENV)/runtime
 
-.PHONY: help demo up test quick check fix bench lock
+.PHONY: help demo up test quick check fix docs bench lock

@@ -6,3 +6,6 @@ from django.apps import AppConfig
 class A2AConfig(AppConfig):
     name = "a2a"
     verbose_name = "A2A tasks and questions"
+
+    def ready(self) -> None:
+        from a2a import checks  # noqa: F401

@@ -11,9 +11,10 @@ import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
-from ledger import coordinator
+from ledger import coordinator, doorbell
 from ledger.models import AgentToken, IdempotencyKey, Transaction
 from ledger.states import State
+from tests.processes import until
 
 DIGEST = "0" * 64
 
@@ -466,30 +467,26 @@ def test_a_waiting_agent_hears_of_a_decision_at_once_and_holds_no_connection(as_
     thread = threading.Thread(target=wait)
     thread.start()
     _until_a_listener_waits(token["transaction_id"])
+    until(lambda: _other_connections() == 0, what="the waiting agent lets go of its connection")
+    coordinator.approve(token["transaction_id"], digest=token["intent_digest"], by=alice, via="web")
+    thread.join(5)
+
+    assert not thread.is_alive()
+    assert answers[0].json()["status"] == "approved"
+
+
+def _until_a_listener_waits(transaction_id: str) -> None:
+    channel = doorbell.channel_of(transaction_id)
+    until(lambda: doorbell.redis().pubsub_numsub(channel)[0][1], what="somebody listens")
+
+
+def _other_connections() -> int:
     with connections["default"].cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
-        held = cursor.fetchone()[0]
-    coordinator.approve(token["transaction_id"], digest=token["intent_digest"], by=alice, via="web")
-    thread.join(5)
-
-    assert not thread.is_alive()
-    assert held == 0
-    assert answers[0].json()["status"] == "approved"
-
-
-def _until_a_listener_waits(transaction_id: str) -> None:
-    from ledger import doorbell
-
-    for _ in range(500):
-        channel = f"assent:transaction:{transaction_id}"
-        if dict(doorbell.redis().pubsub_numsub(channel)).get(channel.encode()):
-            threading.Event().wait(0.1)  # from listening to having let go of the connection
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("nobody came to wait")
+        return cursor.fetchone()[0]
 
 
 def test_waiting_for_what_has_ended_answers_at_once(as_helpdesk):

@@ -84,11 +84,12 @@ class Command(BaseCommand):
     def processes(self, ports: Ports, workers: int) -> dict[str, str]:
         """Name → command line. Each is started again when it dies."""
         keep = f"{sys.executable} -m approvals.keep_running"
-        serve = f"{keep} -m granian --host 127.0.0.1 --no-ws --log-level warning"
+        serve = f"{keep} -m granian --host 127.0.0.1 --log-level warning --interface"
         found = {
-            "web": f"{serve} --interface wsgi --workers 2 --blocking-threads 4 "
+            "web": f"{serve} wsgi --no-ws --workers 2 --blocking-threads 4 "
             f"--port {ports.web} approvals.wsgi:application",
-            "live": f"{serve.replace('--no-ws', '--ws')} --interface asgi --workers 1 "
+            # Whoever waits, waits here; a thread that sleeps costs little.
+            "live": f"env ASSENT_LONG_POLLS=200 {serve} asgi --ws --workers 1 "
             f"--port {ports.live} approvals.asgi:application",
             "sweeper": f"{keep} manage.py sweep",
         }

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from ledger.errors import LedgerError
+from ledger.problems import TYPE
+from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
+
+
+class Command(BaseCommand):
+    help = "Writes the pages of docs/ that are drawn from the code."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for name, text in pages().items():
+            (Path(settings.BASE_DIR) / "docs" / name).write_text(text)
+
+
+def pages() -> dict[str, str]:
+    return {"states.md": states_page(), "errors.md": errors_page()}
+
+
+def states_page() -> str:
+    lines = [
+        "# The states of a transaction",
+        "",
+        "Drawn from `ledger/states.py` by `make docs`.",
+        "",
+    ]
+    lines += ["| state | in words | public ledger status | ended |", "| --- | --- | --- | --- |"]
+    for state in State:
+        ended = "yes" if state in FINAL else ""
+        lines.append(f"| {state.name} | {state.label} | {LEDGER_STATUS[state]} | {ended} |")
+    lines += ["", "| event | from | to |", "| --- | --- | --- |"]
+    for move in MOVES:
+        sources = ", ".join(sorted(source.name for source in move.sources)) or "nothing"
+        lines.append(f"| `{move.name}` | {sources} | {move.target.name} |")
+    return "\n".join([*lines, ""])
+
+
+def errors_page() -> str:
+    lines = [
+        "# Errors",
+        "",
+        "Every error of the REST interface is `application/problem+json` (RFC 9457):",
+    ]
+    lines += ["`type` is stable, `detail` says what happened, `hint` what to do next. Drawn from"]
+    lines += ["`ledger/errors.py` by `make docs`.", "", "| type | status | title | what to do |"]
+    lines.append("| --- | --- | --- | --- |")
+    for error in sorted(_tree(LedgerError), key=lambda error: (error.status, error.code)):
+        lines.append(f"| `{TYPE}{error.code}` | {error.status} | {error.title} | {error.hint} |")
+    for code, status, title in OTHERS:
+        lines.append(f"| `{TYPE}{code}` | {status} | {title} | |")
+    return "\n".join([*lines, ""])
+
+
+# Said by the surface rather than by the ledger.
+OTHERS = (
+    ("malformed", 400, "The body is not JSON"),
+    ("not_authenticated", 401, "The token is missing, unknown, revoked or expired"),
+    ("method_not_allowed", 405, "This method is not for this address"),
+    ("too_large", 413, "The body is larger than 256 KiB"),
+    ("polling_too_fast", 429, "Ask every two seconds at most, or use ?wait="),
+    ("internal", 500, "Assent failed; repeat with the same key"),
+    ("tool_failed", 502, "A read-only tool did not answer"),
+)
+
+
+def _tree(error: type[LedgerError]) -> list[type[LedgerError]]:
+    return [error, *(below for child in error.__subclasses__() for below in _tree(child))]

@@ -1,0 +1,45 @@
+"""`make bench`: every promise of speed, measured beside its limit in the same run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from bench.engines import engines
+
+RUNS = 3
+Figures = dict[str, float]
+
+
+def median_of(measure: Callable[[], Figures]) -> Figures:
+    runs = [measure() for _ in range(RUNS)]
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def say(title: str, figures: Figures, limit: str) -> None:
+    print(f"\n{title}\n  limit: {limit}")
+    for name, value in figures.items():
+        print(f"  {name:<28} {value:10.2f}")
+
+
+def main() -> None:
+    print(f"Medians of {RUNS} runs; shared machines are noisy, read the ratios.")
+    with engines():
+        from bench import desks, execution, prepare
+
+        for connections in (8, 32):
+            figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
+            limit = "1,200/s on two processes; ratio 0.5 to the same rows written by psycopg"
+            say(f"Prepare, {connections} connections", figures, limit)
+        say(
+            "Approve to execute begins",
+            median_of(execution.approve_to_execute),
+            "p50 15 ms, p99 60 ms",
+        )
+        say("Sustained, two workers", median_of(execution.commits_per_second), "200 commits/s")
+        say("Expiry lag", median_of(execution.expiry_lag), "p99 1,500 ms")
+        say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
+
+
+if __name__ == "__main__":
+    main()

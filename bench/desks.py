@@ -1,0 +1,114 @@
+"""How soon a new row is on every open desk after prepare has returned."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import time
+import uuid
+from typing import Any
+
+from bench.engines import free_port, process, web
+
+DESKS = 20
+ROWS = 60
+
+
+def measure() -> dict[str, float]:
+    """Milliseconds until the last of the desks has heard of it and has fetched the row."""
+    from django.contrib.auth.models import User
+    from django.db import connection
+    from django.test import Client
+
+    from approvals.models import Membership
+    from ledger.models import Agent, AgentToken, Tenant
+
+    tenant, _ = Tenant.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
+    agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
+    _, token = AgentToken.issue(agent, scopes=["propose"])
+    user, _ = User.objects.get_or_create(username="watcher")
+    Membership.objects.get_or_create(user=user, tenant=tenant, role="viewer")
+    client = Client()
+    client.force_login(user)
+    cookie = client.cookies["assent_session"].value
+    connection.close()
+    web_port, live_port = free_port(), free_port()
+    os.environ["ASSENT_PUBLIC_URL"] = f"http://localhost:{web_port}"
+    live = ("-m", "granian", "--interface", "asgi", "--port", str(live_port), "--log-level",
+            "error", "approvals.asgi:application")  # fmt: skip
+    with web(web_port), process(*live, port=live_port):
+        return asyncio.run(_measure(web_port, live_port, cookie, token))
+
+
+async def _measure(web_port: int, live_port: int, cookie: str, token: str) -> dict[str, float]:
+    import httpx
+
+    heard: dict[str, list[float]] = {}
+    shown: dict[str, list[float]] = {}
+    base = f"http://localhost:{web_port}"
+    limits = httpx.Limits(max_connections=DESKS)
+    async with httpx.AsyncClient(
+        base_url=base, cookies={"assent_session": cookie}, limits=limits
+    ) as http:
+
+        async def desk() -> None:
+            reader, writer = await _open_socket(live_port, web_port, cookie)
+            while True:
+                for pk in (await _message(reader))["changed"]:
+                    heard.setdefault(pk, []).append(time.time())
+                    await http.get(f"/rows?id={pk}", headers={"HX-Request": "true"})
+                    shown.setdefault(pk, []).append(time.time())
+            writer.close()
+
+        desks = [asyncio.create_task(desk()) for _ in range(DESKS)]
+        await asyncio.sleep(1.5)
+        heard.clear()
+        returned: dict[str, float] = {}
+        for _ in range(ROWS):
+            answer = await http.post(
+                "/api/v1/transactions",
+                json={"tool": "measured", "arguments": {"name": uuid.uuid4().hex}},
+                headers={"Authorization": f"Bearer {token}", "Idempotency-Key": uuid.uuid4().hex},
+            )
+            returned[answer.json()["transaction_id"]] = time.time()
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
+        for task in desks:
+            task.cancel()
+    told = sorted((at - returned[pk]) * 1000 for pk in returned for at in heard[pk])
+    drawn = sorted((at - returned[pk]) * 1000 for pk in returned for at in shown[pk])
+    assert len(told) == len(drawn) == ROWS * DESKS
+    return {
+        "told p50 ms": told[len(told) // 2],
+        "told p99 ms": told[int(len(told) * 0.99)],
+        "row fetched p50 ms": drawn[len(drawn) // 2],
+        "row fetched p99 ms": drawn[int(len(drawn) * 0.99)],
+    }
+
+
+async def _open_socket(live_port: int, web_port: int, cookie: str) -> tuple[Any, Any]:
+    """A WebSocket by hand (RFC 6455); it only listens."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", live_port)
+    key = base64.b64encode(os.urandom(16)).decode()
+    writer.write(
+        f"GET /ws/desk HTTP/1.1\r\nHost: localhost:{live_port}\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+        f"Origin: http://localhost:{web_port}\r\nCookie: assent_session={cookie}\r\n\r\n".encode()
+    )
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b" 101 " in head.split(b"\r\n")[0], head
+    return reader, writer
+
+
+async def _message(reader: Any) -> dict[str, Any]:
+    while True:
+        first, length = await reader.readexactly(2)
+        if length == 126:
+            length = int.from_bytes(await reader.readexactly(2), "big")
+        elif length == 127:
+            length = int.from_bytes(await reader.readexactly(8), "big")
+        payload = await reader.readexactly(length)
+        if first & 0x0F == 1:
+            return dict(json.loads(payload))

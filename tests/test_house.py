@@ -1,0 +1,77 @@
+"""The rules of the house, as tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.urls import get_resolver
+
+from approvals.management.commands.write_docs import pages
+from ledger import deliveries, states, webhooks
+
+ROOT = Path(settings.BASE_DIR)
+ROOMS = [path for room in ("ledger", "a2a", "approvals") for path in (ROOT / room).rglob("*.py")]
+
+
+@pytest.mark.parametrize("name", pages())
+def test_the_pages_drawn_from_the_code_are_up_to_date(name):
+    assert (ROOT / "docs" / name).read_text() == pages()[name], "run `make docs`"
+
+
+def test_every_setting_is_documented_and_in_the_example():
+    read = set(re.findall(r'"((?:ASSENT_[A-Z_]+)|DATABASE_URL|REDIS_URL)"',
+                          (ROOT / "approvals/settings.py").read_text()))  # fmt: skip
+    documented = (ROOT / "docs/operators.md").read_text()
+    example = set(re.findall(r"^([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.M))
+
+    assert {name for name in read if f"`{name}`" not in documented} == set()
+    assert read == example
+
+
+def test_nobody_else_writes_a_state():
+    """``transitions`` writes it, ``proposals`` its first value; a delivery's is its own."""
+    writes = re.compile(r"\.state = |update\w*\((\w+, )?\s*state=")
+    writers = {path.name for path in ROOMS if writes.search(path.read_text())}
+
+    assert writers == {"transitions.py", "proposals.py", "deliveries.py"}
+
+
+def test_no_file_has_a_name_that_says_nothing():
+    empty = {"utils", "helpers", "common", "misc", "services", "managers", "selectors"}
+
+    assert {path for path in ROOMS if path.stem in empty} == set()
+
+
+def test_only_final_states_have_no_way_out_but_compensation():
+    leaving = {source for move in states.MOVES for source in move.sources}
+
+    assert leaving & states.FINAL == {states.State.COMMITTED}
+
+
+def test_every_kind_a_channel_wants_exists():
+    kinds = {move.name for move in states.MOVES}
+
+    assert kinds >= webhooks.KINDS
+    assert set(deliveries.channels) == {"webhook"}
+
+
+def test_no_address_of_the_desk_opens_without_signing_in(client, db):
+    open_to_all = {"desk:sign-in", "desk:sign-out"}
+    names = [f"desk:{name}" for name in get_resolver("approvals.web.urls").reverse_dict
+             if isinstance(name, str)]  # fmt: skip
+    some = {"transaction_id": "01a1fb78-53c5-70b5-af29-92d7960ba506", "form": "csv"}
+    from django.urls import reverse
+
+    for name in set(names) - open_to_all:
+        arguments = [{}, {"transaction_id": some["transaction_id"]}, {"form": "csv"}]
+        for keywords in arguments:
+            try:
+                address = reverse(name, kwargs=keywords)
+            except Exception:
+                continue
+            for answer in (client.get(address), client.post(address)):
+                assert answer.status_code in {302, 405}, address
+                assert answer.status_code == 405 or "/sign-in/" in answer["Location"]
