@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -60,8 +61,8 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
         arguments=arguments.model_dump(mode="json"),
     )
     try:
-        result = tool(
-            **{field: getattr(arguments, field) for field in type(arguments).model_fields}
+        result = _in_time(
+            tool, **{field: getattr(arguments, field) for field in type(arguments).model_fields}
         )
         text = json.dumps(to_jsonable_python(result, fallback=repr, inf_nan_mode="strings"))
     except Exception as failure:
@@ -75,6 +76,15 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
     reading.save()
     answer = f'{{"reading_id": "{reading.pk}", "result": {text}}}'
     return HttpResponse(answer, content_type="application/json")
+
+
+def _in_time(tool: ReadonlyTool, **arguments: Any) -> Any:
+    """Raises ``TimeoutError``. The thread of a tool that hangs is given up, not waited for."""
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=tool.name)
+    try:
+        return pool.submit(tool, **arguments).result(tool.timeout.total_seconds())
+    finally:
+        pool.shutdown(wait=False)
 
 
 def describe(tool: Tool[Any, Any]) -> dict[str, Any]:

@@ -177,6 +177,13 @@ class Transaction(models.Model):
             ),
             models.Index(name="ledger_tx_history", fields=["tenant", "-id"]),
             models.Index(name="ledger_tx_proposer", fields=["proposed_by", "-id"]),
+            # What operators filter by; what is open is few, and has an index above.
+            models.Index(
+                name="ledger_tx_ended",
+                fields=["state", "-id"],
+                condition=Q(state__in=sorted(FINAL)),
+            ),
+            models.Index(name="ledger_tx_tool", fields=["tool", "-id"]),
             # What operators search by.
             models.Index(name="ledger_tx_receipt", fields=["receipt"], condition=~Q(receipt="")),
             models.Index(name="ledger_tx_trace", fields=["trace_id"], condition=~Q(trace_id="")),

@@ -136,6 +136,15 @@ def is_final(row: Transaction) -> bool:
 
 
 @register.filter
+def span(seconds: float) -> str:
+    """``900`` as ``15 min``."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+@register.filter
 def plain(value: Any) -> str:
     """A value of a payload, as a person would write it."""
     if isinstance(value, str):

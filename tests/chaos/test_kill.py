@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from decimal import Decimal
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from approvals import embedded
 from ledger import coordinator
 from ledger.audit import verify
 from ledger.models import Transaction
@@ -193,3 +195,41 @@ def _a_flight(product: Product) -> dict[str, str]:
         "passenger": f"Ana Ruiz {uuid4().hex[:6]}",
         "max_price": "9000000",
     }
+
+
+def test_redis_stopped_and_started_between_any_two_steps(product, tmp_path):
+    """Propose, stop, approve, start, propose, stop, reject, start: everything ends as decided."""
+    redis = StoppableRedis(tmp_path)
+    redis.start()
+    product.environment["REDIS_URL"] = redis.url
+    product.start("worker", "sweeper")
+
+    first = propose("refund_customer", payment_id="pay_1042", amount="1.00", reason=uuid4().hex)
+    redis.stop()
+    _approved(first)
+    until(lambda: state_of(first) == State.COMMITTED, what="committed while Redis was away")
+
+    redis.start()
+    second = a_refund()
+    until(lambda: state_of(second) == State.COMMITTED, seconds=30, what="committed after it came")
+    seat = propose("book_flight", **_a_flight(product))
+    redis.stop()
+    coordinator.reject(seat.pk, digest=seat.intent_digest, by=ALICE, via="web", reason="No.")
+    until(lambda: state_of(seat) == State.ABORTED, what="rolled back while Redis was away")
+
+    assert effects_of(product, "refund") == 2
+    assert product.effects()["live_holds"] == 0
+
+
+class StoppableRedis:
+    """A Redis of its own, which a test may kill -9 and start again."""
+
+    def __init__(self, folder):
+        self.folder, self.stack = folder, ExitStack()
+
+    def start(self):
+        self.url = embedded.start_redis(self.folder, self.stack)
+
+    def stop(self):
+        self.stack.close()
+        self.stack = ExitStack()

@@ -544,6 +544,12 @@ def test_a_readonly_tool_runs_directly_and_is_recorded(as_helpdesk):
     problem(as_helpdesk.post("/tools/fly/call", {"arguments": {}}), 404, "unknown_tool")
 
 
+def test_a_readonly_tool_that_does_not_answer_holds_nobody_up(as_helpdesk):
+    answer = as_helpdesk.post("/tools/dawdle/call", {"arguments": {}})
+
+    problem(answer, 502, "tool_failed")
+
+
 def test_the_openapi_document_is_served(client):
     paths = client.get("/api/v1/openapi.json").json()["paths"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -111,6 +112,12 @@ def _erase(context: Context) -> str:
 def order(item: str, context: Context) -> Any:
     """A supervising agent may decide on it."""
     return world.perform(context.operation_key)
+
+
+@readonly(owner_service="desk", timeout=timedelta(milliseconds=50))
+def dawdle() -> None:
+    """Does not answer in its time."""
+    threading.Event().wait(1)
 
 
 @readonly(owner_service="desk")
