@@ -197,9 +197,8 @@ def _a_flight(product: Product) -> dict[str, str]:
     }
 
 
-def test_redis_stopped_and_started_between_any_two_steps(product, tmp_path):
+def test_redis_stopped_and_started_between_any_two_steps(product, redis):
     """Propose, stop, approve, start, propose, stop, reject, start: everything ends as decided."""
-    redis = StoppableRedis(tmp_path)
     redis.start()
     product.environment["REDIS_URL"] = redis.url
     product.start("worker", "sweeper")
@@ -219,6 +218,13 @@ def test_redis_stopped_and_started_between_any_two_steps(product, tmp_path):
 
     assert effects_of(product, "refund") == 2
     assert product.effects()["live_holds"] == 0
+
+
+@pytest.fixture
+def redis(tmp_path):
+    redis = StoppableRedis(tmp_path)
+    yield redis
+    redis.stop()
 
 
 class StoppableRedis:

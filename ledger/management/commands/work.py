@@ -1,27 +1,42 @@
 from __future__ import annotations
 
+import logging
+import time
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
-from redis import Redis
+from redis import Redis, RedisError
 from rq import Queue, SimpleWorker
 
 from ledger.jobs import JOBS
+
+logger = logging.getLogger(__name__)
+LOOK_AGAIN_S = 1.0
 
 
 class WarmWorker(SimpleWorker):
     """Runs jobs in its own process: no fork, no import, no new connection per job."""
 
     # Redis may be gone for a while; look again soon rather than after a minute.
-    max_connection_wait_time = 1.0
+    max_connection_wait_time = LOOK_AGAIN_S
 
 
 class Command(BaseCommand):
     help = "One warm worker for commit, roll_back, compensate and deliver. Run several."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        connection = Redis.from_url(settings.REDIS_URL)
-        queues = [Queue(name, connection=connection) for name in JOBS]
-        worker = WarmWorker(queues, connection=connection)
-        worker.work(logging_level="WARNING", with_scheduler=False)
+        """Works until it is told to stop; while Redis is away the sweeper carries the work."""
+        while True:
+            try:
+                work()
+                return
+            except RedisError as failure:
+                logger.info("no Redis to hear from: %s", failure)
+                time.sleep(LOOK_AGAIN_S)
+
+
+def work() -> None:
+    connection = Redis.from_url(settings.REDIS_URL)
+    queues = [Queue(name, connection=connection) for name in JOBS]
+    WarmWorker(queues, connection=connection).work(logging_level="WARNING", with_scheduler=False)
