@@ -66,7 +66,10 @@ class TenantAdmin(ModelAdmin):
     """Shows the tenants of the person who looks, and nothing at all if those are not known."""
 
     tenant_path = "tenant"
+    # Nothing that reads the whole table: no count, no facets, no sorting by any column.
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    sortable_by = ()
     paginator = EstimatingPaginator
     list_per_page = 50
     list_max_show_all = 200

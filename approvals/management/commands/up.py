@@ -90,7 +90,7 @@ class Command(BaseCommand):
             f"--port {ports.web} approvals.wsgi:application",
             # Whoever waits, waits here; a thread that sleeps costs little.
             "live": f"env ASSENT_LONG_POLLS=200 {serve} asgi --ws --workers 1 "
-            f"--port {ports.live} approvals.asgi:application",
+            f"--workers-kill-timeout 2 --port {ports.live} approvals.asgi:application",
             "sweeper": f"{keep} manage.py sweep",
         }
         for number in range(1, workers + 1):
