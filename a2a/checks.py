@@ -6,7 +6,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+
+import a2a
 
 HERE = Path(__file__).resolve().parent
 # What a2a-sdk 1.3 has; asked of the distribution itself where it is installed.
@@ -21,15 +24,30 @@ OURS_IN_ANY_CASE = {"__init__", "migrations"}
 def check_name(**_: Any) -> list[CheckMessage]:
     ours = {path.stem for path in HERE.iterdir() if path.suffix == ".py" or path.is_dir()}
     clash = (ours - OURS_IN_ANY_CASE - {"__pycache__"}) & taken_by_sdk()
-    if not clash:
+    return [
+        *_whose_comes_first(),
+        *(_clash(name) for name in sorted(clash)),
+    ]
+
+
+def _clash(name: str) -> Error:
+    return Error(
+        f"a2a/ and the A2A SDK both have a module named {name}.",
+        hint="Rename ours: ours would hide the SDK's.",
+        id="a2a.E001",
+    )
+
+
+def _whose_comes_first() -> list[CheckMessage]:
+    first = Path(a2a.__path__[0]).resolve()
+    if first == HERE == Path(settings.BASE_DIR) / "a2a":
         return []
     return [
         Error(
-            f"a2a/ and the A2A SDK both have a module named {name}.",
-            hint="Rename ours: ours would hide the SDK's.",
-            id="a2a.E001",
+            f"The package a2a is looked for in {first} first, not in the project.",
+            hint="Start from the project's root, and do not install the project as a package.",
+            id="a2a.E002",
         )
-        for name in sorted(clash)
     ]
 
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin import ModelAdmin, TabularInline
+from django.contrib.admin import ModelAdmin, SimpleListFilter, TabularInline
+from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db import connection, models
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.db.models.functions import Cast, Now, Right
+from django.db.transaction import atomic
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -25,6 +32,7 @@ from ledger.models import (
     Checkpoint,
     Decision,
     Delivery,
+    DeliveryState,
     Event,
     IdempotencyKey,
     Reading,
@@ -35,49 +43,78 @@ from ledger.models import (
 from ledger.proposals import PREPARE_ROUTE
 from ledger.states import WITHOUT_EFFECT
 
-COUNTED_EXACTLY = 1_000
+# Whoever may do more than look, within the roles that the verbs ask for.
+OPERATE = "ledger.change_transaction"
+COUNTED = 2_000  # rows that a list counts and pages through; a longer one has to be narrowed down
+FOUND = 1_000  # rows that one search finds at most
+LATEST = 100_000  # rows that are read for what no index answers
 
 
-class EstimatingPaginator(Paginator):
-    """Counts a thousand rows at most; beyond, PostgreSQL's own estimate has to do."""
+def tenants_of(request: HttpRequest) -> frozenset[str]:
+    """Nobody's, where the request does not say."""
+    return frozenset(getattr(request, "tenants", ()))
+
+
+@contextmanager
+def planned_each_time() -> Iterator[None]:
+    """Have PostgreSQL plan for the very tenant that is asked for.
+
+    A statement that is kept prepared ends with one plan for the average tenant, and for a small one
+    that plan reads the whole table.
+    """
+    connection.ensure_connection()
+    wire = connection.connection
+    before, wire.prepare_threshold = wire.prepare_threshold, None
+    try:
+        yield
+    finally:
+        wire.prepare_threshold = before
+
+
+class BoundedPaginator(Paginator):
+    """Counts no further than ``COUNTED``: to count a million rows takes a second, on every page."""
+
+    @cached_property
+    def _counted(self) -> int:
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows[: COUNTED + 1].count()
+
+    @property
+    def has_more(self) -> bool:
+        return self._counted > COUNTED
 
     @cached_property
     def count(self) -> int:
-        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
-        counted = rows.order_by()[: COUNTED_EXACTLY + 1].count()
-        if counted <= COUNTED_EXACTLY:
-            return counted
-        if rows.query.where:
-            return 100 * self.per_page  # a filtered list is paged through, not counted
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)",
-                [rows.model._meta.db_table],
-            )
-            return max(counted, int(cursor.fetchone()[0]))
-
-
-def pretty(value: Any) -> SafeString:
-    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
-    return format_html('<pre class="json">{}</pre>', text)
+        return min(self._counted, COUNTED)
 
 
 class TenantAdmin(ModelAdmin):
     """Shows the tenants of the person who looks, and nothing at all if those are not known."""
 
     tenant_path = "tenant"
-    # Nothing that reads the whole table: no count, no facets, no sorting by any column.
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    sortable_by = ()
-    paginator = EstimatingPaginator
+    paginator = BoundedPaginator
     list_per_page = 50
     list_max_show_all = 200
-    ordering = ("-pk",)
+    ordering: ClassVar[tuple[str, ...]] = ("-pk",)
+    sortable_by: ClassVar[tuple[str, ...]] = ()  # any other order would sort a million rows
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        with planned_each_time():
+            return super().changelist_view(request, extra_context)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        tenants = frozenset(getattr(request, "tenants", ()))
-        return super().get_queryset(request).filter(**{f"{self.tenant_path}__in": tenants})
+        return self.of_tenants(super().get_queryset(request), tenants_of(request))
+
+    def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
+        return rows.filter(**{f"{self.tenant_path}__in": tenants})
+
+    def among_latest(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Those of the rows that are among the newest, which are few enough to be read."""
+        newest = self.get_queryset(request).order_by("-pk").values_list("pk", flat=True)
+        beyond = list(newest[LATEST : LATEST + 1])
+        return rows.filter(pk__gt=beyond[0]) if beyond else rows
 
 
 class ReadOnly:
@@ -93,40 +130,77 @@ class ReadOnly:
         return False
 
 
-class SearchedByIndex:
-    """Searches whole values through their indexes; ``LIKE '%…%'`` would read a million rows."""
+class SearchedByIndex(TenantAdmin):
+    """Searches for one whole value; ``LIKE '%…%'`` would read a million rows."""
 
-    def by_word(self, word: str) -> Q:
+    search_fields = ("pk",)  # only so that there is a search box
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        """Questions, of which each is quick on its own. PostgreSQL is not quick with their OR."""
         raise NotImplementedError
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        for word in search_term.replace("\x00", "").split()[:4]:
-            queryset = queryset.filter(self.by_word(word))
-        return queryset, False
+        value = search_term.replace("\x00", "").strip()
+        if not value:
+            return queryset, False
+        found: set[Any] = set()
+        for rows in self.rows_of(request, value):
+            found.update(rows.values_list("pk", flat=True)[:FOUND])
+        return queryset.filter(pk__in=found), False
 
 
-def is_uuid(word: str) -> bool:
-    try:
-        UUID(word)
-    except ValueError:
-        return False
-    return True
-
-
-class ToolFilter(admin.SimpleListFilter):
+class ToolFilter(SimpleListFilter):
     """The tools that are declared; a DISTINCT over the table would read all of it."""
 
-    title = "tool"
-    parameter_name = "tool"
+    title = parameter_name = "tool"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        names = sorted({*contracts.tools, *contracts.readonly_tools})
-        return [(name, name) for name in names]
+        return [(name, name) for name in sorted(contracts.tools)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(tool=self.value()) if self.value() else queryset
+
+
+class ReadonlyToolFilter(ToolFilter):
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in sorted(contracts.readonly_tools)]
+
+
+def pretty(value: Any) -> SafeString | str:
+    """JSON as people read it. What is kept as text is parsed first, if it is JSON."""
+    if value in (None, ""):
+        return ""
+    if isinstance(value, str):
+        try:
+            return pretty(json.loads(value))
+        except ValueError:
+            return f"{value}"
+    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    return format_html('<pre class="json">{}</pre>', text)
+
+
+def as_json(column: str, label: str) -> Any:
+    @admin.display(description=label)
+    def shown(self: Any, row: models.Model) -> SafeString | str:
+        return pretty(getattr(row, column))
+
+    return shown
+
+
+def link_to(transaction_id: UUID | None) -> SafeString | str:
+    if transaction_id is None:
+        return ""
+    address = reverse("admin:ledger_transaction_change", args=[transaction_id])
+    return format_html('<a href="{}">{}</a>', address, transaction_id.hex[-8:])
+
+
+def uuid_in(word: str) -> UUID | None:
+    try:
+        return UUID(word)
+    except ValueError:
+        return None
 
 
 class EventInline(ReadOnly, TabularInline):
@@ -144,30 +218,15 @@ class DecisionInline(ReadOnly, TabularInline):
     extra = 0
 
 
-def _ids_named(word: str) -> set[UUID]:
-    """One look into each index; PostgreSQL would answer an OR of them by reading the table."""
-    live = Transaction.objects.exclude(state__in=sorted(WITHOUT_EFFECT))
-    tenants = Tenant.objects.values_list("slug", flat=True)
-    agents = [str(agent.principal) for agent in Agent.objects.all()]
-    keys = IdempotencyKey.objects.filter(agent__in=agents, route=PREPARE_ROUTE, key=word)
-    looks = (
-        Transaction.objects.filter(receipt=word).exclude(receipt="").values_list("pk", flat=True),
-        Transaction.objects.filter(run_id=word).exclude(run_id="").values_list("pk", flat=True),
-        live.filter(tenant__in=list(tenants), operation_key=word).values_list("pk", flat=True),
-        keys.filter(transaction__isnull=False).values_list("transaction_id", flat=True),
-    )
-    return {pk for look in looks for pk in look[:200]}
-
-
 @admin.register(Transaction)
-class TransactionAdmin(ReadOnly, SearchedByIndex, TenantAdmin):
+class TransactionAdmin(ReadOnly, SearchedByIndex):
     list_display = (
         "summary", "state", "tool", "money", "proposed_by", "tenant", "receipt", "created_at",
     )  # fmt: skip
     list_filter = ("state", ToolFilter)
-    search_fields = ("id",)
     search_help_text = (
-        "Whole id, idempotency key, receipt, trace id, run id, or operation key that is in use."
+        "Id (whole, how it begins, or its last eight digits), idempotency or operation key, "
+        "receipt, trace id or run id."
     )
     inlines = (DecisionInline, EventInline)
     fieldsets = (
@@ -186,13 +245,32 @@ class TransactionAdmin(ReadOnly, SearchedByIndex, TenantAdmin):
             "created_at", "expires_at", "hold_expires_at", "decided_at", "ended_at",
             "retain_until", "attempts", "fencing_token", "lease_expires_at", "next_attempt_at")}),
     )  # fmt: skip
+    payload_ = as_json("payload", "payload, as proposed")
+    arguments_ = as_json("arguments", "arguments, as validated")
+    held_ = as_json("held", "held")
+    result_ = as_json("result", "result")
 
-    def by_word(self, word: str) -> Q:
-        if is_uuid(word):
-            return Q(pk=word)
-        if re.fullmatch(r"[0-9a-f]{32}", word):
-            return Q(trace_id=word)
-        return Q(pk__in=_ids_named(word))
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        rows = self.get_queryset(request)
+        digits = value.replace("-", "").lower()
+        if re.fullmatch(r"[0-9a-f]{9,32}", digits):  # an id, or how it begins
+            first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+            yield rows.filter(pk__gte=first, pk__lte=last)
+        if re.fullmatch(r"[0-9a-f]{8}", digits):
+            tail = Right(Cast("pk", models.TextField()), 8)
+            yield self.among_latest(request, rows.alias(tail=tail).filter(tail=digits))
+        yield rows.filter(receipt=value)
+        yield rows.filter(run_id=value)
+        yield rows.filter(trace_id=digits)
+        keys = IdempotencyKey.objects.filter(
+            agent__in=agents_of(tenants_of(request)), route=PREPARE_ROUTE, key=value
+        )
+        yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:FOUND]))
+        without_effect = Q(state__in=sorted(WITHOUT_EFFECT))
+        yield rows.filter(~without_effect, operation_key=value)
+        if ":" in value:
+            ended = rows.filter(without_effect, operation_key=value)
+            yield self.among_latest(request, ended)
 
     @admin.display(description="transaction")
     def summary(self, row: Transaction) -> str:
@@ -203,93 +281,117 @@ class TransactionAdmin(ReadOnly, SearchedByIndex, TenantAdmin):
         impact = row.financial_impact
         return f"{impact['amount']} {impact['currency']}" if impact else ""
 
-    @admin.display(description="payload, as proposed")
-    def payload_(self, row: Transaction) -> SafeString:
-        return pretty(row.payload)
-
-    @admin.display(description="arguments, as validated")
-    def arguments_(self, row: Transaction) -> SafeString:
-        return pretty(row.arguments)
-
-    @admin.display(description="held")
-    def held_(self, row: Transaction) -> SafeString:
-        return pretty(row.held)
-
-    @admin.display(description="result")
-    def result_(self, row: Transaction) -> SafeString:
-        return pretty(row.result)
-
     @admin.display(description="warnings")
     def warnings_(self, row: Transaction) -> str:
         return " ".join(row.warnings)
 
 
-@admin.register(Event)
-class EventAdmin(ReadOnly, SearchedByIndex, TenantAdmin):
-    list_display = ("at", "kind", "transaction_id", "principal_name", "via", "reason")
-    search_fields = ("transaction_id",)
+def agents_of(tenants: frozenset[str]) -> list[str]:
+    """The agents of these tenants, as rows name them."""
+    return [str(agent.principal) for agent in Agent.objects.filter(tenant__in=tenants)]
+
+
+class OfTransaction(ReadOnly, SearchedByIndex):
+    """Rows that belong to a transaction, and are found by its id."""
+
+    # By the transaction's own column, which has an index and statistics for rare tenants.
+    tenant_path = "transaction__tenant"
     search_help_text = "Whole id of a transaction."
 
-    def by_word(self, word: str) -> Q:
-        return Q(transaction_id=word) if is_uuid(word) else Q(pk=None)
+    @admin.display(description="transaction")
+    def linked(self, row: Any) -> SafeString | str:
+        return link_to(row.transaction_id)
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        if transaction_id := uuid_in(value):
+            yield self.get_queryset(request).filter(transaction=transaction_id)
+
+
+@admin.register(Event)
+class EventAdmin(OfTransaction):
+    list_display = ("at", "kind", "linked", "principal_name", "via", "reason")
+    fields = (
+        "linked", "seq", "at", "tenant", "kind", "from_state", "to_state", "principal",
+        "principal_name", "via", "reason", "details_", "previous_hash", "hash",
+    )  # fmt: skip
+    details_ = as_json("details", "details")
 
 
 @admin.register(Decision)
-class DecisionAdmin(ReadOnly, SearchedByIndex, TenantAdmin):
-    tenant_path = "transaction__tenant"
-    list_display = ("at", "verdict", "principal_name", "via", "transaction_id", "reason")
-    search_fields = ("transaction_id",)
-    search_help_text = "Whole id of a transaction."
-
-    def by_word(self, word: str) -> Q:
-        return Q(transaction_id=word) if is_uuid(word) else Q(pk=None)
+class DecisionAdmin(OfTransaction):
+    list_display = ("at", "verdict", "principal_name", "via", "linked", "reason")
 
 
 @admin.register(IdempotencyKey)
-class IdempotencyKeyAdmin(ReadOnly, SearchedByIndex, TenantAdmin):
-    tenant_path = "transaction__tenant"
-    list_display = ("key", "agent", "route", "status", "transaction_id", "created_at")
-    search_fields = ("key",)
+class IdempotencyKeyAdmin(OfTransaction):
+    list_display = ("key", "agent", "route", "status", "linked", "created_at")
     search_help_text = "Whole key, or whole id of a transaction."
+    fields = (
+        "key", "agent", "route", "payload_hash", "linked", "status", "answer_",
+        "created_at",
+    )  # fmt: skip
+    answer_ = as_json("answer", "answer")
 
-    def by_word(self, word: str) -> Q:
-        return Q(transaction_id=word) if is_uuid(word) else Q(key=word)
+    def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
+        """By agent: a cancel that came before its prepare has no transaction."""
+        return rows.filter(agent__in=agents_of(tenants))
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        yield self.get_queryset(request).filter(route=PREPARE_ROUTE, key=value)
+        yield from super().rows_of(request, value)
 
 
 @admin.register(Reading)
 class ReadingAdmin(ReadOnly, TenantAdmin):
     list_display = ("at", "tool", "agent", "error")
-    list_filter = (ToolFilter,)
+    list_filter = (ReadonlyToolFilter,)
+    fields = ("id", "at", "tenant", "agent", "tool", "arguments_", "result_hash", "error")
+    arguments_ = as_json("arguments", "arguments")
 
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnly, TenantAdmin):
-    tenant_path = "event__tenant"
+    tenant_path = "event__transaction__tenant"
     list_display = (
-        "id", "channel", "recipient", "state", "attempts", "next_attempt_at", "done_at", "error",
+        "id", "linked", "channel", "recipient", "state", "attempts", "next_attempt_at",
+        "done_at", "error",
     )  # fmt: skip
     list_filter = ("state",)
+    list_select_related = ("event",)
     actions = ("send_again",)
 
-    def has_send_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("ledger.change_delivery")
+    @admin.display(description="transaction")
+    def linked(self, row: Delivery) -> SafeString | str:
+        return link_to(row.event.transaction_id)
 
-    @admin.action(description="Send again now", permissions=["send"])
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(OPERATE)
+
+    @admin.action(description="Send again now", permissions=["operate"])
     def send_again(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:
-        for delivery in rows:
+        owed = list(rows.exclude(state=DeliveryState.DONE))
+        for delivery in owed:
             deliveries.retry(delivery.pk)
-        self.message_user(request, f"{len(rows)} deliveries are due now.", messages.SUCCESS)
+            self.log_change(request, delivery, "Sent again.")
+        self.message_user(request, f"{len(owed)} deliveries are due now.", messages.SUCCESS)
 
 
 @admin.register(Checkpoint)
-class CheckpointAdmin(ReadOnly, ModelAdmin):
+class CheckpointAdmin(ReadOnly, TenantAdmin):
     list_display = ("id", "at", "after_event", "upto_event", "heads", "root")
-    show_full_result_count = False
-    ordering = ("-pk",)
+
+    def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
+        """They are about everything, and say nothing of anybody."""
+        return rows if tenants else rows.none()
+
+
+class Undeletable(TenantAdmin):
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
 
 @admin.register(Tenant)
-class TenantListAdmin(TenantAdmin):
+class TenantListAdmin(Undeletable):
     tenant_path = "slug"
     list_display = ("slug", "name")
     ordering = ("slug",)
@@ -297,15 +399,32 @@ class TenantListAdmin(TenantAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("slug",) if obj else ()
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+
+class AgentForm(forms.ModelForm):
+    webhook_url = forms.URLField(
+        required=False,
+        assume_scheme="https",
+        help_text=Agent._meta.get_field("webhook_url").help_text,
+    )
+
+    def clean_webhook_url(self) -> str:
+        url: str = self.cleaned_data["webhook_url"]
+        if url:
+            try:
+                webhooks.target_of(url)
+            except webhooks.AddressRefused as refusal:
+                raise ValidationError(str(refusal)) from None
+        return url
 
 
 @admin.register(Agent)
-class AgentAdmin(TenantAdmin):
+class AgentAdmin(Undeletable):
+    form = AgentForm
     list_display = ("name", "slug", "tenant", "is_active", "webhook_url")
+    list_select_related = ("tenant",)
     list_filter = ("is_active",)
     exclude = ("webhook_secret",)
+    actions = ("renew_secret",)
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
         is_new_secret = bool(obj.webhook_url) and not obj.webhook_secret
@@ -313,11 +432,23 @@ class AgentAdmin(TenantAdmin):
             obj.webhook_secret = webhooks.new_secret()
         super().save_model(request, obj, form, change)
         if is_new_secret:
-            words = format_html(
-                "Webhooks are signed with <code>{}</code>. It is not shown again.",
-                obj.webhook_secret,
-            )
-            self.message_user(request, words, messages.WARNING)
+            self._show_once(request, obj)
+
+    @admin.action(description="Renew the webhook secret", permissions=["change"])
+    def renew_secret(self, request: HttpRequest, rows: QuerySet[Agent]) -> None:
+        for agent in rows:
+            agent.webhook_secret = webhooks.new_secret()
+            agent.save(update_fields=["webhook_secret"])
+            self.log_change(request, agent, "Renewed the webhook secret.")
+            self._show_once(request, agent)
+
+    def _show_once(self, request: HttpRequest, agent: Agent) -> None:
+        words = format_html(
+            "Webhooks to {} are signed with <code>{}</code>. It is not shown again.",
+            agent.name,
+            agent.webhook_secret,
+        )
+        self.message_user(request, words, messages.WARNING)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         # Rows name an agent by tenant and slug; a renamed one would be another agent's past.
@@ -327,19 +458,27 @@ class AgentAdmin(TenantAdmin):
         self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
         if db_field.name == "tenant":
-            kwargs["queryset"] = Tenant.objects.filter(
-                slug__in=frozenset(getattr(request, "tenants", ()))
-            )
+            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+
+class AgentTokenForm(forms.ModelForm):
+    scopes = forms.MultipleChoiceField(
+        choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE]
+    )
+
+    def clean_expires_at(self) -> Any:
+        expires_at = self.cleaned_data["expires_at"]
+        if expires_at is not None and expires_at <= timezone.now():
+            raise ValidationError("It would have expired already.")
+        return expires_at
 
 
 @admin.register(AgentToken)
-class AgentTokenAdmin(TenantAdmin):
+class AgentTokenAdmin(Undeletable):
     """A token is shown once, in the message after it was made."""
 
+    form = AgentTokenForm
     tenant_path = "agent__tenant"
     list_display = ("hint", "agent", "scopes", "created_at", "expires_at", "revoked_at")
     list_select_related = ("agent",)
@@ -349,24 +488,12 @@ class AgentTokenAdmin(TenantAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return obj is None and super().has_change_permission(request)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
     def formfield_for_foreignkey(
         self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
         if db_field.name == "agent":
-            kwargs["queryset"] = Agent.objects.filter(
-                tenant__in=frozenset(getattr(request, "tenants", ()))
-            )
+            kwargs["queryset"] = Agent.objects.filter(tenant__in=tenants_of(request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
-    def formfield_for_dbfield(
-        self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if db_field.name == "scopes":
-            return forms_for_scopes()
-        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: AgentToken, form: Any, change: bool) -> None:
         row, token = AgentToken.issue(obj.agent, scopes=obj.scopes, expires_at=obj.expires_at)
@@ -376,14 +503,26 @@ class AgentTokenAdmin(TenantAdmin):
     @admin.action(description="Rotate: issue a new token, revoke this one", permissions=["change"])
     def rotate(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> None:
         for old in rows.filter(revoked_at=None).select_related("agent"):
-            row, token = AgentToken.issue(old.agent, scopes=old.scopes, expires_at=old.expires_at)
-            AgentToken.objects.filter(pk=old.pk).update(revoked_at=models.functions.Now())
+            with atomic():
+                if not self._revoke(request, old, "Revoked: rotated."):
+                    continue  # somebody was faster
+                row, token = AgentToken.issue(
+                    old.agent, scopes=old.scopes, expires_at=same_lifetime(old)
+                )
+                self.log_addition(request, row, f"Issued in place of {old}.")
             self._show_once(request, row, token)
 
     @admin.action(description="Revoke", permissions=["change"])
     def revoke(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> None:
-        number = rows.filter(revoked_at=None).update(revoked_at=models.functions.Now())
+        number = sum(self._revoke(request, row, "Revoked.") for row in rows)
         self.message_user(request, f"{number} tokens are revoked.", messages.SUCCESS)
+
+    def _revoke(self, request: HttpRequest, row: AgentToken, words: str) -> bool:
+        alive = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
+        is_revoked = bool(alive.update(revoked_at=Now()))
+        if is_revoked:
+            self.log_change(request, row, words)
+        return is_revoked
 
     def _show_once(self, request: HttpRequest, row: AgentToken, token: str) -> None:
         words = format_html(
@@ -392,7 +531,6 @@ class AgentTokenAdmin(TenantAdmin):
         self.message_user(request, words, messages.WARNING)
 
 
-def forms_for_scopes() -> forms.MultipleChoiceField:
-    return forms.MultipleChoiceField(
-        choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE]
-    )
+def same_lifetime(old: AgentToken) -> Any:
+    """A rotated token lives as long as the one before was meant to."""
+    return old.expires_at and timezone.now() + (old.expires_at - old.created_at)

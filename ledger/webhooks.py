@@ -6,6 +6,7 @@ and only if that address is on the public internet or in a network the operator 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -13,8 +14,9 @@ import ipaddress
 import json
 import secrets
 import socket
+import ssl
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from functools import cache
 
 import httpx
 from django.conf import settings
@@ -23,16 +25,23 @@ from django.utils import timezone
 from ledger.models import Agent, Delivery, Event, Transaction
 
 KINDS = frozenset(
-    {"approved", "rejected", "canceled", "expired", "fell_in_doubt", "committed", "aborted",
-     "failure_settled", "compensated"}
+    {"approved", "rejected", "canceled", "expired", "committed", "failed", "fell_in_doubt",
+     "aborted", "failure_settled", "compensated"}
 )  # fmt: skip
-TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0  # for everything: connecting, sending, and the answer
+PORTS = {"http": 80, "https": 443}
+# All that was ever given out (IANA). Python calls the deprecated ::10.0.0.1 and fec0::1 global.
+UNICAST = ipaddress.ip_network("2000::/3")
 SECRET_PREFIX = "whsec_"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressRefused(Exception):
     """The webhook points where none may point."""
+
+
+class SecretMissing(Exception):
+    """Nobody could tell our webhooks from a forger's."""
 
 
 class NotAccepted(Exception):
@@ -51,10 +60,12 @@ class WebhookChannel:
         return [f"{agent.tenant_id}/{agent.slug}"] if agent and agent.webhook_url else []
 
     def send(self, delivery: Delivery) -> None:
-        """Tell how the transaction stands now. Raises ``AddressRefused, NotAccepted``."""
+        """Tell how it stands now. Raises ``AddressRefused, NotAccepted, SecretMissing``."""
         agent = _agent_of(f"agent:{delivery.recipient}")
         if agent is None or not agent.webhook_url:
             return  # taken away since; nothing is owed any more
+        if not agent.webhook_secret:
+            raise SecretMissing("The agent has no webhook secret: renew it in the admin.")
         body = json.dumps(news_of(delivery.event.transaction)).encode()
         message_id, at = f"msg_{delivery.pk}", str(int(timezone.now().timestamp()))
         headers = {
@@ -99,41 +110,78 @@ def signature(secret: str, message_id: str, at: str, body: bytes) -> str:
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-    """The HTTP status. Goes to the very address that was checked; follows no redirect."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+    """The HTTP status. Goes to the very addresses that were checked; follows no redirect.
+
+    Raises ``AddressRefused, NotAccepted`` and what httpx raises.
+    """
+    target = target_of(url)
+    name = target.raw_host.decode("ascii")
+    addresses = checked_addresses(name, target.port or PORTS[target.scheme])
+    return asyncio.run(_post_in_time(target, addresses, body, headers))
+
+
+def target_of(url: str) -> httpx.URL:
+    """The address, if it is one that a webhook may have. Raises ``AddressRefused``."""
+    try:
+        target = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as failure:
+        raise AddressRefused(f"It is no address: {failure}") from None
+    if target.scheme not in PORTS or not target.host or target.userinfo:
         raise AddressRefused("A webhook is an http or https address without credentials.")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    address = checked_address(parts.hostname, port)
-    host = f"[{address}]" if address.version == 6 else str(address)
-    target = parts._replace(netloc=f"{host}:{port}", fragment="").geturl()
-    request = httpx.Request(
-        "POST",
-        target,
-        content=body,
-        headers={**headers, "Host": parts.netloc},
-        extensions={
-            "sni_hostname": parts.hostname,
-            "timeout": httpx.Timeout(TIMEOUT_S).as_dict(),
-        },
-    )
-    with httpx.Client(follow_redirects=False, trust_env=False) as client:
-        response = client.send(request, stream=True)
-        response.close()
-    return response.status_code
+    return target
 
 
-def checked_address(host: str, port: int) -> Address:
-    """Every address of the host must be allowed, and the first one is used."""
+async def _post_in_time(
+    target: httpx.URL, addresses: list[Address], body: bytes, headers: dict[str, str]
+) -> int:
+    """httpx counts the seconds of each read; a receiver that drips would keep us for hours."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await _post(target, addresses, body, headers)
+    except TimeoutError:
+        raise NotAccepted(f"The receiver did not answer within {TIMEOUT_S:g} s.") from None
+
+
+async def _post(
+    target: httpx.URL, addresses: list[Address], body: bytes, headers: dict[str, str]
+) -> int:
+    """To the first address that takes the connection."""
+    headers = {**headers, "Host": target.netloc.decode("ascii")}
+    extensions = {"sni_hostname": target.raw_host.decode("ascii")}
+    unreachable: httpx.ConnectError | None = None
+    async with httpx.AsyncClient(verify=_trust(), trust_env=False, timeout=None) as client:
+        for address in addresses:
+            there = target.copy_with(host=str(address), fragment=None)
+            request = client.build_request(
+                "POST", there, content=body, headers=headers, extensions=extensions
+            )
+            try:
+                response = await client.send(request, stream=True, follow_redirects=False)
+            except httpx.ConnectError as failure:
+                unreachable = failure
+                continue
+            await response.aclose()  # what else it has to say is not read
+            return response.status_code
+    raise unreachable or NotAccepted("The receiver has no address.")
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Reading all the authorities takes longer than a delivery."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def checked_addresses(host: str, port: int) -> list[Address]:
+    """All addresses of the host, if every one is allowed. Raises ``AddressRefused``."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as failure:
+    except (OSError, UnicodeError) as failure:
         raise AddressRefused(f"{host} has no address: {failure}") from failure
     addresses = [ipaddress.ip_address(str(item[4][0]).partition("%")[0]) for item in found]
     for address in addresses:
         if not is_allowed(address):
             raise AddressRefused(f"{host} is {address}, which is not on the public internet.")
-    return addresses[0]
+    return addresses
 
 
 def is_allowed(address: Address) -> bool:
@@ -144,6 +192,8 @@ def is_allowed(address: Address) -> bool:
     networks = [ipaddress.ip_network(network) for network in settings.WEBHOOK_NETWORKS]
     if any(address in network for network in networks if network.version == address.version):
         return True
+    if address.version == 6 and address not in UNICAST:
+        return False
     return address.is_global and not address.is_multicast
 
 

@@ -20,3 +20,9 @@ def test_a_clash_is_found(monkeypatch):
     monkeypatch.setattr(checks, "taken_by_sdk", lambda: frozenset({"apps"}))
 
     assert [error.id for error in checks.check_name()] == ["a2a.E001"]
+
+
+def test_another_package_in_front_of_ours_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr(a2a, "__path__", [str(tmp_path), *a2a.__path__])
+
+    assert [error.id for error in checks.check_name()] == ["a2a.E002"]
