@@ -98,10 +98,7 @@ TEMPLATES = [
 DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=600)}
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False
-# Statements are planned once per connection: prepare is the hot path.
-DATABASES["default"].setdefault("OPTIONS", {}).update(
-    {"server_side_binding": True, "prepare_threshold": 3}
-)
+DATABASES["default"].setdefault("OPTIONS", {})["server_side_binding"] = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")

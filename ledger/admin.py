@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -14,11 +13,11 @@ from django.contrib import admin, messages
 from django.contrib.admin import ModelAdmin, SimpleListFilter, TabularInline
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.db import connection, models
+from django.db import models
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Cast, Now, Right
 from django.db.transaction import atomic
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -55,22 +54,6 @@ def tenants_of(request: HttpRequest) -> frozenset[str]:
     return frozenset(getattr(request, "tenants", ()))
 
 
-@contextmanager
-def planned_each_time() -> Iterator[None]:
-    """Have PostgreSQL plan for the very tenant that is asked for.
-
-    A statement that is kept prepared ends with one plan for the average tenant, and for a small one
-    that plan reads the whole table.
-    """
-    connection.ensure_connection()
-    wire = connection.connection
-    before, wire.prepare_threshold = wire.prepare_threshold, None
-    try:
-        yield
-    finally:
-        wire.prepare_threshold = before
-
-
 class BoundedPaginator(Paginator):
     """Counts no further than ``COUNTED``: to count a million rows takes a second, on every page."""
 
@@ -99,10 +82,6 @@ class TenantAdmin(ModelAdmin):
     list_max_show_all = 200
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     sortable_by: ClassVar[tuple[str, ...]] = ()  # any other order would sort a million rows
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        with planned_each_time():
-            return super().changelist_view(request, extra_context)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return self.of_tenants(super().get_queryset(request), tenants_of(request))

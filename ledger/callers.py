@@ -9,6 +9,7 @@ from django.db import connection
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
+from ledger import plans
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import AgentToken, IdempotencyKey, Scope, Transaction, TransactionQuerySet
@@ -41,7 +42,7 @@ class AgentBearer(HttpBearer):
     """A token that is neither revoked nor expired, of an active agent."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
-        with connection.cursor() as cursor:
+        with plans.kept(), connection.cursor() as cursor:
             cursor.execute(_USABLE_TOKEN, [AgentToken.hash_of(token)])
             row = cursor.fetchone()
         if row is None:

@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import connection, models
 from django.db.transaction import on_commit
 
-from ledger import deliveries, doorbell
+from ledger import deliveries, doorbell, plans
 from ledger.errors import InProgress
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
@@ -64,7 +64,7 @@ def admitted(
     """
     lock = _lock_of(str(by), route, key)
     names: dict[str, Any] = {"agent": str(by), "route": route, "key": key, "key_lock": lock}
-    with connection.cursor() as cursor:
+    with plans.kept(), connection.cursor() as cursor:
         cursor.execute(_ADMIT, {**names, "tenant": tenant, "operation_key": operation_key})
         now, is_alone, key_hash, transaction_id, status, answer, holder, holder_hash = (
             cursor.fetchone()
@@ -107,7 +107,7 @@ def enter(
     )
     key.transaction_id = row.pk
     values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, admission.lock]
-    with connection.cursor() as cursor:
+    with plans.kept(), connection.cursor() as cursor:
         cursor.execute(_enter_sql(), values)
         event_id, owed, admission.is_over = cursor.fetchone()
     ring = partial(doorbell.ring, event_id, row.pk, row.tenant, move.name, owed or ())

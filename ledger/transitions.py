@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.db.models.sql import UpdateQuery
 from django.db.transaction import atomic, on_commit
 
-from ledger import deliveries, doorbell
+from ledger import deliveries, doorbell, plans
 from ledger.errors import NotFound, NotPossible
 from ledger.intents import canonical
 from ledger.models import Event, Transaction, TransactionQuerySet
@@ -45,7 +45,7 @@ def advance(
     Raises ``NotPossible``, carrying the transaction as it now is, when no row matched: the caller
     lost a race, came late or repeats itself. Nothing was written then. Raises ``NotFound``.
     """
-    with atomic():
+    with plans.kept(), atomic():
         mine = Transaction.objects.filter(only_if, pk=transaction_id, state__in=move.sources)
         row = _update_returning(mine, state=move.target, **changes)
         if row is None:
