@@ -330,7 +330,7 @@ class ReadingAdmin(ReadOnly, TenantAdmin):
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnly, TenantAdmin):
-    tenant_path = "event__transaction__tenant"
+    tenant_path = "event__tenant"
     list_display = (
         "id", "linked", "channel", "recipient", "state", "attempts", "next_attempt_at",
         "done_at", "error",

@@ -55,6 +55,8 @@ class Scope(models.TextChoices):
     PROPOSE = "propose", "propose, read and cancel its own transactions"
     READ_ALL = "read_all", "read every transaction of its tenant"
     DECIDE = "decide", "decide where a contract asks for a supervisor"
+    SUBMIT = "submit", "submit tasks, follow, answer and cancel its own"
+    WORK = "work", "do the tasks of its own skills"
 
 
 class AgentTokenQuerySet(models.QuerySet["AgentToken"]):

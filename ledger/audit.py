@@ -7,7 +7,7 @@ its own, from the columns, so that a seal forged inside the database is found as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from itertools import groupby
@@ -29,6 +29,14 @@ from ledger.models import Checkpoint, Event, Transaction
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 
 
+def _transactions() -> Iterator[tuple[UUID, str]]:
+    return Transaction.objects.values_list("pk", "state").iterator(chunk_size=5_000)
+
+
+# Whatever has a chain: its rows as (id, state). An upper room adds its own in AppConfig.ready().
+subjects: dict[str, Callable[[], Iterable[tuple[UUID, str]]]] = {"transaction": _transactions}
+
+
 class Broken(Exception):
     """The first thing found that cannot be true of an untouched ledger."""
 
@@ -39,6 +47,7 @@ class Proof:
 
     events: int = 0
     transactions: int = 0
+    others: int = 0
     checkpoints: int = 0
     uncovered: int = 0
     public_keys: set[str] = field(default_factory=set)
@@ -49,7 +58,7 @@ def hash_of(event: Event) -> str:
     microseconds = (event.at - EPOCH) // timedelta(microseconds=1)
     fields = (
         event.previous_hash,
-        str(event.transaction_id),
+        str(event.subject),
         str(event.seq),
         event.tenant,
         event.kind,
@@ -136,14 +145,14 @@ def _heads(after: int, upto: int) -> list[tuple[UUID, str]]:
     """The last hash of every chain that grew between two events, in the order of the ids."""
     rows = (
         Event.objects.filter(pk__gt=after, pk__lte=upto)
-        .order_by("transaction_id", "-seq")
-        .distinct("transaction_id")
+        .order_by("subject", "-seq")
+        .distinct("subject")
     )
-    return list(rows.values_list("transaction_id", "hash"))
+    return list(rows.values_list("subject", "hash"))
 
 
-def _leaf(transaction_id: UUID, head: str) -> bytes:
-    return transaction_id.bytes + bytes.fromhex(head)
+def _leaf(subject: UUID, head: str) -> bytes:
+    return subject.bytes + bytes.fromhex(head)
 
 
 def _checkpoint_hash(after: int, upto: int, heads: int, root: str, previous: str) -> str:
@@ -166,19 +175,28 @@ def verify(trusted_keys: frozenset[str] | None = None) -> Proof:
 
 
 def _verify_chains(proof: Proof) -> None:
-    events = Event.objects.order_by("transaction_id", "seq").iterator(chunk_size=5_000)
-    states = dict(Transaction.objects.values_list("pk", "state").iterator(chunk_size=5_000))
-    for transaction_id, chain in groupby(events, key=attrgetter("transaction_id")):
+    events = Event.objects.order_by("subject", "seq").iterator(chunk_size=5_000)
+    states: dict[UUID, str] = {}
+    for rows in subjects.values():
+        states.update(rows())
+    for subject, chain in groupby(events, key=attrgetter("subject")):
         last = _verify_chain(chain, proof)
-        stored = states.pop(transaction_id, None)
+        stored = states.pop(subject, None)
         if stored != last.to_state:
             raise Broken(
-                f"transaction {transaction_id} is {stored}, but its last event "
+                f"{_what(last)} is {stored}, but its last event "
                 f"(event {last.pk}) left it {last.to_state}."
             )
-        proof.transactions += 1
-    for transaction_id in states:
-        raise Broken(f"transaction {transaction_id} has no events.")
+        if last.transaction_id is not None:
+            proof.transactions += 1
+        else:
+            proof.others += 1
+    for subject in states:
+        raise Broken(f"{subject} has no events.")
+
+
+def _what(event: Event) -> str:
+    return f"{'transaction' if event.transaction_id else 'task'} {event.subject}"
 
 
 def _verify_chain(chain: Iterator[Event], proof: Proof) -> Event:
@@ -188,11 +206,11 @@ def _verify_chain(chain: Iterator[Event], proof: Proof) -> Event:
             (before.seq + 1, before.hash, before.to_state) if before else (1, "", "")
         )
         if event.seq != expected_seq:
-            raise Broken(f"event {expected_seq} of transaction {event.transaction_id} is missing.")
+            raise Broken(f"event {expected_seq} of {_what(event)} is missing.")
         if event.previous_hash != expected_hash or event.from_state != expected_state:
             raise Broken(f"event {event.pk} does not follow the event before it.")
         if event.hash != hash_of(event):
-            raise Broken(f"event {event.pk} of transaction {event.transaction_id} was changed.")
+            raise Broken(f"event {event.pk} of {_what(event)} was changed.")
         before = event
         proof.events += 1
     assert before is not None

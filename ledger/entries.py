@@ -96,6 +96,7 @@ def enter(
     """
     channels = deliveries.wanted_for(move.name)
     event = Event(
+        subject=row.pk,
         transaction_id=row.pk,
         tenant=row.tenant,
         kind=move.name,

@@ -75,9 +75,9 @@ def enqueue(name: str, subject: object) -> bool:
     return True
 
 
-def on_bell(transaction_id: UUID, kind: str, deliveries: Sequence[int] = (), **_: object) -> None:
+def on_bell(subject: UUID, kind: str, deliveries: Sequence[int] = (), **_: object) -> None:
     if name := JOB_FOR.get(kind):
-        enqueue(name, transaction_id)
+        enqueue(name, subject)
     for delivery_id in deliveries:
         enqueue("deliver", delivery_id)
 

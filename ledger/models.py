@@ -217,14 +217,18 @@ class Transaction(models.Model):
 
 
 class Event(models.Model):
-    """One thing that happened to one transaction. Appended, never changed.
+    """One thing that happened to one subject: a transaction, or a task. Appended, never changed.
 
     The database seals each row (``ledger/sql/events.sql``): it gives ``seq``, ``at``,
     ``from_state`` and the two hashes; ``ledger.audit`` proves them again on its own.
     """
 
     id = models.BigAutoField(primary_key=True)
-    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="events")
+    # Whose chain this is. Upper rooms keep the history of what is theirs in the same log.
+    subject = models.UUIDField()
+    transaction = models.ForeignKey(
+        Transaction, on_delete=models.PROTECT, related_name="events", null=True
+    )
     tenant = models.CharField(max_length=63)
     seq = models.PositiveIntegerField(default=0)
     kind = models.CharField(max_length=30)
@@ -242,8 +246,12 @@ class Event(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["transaction", "seq"], name="ledger_event_one_per_place_in_chain"
-            )
+                fields=["subject", "seq"], name="ledger_event_one_place_in_chain"
+            ),
+            models.CheckConstraint(
+                name="ledger_event_transaction_is_subject",
+                condition=Q(transaction=None) | Q(transaction=F("subject")),
+            ),
         ]
         indexes = [
             # What the live watcher asks once a second.

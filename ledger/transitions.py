@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Q
-from django.db.models.sql import UpdateQuery
-from django.db.transaction import atomic, on_commit
+from django.db.transaction import atomic
 
-from ledger import deliveries, doorbell, plans
+from ledger import chains, plans
 from ledger.errors import NotFound, NotPossible
-from ledger.intents import canonical
-from ledger.models import Event, Transaction, TransactionQuerySet
+from ledger.models import Transaction
 from ledger.principals import Principal
 from ledger.states import Move
 
@@ -47,24 +43,20 @@ def advance(
     """
     with plans.kept(), atomic():
         mine = Transaction.objects.filter(only_if, pk=transaction_id, state__in=move.sources)
-        row = _update_returning(mine, state=move.target, **changes)
+        row = chains.update_returning(mine, state=move.target, **changes)
         if row is None:
             raise _refusal(transaction_id, move)
-        # The row stays locked until commit, so the events of one transaction never interleave.
-        event = Event.objects.create(
+        chains.append(
+            row.pk,
             transaction_id=row.pk,
             tenant=row.tenant,
             kind=move.name,
             to_state=move.target,
-            principal=str(by),
-            principal_name=by.display_name,
+            by=by,
             via=via,
             reason=reason,
-            details=canonical(dict(details or {})).decode(),
+            details=details,
         )
-        owed = deliveries.put_in_outbox(event)
-        ring = partial(doorbell.ring, event.pk, row.pk, row.tenant, move.name, owed)
-        on_commit(ring, robust=True)
     return row
 
 
@@ -77,11 +69,3 @@ def _refusal(transaction_id: UUID, move: Move) -> NotPossible | NotFound:
         snapshot=snapshot,
         state=snapshot.state,
     )
-
-
-def _update_returning(rows: TransactionQuerySet, **changes: Any) -> Transaction | None:
-    """One UPDATE that hands back the row it changed; Django's ``update()`` only counts."""
-    query: Any = rows.query.chain(UpdateQuery)
-    query.add_update_values(changes)
-    sql, params = query.get_compiler(connection=connection).as_sql()
-    return next(iter(Transaction.objects.raw(f"{sql} RETURNING *", params)), None)

@@ -56,6 +56,8 @@ class WebhookChannel:
 
     def address(self, event: Event) -> Iterable[str]:
         """The proposing agent, if it has a webhook."""
+        if event.transaction is None:
+            return []
         agent = _agent_of(event.transaction.proposed_by)
         return [f"{agent.tenant_id}/{agent.slug}"] if agent and agent.webhook_url else []
 
@@ -66,6 +68,7 @@ class WebhookChannel:
             return  # taken away since; nothing is owed any more
         if not agent.webhook_secret:
             raise SecretMissing("The agent has no webhook secret: renew it in the admin.")
+        assert delivery.event.transaction is not None
         body = json.dumps(news_of(delivery.event.transaction)).encode()
         message_id, at = f"msg_{delivery.pk}", str(int(timezone.now().timestamp()))
         headers = {

@@ -57,8 +57,8 @@ class Ringer:
         self._pid = 0
         self._lock = threading.Lock()
 
-    def ring(self, tenant: str, transaction_id: UUID, event_id: int) -> None:
-        self._bells.put((tenant, str(transaction_id), event_id))
+    def ring(self, tenant: str, subject: UUID, event_id: int) -> None:
+        self._bells.put((tenant, str(subject), event_id))
         if self._pid != os.getpid():
             self._start()
 
@@ -77,8 +77,8 @@ class Ringer:
             while not self._bells.empty():
                 bells.append(self._bells.get())
             by_tenant: dict[str, list[tuple[str, int]]] = defaultdict(list)
-            for tenant, transaction_id, event_id in bells:
-                by_tenant[tenant].append((transaction_id, event_id))
+            for tenant, subject, event_id in bells:
+                by_tenant[tenant].append((subject, event_id))
             try:
                 loop.run_until_complete(_send(by_tenant))
             except Exception as failure:
@@ -91,7 +91,7 @@ async def _send(by_tenant: dict[str, list[tuple[str, int]]]) -> None:
         message = {
             "type": "desk.changed",
             "tenant": tenant,
-            "changed": list(dict.fromkeys(transaction_id for transaction_id, _ in bells)),
+            "changed": list(dict.fromkeys(subject for subject, _ in bells)),
             "events": [event_id for _, event_id in bells],
         }
         await asyncio.wait_for(layer.group_send(GROUP, message), timeout=1)
@@ -100,8 +100,8 @@ async def _send(by_tenant: dict[str, list[tuple[str, int]]]) -> None:
 ringer = Ringer()
 
 
-def on_bell(event_id: int, transaction_id: UUID, tenant: str, **_: object) -> None:
-    ringer.ring(tenant, transaction_id, event_id)
+def on_bell(event_id: int, subject: UUID, tenant: str, **_: object) -> None:
+    ringer.ring(tenant, subject, event_id)
 
 
 doorbell.event_committed.connect(on_bell, dispatch_uid="approvals.web.live.on_bell")
@@ -162,19 +162,19 @@ class Watcher:
         recent = await database_sync_to_async(_recent_events)()
         lost: dict[str, list[str]] = defaultdict(list)
         now = time.monotonic()
-        for event_id, tenant, transaction_id in recent:
+        for event_id, tenant, subject in recent:
             if event_id not in self._seen:
                 self._seen[event_id] = now
-                if not is_first and transaction_id not in lost[tenant]:
-                    lost[tenant].append(transaction_id)
+                if not is_first and subject not in lost[tenant]:
+                    lost[tenant].append(subject)
         self._seen = {event: at for event, at in self._seen.items() if now - at < 4 * LOOK_BACK_S}
         return lost
 
 
 def _recent_events() -> list[tuple[int, str, str]]:
     since = Now() - timedelta(seconds=LOOK_BACK_S)
-    rows = Event.objects.filter(at__gte=since).values_list("pk", "tenant", "transaction_id")
-    return [(pk, tenant, str(transaction_id)) for pk, tenant, transaction_id in rows]
+    rows = Event.objects.filter(at__gte=since).values_list("pk", "tenant", "subject")
+    return [(pk, tenant, str(subject)) for pk, tenant, subject in rows]
 
 
 watcher = Watcher()

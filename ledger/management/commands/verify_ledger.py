@@ -18,7 +18,7 @@ class Command(BaseCommand):
         self.stdout.write(
             self.style.SUCCESS(
                 f"The ledger is whole: {proof.events} events of {proof.transactions} transactions "
-                f"under {proof.checkpoints} signed checkpoints; {proof.uncovered} events are newer "
+                f"and {proof.others} tasks under {proof.checkpoints} signed checkpoints; {proof.uncovered} events are newer "
                 "than the last checkpoint."
             )
         )
