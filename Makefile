@@ -29,7 +29,8 @@ quick: $(VENV)/dev ## Run the tests that take no browser and no extra processes
 check: $(VENV)/dev ## Format, lint, types, imports, Django's own checks
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
-	$(VENV)/bin/mypy ledger a2a approvals examples
+	@# From the root first: the A2A SDK installs a package of our room's name.
+	PYTHONPATH=. $(VENV)/bin/mypy ledger a2a approvals examples
 	$(VENV)/bin/lint-imports
 	$(PRODUCTION) $(RUN) manage.py check --deploy --fail-level WARNING
 	$(PRODUCTION) $(RUN) manage.py makemigrations --check --dry-run --skip-checks

@@ -8,4 +8,8 @@ class A2AConfig(AppConfig):
     verbose_name = "A2A tasks and questions"
 
     def ready(self) -> None:
-        from a2a import checks  # noqa: F401
+        from a2a import bells, checks, models, rounds  # noqa: F401
+        from ledger import audit, sweeper
+
+        audit.subjects["task"] = models.task_states
+        sweeper.further_steps.append(rounds.sweep)

@@ -12,6 +12,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
+from a2a.transports import rest, workers
 from ledger.api import router
 from ledger.catalogue import tools_router
 from ledger.errors import LedgerError
@@ -54,6 +55,8 @@ api = NinjaAPI(
 )
 api.add_router("/transactions", router)
 api.add_router("/tools", tools_router)
+api.add_router("/tasks", rest.router)
+api.add_router("/work", workers.router)
 
 
 @api.exception_handler(LedgerError)

@@ -178,6 +178,12 @@ SWEEP_EVERY_S = float(text("ASSENT_SWEEP_EVERY_S", "1"))
 CHECKPOINT_EVERY_S = float(text("ASSENT_CHECKPOINT_EVERY_S", "60"))
 # Ed25519 private key (32 bytes, hexadecimal) that signs the audit checkpoints.
 AUDIT_KEY = text("ASSENT_AUDIT_KEY")
+# How many levels deep a task may be delegated.
+DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
+# Seconds that a blocking A2A send waits at most.
+BLOCKING_SEND_S = float(text("ASSENT_BLOCKING_SEND_S", "600"))
+# Bytes of one A2A request.
+A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 # Networks (CIDR) that webhooks may reach although they are private.
 WEBHOOK_NETWORKS = words("ASSENT_WEBHOOK_NETWORKS")
 

@@ -128,7 +128,7 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
     """The very rows of one prepare, as INSERTs with the values that the ledger would write."""
     from django.db import connection
 
-    from ledger import coordinator, entries
+    from ledger import coordinator, inserts
     from ledger.coordinator import Proposal
     from ledger.models import Event, IdempotencyKey, Transaction
     from ledger.principals import agent
@@ -148,7 +148,7 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
         Event.objects.get(transaction_id=answer.transaction_id),
         IdempotencyKey.objects.get(key=key),
     ]
-    return [_plain_insert(row, entries.columns_of(type(row)), connection) for row in rows]
+    return [_plain_insert(row, inserts.columns_of(type(row)), connection) for row in rows]
 
 
 def _plain_insert(row: Any, columns: Any, connection: Any) -> tuple[str, list[Any]]:

@@ -7,7 +7,6 @@ same rows written one by one (docs/decisions/one-statement.md).
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, models
+from django.db import connection
 from django.db.transaction import on_commit
 
 from ledger import deliveries, doorbell, plans
 from ledger.errors import InProgress
+from ledger.inserts import as_json, insert_into
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
 from ledger.states import Move
@@ -118,34 +118,6 @@ def enter(
 def remember(key: IdempotencyKey) -> None:
     """Keep the answer to a request that entered nothing new (a duplicate, an early cancel)."""
     key.save(force_insert=True)
-
-
-def as_json(row: models.Model) -> str:
-    """A row as PostgreSQL's ``jsonb_populate_record`` reads it."""
-    columns = columns_of(type(row))
-    return json.dumps({field.column: getattr(row, field.attname) for field in columns}, default=str)
-
-
-@cache
-def columns_of(model: type[models.Model]) -> list[models.Field[Any, Any]]:
-    """What an INSERT names: all but the automatic id and what the database fills in."""
-    return [
-        field
-        for field in model._meta.concrete_fields
-        if not isinstance(field, models.AutoField) and not field.has_db_default()
-    ]
-
-
-def insert_into(model: type[models.Model]) -> str:
-    """INSERT of one row that comes as one JSON value.
-
-    One parameter instead of a column each: psycopg keeps the parsed form only of statements with
-    few parameters, and sixty conversions in Python cost more than one in PostgreSQL.
-    """
-    table = model._meta.db_table
-    names = ", ".join(f'"{field.column}"' for field in columns_of(model))
-    record = f"jsonb_populate_record(NULL::{table}, %s::jsonb)"
-    return f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {record}'
 
 
 @cache

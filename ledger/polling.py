@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -33,23 +33,37 @@ Version = tuple[Transaction, dict[str, Any], str]
 waiting_room = threading.BoundedSemaphore(settings.LONG_POLLS)
 
 
-def wait_for_change(caller: Caller, transaction_id: UUID, seen: Version, wait: float) -> Version:
-    """Sleep until the bell rings for this transaction, and look at least every other second.
+Found = TypeVar("Found")
 
-    No database connection is held while sleeping. The bell is listened to before the first look,
-    so that nothing falls between.
+
+def wait_for_change(caller: Caller, transaction_id: UUID, seen: Version, wait: float) -> Version:
+    """The transaction as soon as it is another than ``seen``, or when the time is up."""
+
+    def look() -> Version | None:
+        row = visible(caller, transaction_id)
+        body, etag = versioned(row)
+        return (row, body, etag) if etag != seen[2] or row.state in FINAL else None
+
+    return wait_for(look, doorbell.channel_of(transaction_id), wait) or seen
+
+
+def wait_for(look: Callable[[], Found | None], channel: str, wait: float) -> Found | None:
+    """What ``look`` finds, within ``wait`` seconds; ``None`` at once when too many wait already.
+
+    Sleeps until the bell rings on the channel, and looks at least every second. No database
+    connection is held while sleeping. The bell is listened to before the first look, so that
+    nothing falls between.
     """
     if not waiting_room.acquire(blocking=False):
-        return seen
+        return None
     deadline = time.monotonic() + wait
     try:
-        with _bell(transaction_id) as listen:
+        with _bell(channel) as listen:
             while True:
-                row = visible(caller, transaction_id)
-                body, etag = versioned(row)
+                found = look()
                 left = deadline - time.monotonic()
-                if etag != seen[2] or row.state in FINAL or left <= 0:
-                    return row, body, etag
+                if found is not None or left <= 0:
+                    return found
                 _release_connection()
                 listen(min(left, POLL_INTERVAL_S / 2))
     finally:
@@ -57,7 +71,7 @@ def wait_for_change(caller: Caller, transaction_id: UUID, seen: Version, wait: f
 
 
 @contextmanager
-def _bell(transaction_id: UUID) -> Iterator[Any]:
+def _bell(channel: str) -> Iterator[Any]:
     """A function that sleeps until the bell or a number of seconds, with or without Redis."""
     subscription = doorbell.redis().pubsub(  # type: ignore[no-untyped-call]
         ignore_subscribe_messages=True
@@ -74,7 +88,7 @@ def _bell(transaction_id: UUID) -> Iterator[Any]:
 
     try:
         try:
-            subscription.subscribe(doorbell.channel_of(transaction_id))
+            subscription.subscribe(channel)
         except RedisError as failure:
             logger.info("waiting without a bell: %s", failure)
             yield lambda seconds: time.sleep(seconds)
@@ -89,9 +103,9 @@ def _release_connection() -> None:
         connection.close()
 
 
-def polls_too_fast(caller: Caller, transaction_id: UUID) -> str:
+def polls_too_fast(caller: Caller, subject: UUID) -> str:
     """``""``, ``"slow down"`` or ``"stop"``. Without Redis nobody is slowed down."""
-    name = f"assent:poll:{caller.principal}:{transaction_id}"
+    name = f"assent:poll:{caller.principal}:{subject}"
     try:
         redis = doorbell.redis()
         if redis.set(name, 1, nx=True, px=POLL_INTERVAL_S * 1000 - 100):

@@ -36,6 +36,9 @@ GRACE = timedelta(seconds=1)
 # Rings again for work that is queued behind other work, in case its job was lost after all.
 KNOCK_AGAIN_S = 10.0
 
+# What upper rooms add to each round; registered in AppConfig.ready().
+further_steps: list[Callable[[], None]] = []
+
 
 class Sweeper:
     """What one sweeping process remembers between two rounds."""
@@ -71,6 +74,8 @@ class Sweeper:
         self._hurry("roll_back", _work_due(State.ROLLING_BACK))
         self._hurry("compensate", _work_due(State.COMPENSATING))
         self._hurry("deliver", deliveries.overdue())
+        for step in further_steps:
+            step()
         self._checkpoint_if_due()
 
     def _hurry(self, name: str, subjects: Iterable[object]) -> None:

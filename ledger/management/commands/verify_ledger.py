@@ -18,8 +18,8 @@ class Command(BaseCommand):
         self.stdout.write(
             self.style.SUCCESS(
                 f"The ledger is whole: {proof.events} events of {proof.transactions} transactions "
-                f"and {proof.others} tasks under {proof.checkpoints} signed checkpoints; {proof.uncovered} events are newer "
-                "than the last checkpoint."
+                f"and {proof.others} tasks under {proof.checkpoints} signed checkpoints; "
+                f"{proof.uncovered} events are newer than the last checkpoint."
             )
         )
         for key in proof.public_keys:

@@ -1,0 +1,115 @@
+"""Everything that is refused about tasks, as one tree below the ledger's.
+
+LedgerError
+├── TaskNotFound 404
+├── SkillNotFound 404
+├── TaskNotPossible 409      the task is not where the move starts from
+│   ├── TaskLeaseLost        another worker has taken over, or the time was up
+│   └── AlreadyAnswered      somebody was faster
+├── QuestionExpired 409
+└── InvalidRequest 422
+    ├── AnswerInvalid        the answer does not fit the form
+    ├── ResultInvalid        the result does not fit the skill's output schema
+    └── SchemaUnusable       what was sent as a JSON Schema is none
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import TextChoices
+
+from ledger.errors import InvalidRequest, LedgerError, NotFound
+
+if TYPE_CHECKING:
+    from a2a.models import Task
+
+
+class Reason(TextChoices):
+    """Why a task ended as it did, for machines. The first ten are the envelope's."""
+
+    MISSING_CORRELATION_FIELDS = "missing_correlation_fields"
+    WRONG_AUDIENCE = "wrong_audience"
+    MISSING_SCOPE = "missing_scope"
+    TENANT_BOUNDARY = "tenant_boundary"
+    DUPLICATE_MESSAGE = "duplicate_message"
+    DELEGATION_LOOP = "delegation_loop"
+    DELEGATION_BUDGET = "delegation_budget"
+    UNSUPPORTED_CAPABILITY = "unsupported_capability"
+    SCHEMA_MISMATCH = "schema_mismatch"
+    EXPIRED = "expired"
+    OVER_CAPACITY = "over_capacity"
+    CARD_DRIFTED = "card_drifted"
+    TIMED_OUT = "timed_out"
+    WORKER_LOST = "worker_lost"
+    WORKER_FAILED = "worker_failed"
+    INPUT_TIMEOUT = "input_timeout"
+    CANCELED_BY_CLIENT = "canceled_by_client"
+    CANCELED_BY_PERSON = "canceled_by_person"
+    PARENT_ENDED = "parent_ended"
+    NOT_SIGNED_OFF = "not_signed_off"
+    REFUSED = "refused"
+    REMOTE_LOST = "remote_lost"
+    REMOTE_FAILED = "remote_failed"
+
+
+class TaskNotFound(NotFound):
+    code = "task_not_found"
+    title = "There is no such task"
+    hint = "Check the id, and that the token is of the agent that submitted it or works on it."
+
+
+class SkillNotFound(NotFound):
+    code = "skill_not_found"
+    title = "There is no such skill"
+    hint = "The extended agent card lists the skills of your tenant."
+
+
+class TaskNotPossible(LedgerError):
+    """The move was not possible. ``task`` is the task as it is now."""
+
+    code = "task_not_possible"
+    status = 409
+    title = "Not possible in the task's present state"
+    hint = "Read the task; nothing was changed by this request."
+
+    def __init__(
+        self, detail: str = "", *, task: Task | None = None, hint: str = "", **extra: Any
+    ) -> None:
+        super().__init__(detail, hint=hint, **extra)
+        self.task = task
+
+
+class TaskLeaseLost(TaskNotPossible):
+    code = "task_lease_lost"
+    title = "The lease is not yours any more"
+    hint = "Stop working on this task; nothing of this request was kept. Claim another one."
+
+
+class AlreadyAnswered(TaskNotPossible):
+    code = "already_answered"
+    title = "Somebody was faster"
+
+
+class QuestionExpired(TaskNotPossible):
+    code = "question_expired"
+    title = "The deadline of the question has passed"
+    hint = "Nothing was recorded; the task ends as canceled. Submit it again if it is wanted."
+
+
+class AnswerInvalid(InvalidRequest):
+    code = "answer_invalid"
+    title = "The answer does not fit the question"
+    hint = "Correct what errors names. Nothing was recorded; the question still waits."
+
+
+class ResultInvalid(InvalidRequest):
+    code = "result_invalid"
+    title = "The result does not fit the skill's output schema"
+    hint = "Correct what errors names and complete again; the lease is still yours."
+
+
+class SchemaUnusable(InvalidRequest):
+    code = "schema_unusable"
+    title = "The JSON Schema cannot be used"
+    hint = "Send a JSON Schema (2020-12) without references to other documents."

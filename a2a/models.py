@@ -1,0 +1,384 @@
+"""The tables of tasks and questions. Read them anywhere; write them through the verbs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from a2a.errors import Reason
+from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
+from ledger.callers import Caller
+from ledger.models import Agent, Event, Scope, Transaction, new_id
+
+QUESTION_TTL = timedelta(minutes=10)
+TASK_TTL = timedelta(hours=24)
+LEASE = timedelta(seconds=60)
+
+
+class SkillQuerySet(models.QuerySet["Skill"]):
+    def offered_to(self, tenant: str) -> SkillQuerySet:
+        """What agents of this tenant may submit to."""
+        mine = Q(agent__tenant=tenant) | Q(open_to__contains=[tenant])
+        return self.filter(mine, is_active=True, agent__is_active=True)
+
+
+class Skill(models.Model):
+    """What a registered agent can do, and on which terms."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="skills")
+    tenant = models.CharField(max_length=63, editable=False)
+    slug = models.SlugField("id", max_length=100)
+    name = models.CharField(max_length=200)
+    description = models.TextField(blank=True)
+    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
+    input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12.")
+    output_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12.")
+    required_scope = models.CharField(
+        max_length=50, blank=True, help_text="The envelope has to carry it among its scopes."
+    )
+    max_concurrency = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Open tasks at a time; the next one is rejected."
+    )
+    timeout = models.DurationField(
+        default=TASK_TTL, help_text="From submission to the end, without the waits for people."
+    )
+    lease = models.DurationField(
+        default=LEASE, help_text="How long a worker may be silent while it works."
+    )
+    question_ttl = models.DurationField(
+        default=QUESTION_TTL, help_text="How long a question waits for its answer."
+    )
+    is_retry_safe = models.BooleanField(
+        default=False, help_text="A task whose worker fell silent is given to another one."
+    )
+    max_attempts = models.PositiveSmallIntegerField(default=3)
+    open_to = ArrayField(
+        models.SlugField(max_length=63),
+        default=list,
+        blank=True,
+        help_text="Other tenants whose agents may submit, with an envelope.",
+    )
+    is_active = models.BooleanField(default=True)
+
+    objects = SkillQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a2a_skill_one_per_tenant", fields=["tenant", "slug"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.slug} ({self.tenant})"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.tenant = self.agent.tenant_id
+        super().save(*args, **kwargs)
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    def for_tenants(self, tenants: frozenset[str]) -> TaskQuerySet:
+        return self.filter(tenant__in=tenants)
+
+    def visible_to(self, caller: Caller) -> TaskQuerySet:
+        """Those it submitted or works on; with ``read_all``, its tenant's."""
+        mine = Q(submitted_by=str(caller.principal)) | Q(
+            tenant=caller.tenant, owner=str(caller.principal)
+        )
+        if Scope.READ_ALL in caller.scopes:
+            mine |= Q(tenant=caller.tenant)
+        return self.filter(mine)
+
+    def open(self) -> TaskQuerySet:
+        return self.filter(state__in=sorted(OPEN))
+
+    def abandoned(self) -> TaskQuerySet:
+        """Worked on by somebody who fell silent, by the database's clock."""
+        return self.filter(state=TaskState.WORKING, lease_expires_at__lte=Now())
+
+    def overtime(self) -> TaskQuerySet:
+        """Past their time, and nobody is being waited for."""
+        at_work = sorted({TaskState.SUBMITTED, TaskState.WORKING})
+        return self.filter(state__in=at_work, expires_at__lte=Now())
+
+
+class Task(models.Model):
+    """Work that an agent was given. ``state`` is written by ``a2a.transitions`` only."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.CharField(max_length=63)
+    context_id = models.CharField(max_length=100)
+    state = models.CharField(max_length=20, choices=TaskState)
+
+    skill = models.ForeignKey(Skill, on_delete=models.PROTECT, null=True, related_name="tasks")
+    skill_slug = models.CharField(max_length=100)
+    input = models.JSONField(null=True)
+    result = models.JSONField(null=True)
+    metadata = models.JSONField(default=dict)
+
+    # Who asked, who has it now, and for whose sake.
+    submitted_by = models.CharField(max_length=150)
+    submitted_by_name = models.CharField(max_length=200)
+    owner = models.CharField(max_length=150, blank=True)
+    owner_name = models.CharField(max_length=200, blank=True)
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    depth = models.PositiveSmallIntegerField(default=0)
+    trace_id = models.CharField(max_length=32, blank=True)
+    idempotency_key = models.CharField(max_length=255, blank=True)
+    payload_hash = models.CharField(max_length=64)
+    envelope_message_id = models.CharField(max_length=200, blank=True)
+    card_version = models.CharField(max_length=50, blank=True)
+
+    # How far it is, and why it stopped.
+    stage = models.CharField(max_length=200, blank=True)
+    percent = models.PositiveSmallIntegerField(null=True)
+    note = models.TextField(blank=True)
+    reason_code = models.CharField(max_length=40, choices=Reason, blank=True)
+    reason = models.TextField(blank=True)
+    errors = models.JSONField(default=list, help_text="What did not fit a schema.")
+
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    # At work. The fencing token is raised at every claim; a write with an older one is void.
+    fencing_token = models.PositiveIntegerField(default=0)
+    lease_expires_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True)
+
+    # What it stands for, when the work is a sign-off.
+    transaction = models.OneToOneField(
+        Transaction, on_delete=models.PROTECT, null=True, related_name="task"
+    )
+
+    objects = TaskQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="a2a_task_state_is_on_the_map", condition=Q(state__in=TaskState.values)
+            ),
+            models.CheckConstraint(
+                name="a2a_task_ended_has_an_end",
+                condition=Q(state__in=sorted(FINAL), ended_at__isnull=False)
+                | (~Q(state__in=sorted(FINAL)) & Q(ended_at=None)),
+            ),
+            models.CheckConstraint(
+                name="a2a_task_bad_end_has_a_reason",
+                condition=~Q(state__in=["failed", "canceled", "rejected"]) | ~Q(reason_code=""),
+            ),
+            models.UniqueConstraint(
+                name="a2a_task_one_per_request",
+                fields=["submitted_by", "idempotency_key"],
+                condition=~Q(idempotency_key=""),
+            ),
+            models.UniqueConstraint(
+                name="a2a_task_one_per_envelope",
+                fields=["submitted_by", "envelope_message_id"],
+                condition=~Q(envelope_message_id=""),
+            ),
+        ]
+        indexes = [
+            # A worker that looks for work.
+            models.Index(
+                name="a2a_task_to_claim", fields=["skill", "id"], condition=Q(state="submitted")
+            ),
+            # What the sweeper asks once a second.
+            models.Index(
+                name="a2a_task_lease", fields=["lease_expires_at"], condition=Q(state="working")
+            ),
+            models.Index(
+                name="a2a_task_overtime",
+                fields=["expires_at"],
+                condition=Q(state__in=["submitted", "working"]),
+            ),
+            # How many a skill has; the desk's lists; a client's own.
+            models.Index(
+                name="a2a_task_open",
+                fields=["skill", "state"],
+                condition=Q(state__in=sorted(OPEN)),
+            ),
+            models.Index(name="a2a_task_history", fields=["tenant", "-id"]),
+            models.Index(name="a2a_task_submitter", fields=["submitted_by", "-updated_at", "-id"]),
+            models.Index(name="a2a_task_trace", fields=["trace_id"], condition=~Q(trace_id="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.skill_slug} ({self.short_id})"
+
+    @property
+    def short_id(self) -> str:
+        return self.id.hex[-8:]
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.state in INTERRUPTED
+
+    @property
+    def events(self) -> models.QuerySet[Event]:
+        return Event.objects.filter(subject=self.pk).order_by("seq")
+
+
+class Role(models.TextChoices):
+    USER = "user", "the client"
+    AGENT = "agent", "the agent"
+
+
+class Message(models.Model):
+    """One thing said about a task, by its client or by its worker. ``parts`` are the protocol's."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="messages")
+    message_id = models.CharField(max_length=200)
+    role = models.CharField(max_length=5, choices=Role)
+    principal = models.CharField(max_length=150)
+    principal_name = models.CharField(max_length=200)
+    parts = models.JSONField()
+    metadata = models.JSONField(default=dict)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(name="a2a_message_history", fields=["task", "id"])]
+
+    def __str__(self) -> str:
+        return f"{self.role} on {self.task_id}"
+
+
+class Artifact(models.Model):
+    """Something that came of a task. Parts are appended while it is being made."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="artifacts")
+    artifact_id = models.CharField(max_length=200)
+    name = models.CharField(max_length=200, blank=True)
+    description = models.TextField(blank=True)
+    parts = models.JSONField()
+    metadata = models.JSONField(default=dict)
+    is_complete = models.BooleanField(default=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a2a_artifact_one_per_id", fields=["task", "artifact_id"])
+        ]
+
+    def __str__(self) -> str:
+        return self.name or self.artifact_id
+
+
+class QuestionState(models.TextChoices):
+    OPEN = "open", "waiting for an answer"
+    ANSWERED = "answered", "answered"
+    LAPSED = "lapsed", "not answered in time"
+    WITHDRAWN = "withdrawn", "withdrawn: the task has ended"
+
+
+class QuestionQuerySet(models.QuerySet["Question"]):
+    def for_tenants(self, tenants: frozenset[str]) -> QuestionQuerySet:
+        return self.filter(tenant__in=tenants)
+
+    def waiting(self) -> QuestionQuerySet:
+        return self.filter(state=QuestionState.OPEN)
+
+    def due(self) -> QuestionQuerySet:
+        """Unanswered past their deadline, by the database's clock."""
+        return self.filter(state=QuestionState.OPEN, expires_at__lte=Now())
+
+
+class Question(models.Model):
+    """What a worker needs to know before it can go on."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="questions")
+    tenant = models.CharField(max_length=63)
+    state = models.CharField(max_length=10, choices=QuestionState, default=QuestionState.OPEN)
+    text = models.TextField()
+    form = models.JSONField(default=dict, help_text="JSON Schema of the answer; empty: any text.")
+    evidence = models.JSONField(default=list, help_text="Parts to show beside the question.")
+    may_answer = ArrayField(
+        models.CharField(max_length=150),
+        default=list,
+        help_text="approver, operator, client, or principals. Empty: approvers and the client.",
+    )
+    asked_by = models.CharField(max_length=150)
+    asked_by_name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    ttl = models.DurationField()
+    answer = models.JSONField(null=True)
+    answered_by = models.CharField(max_length=150, blank=True)
+    answered_by_name = models.CharField(max_length=200, blank=True)
+    answered_via = models.CharField(max_length=20, blank=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = QuestionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="a2a_question_one_open_per_task", fields=["task"], condition=Q(state="open")
+            ),
+            models.CheckConstraint(
+                name="a2a_question_answered_by_somebody",
+                condition=~Q(state="answered") | ~Q(answered_by=""),
+            ),
+        ]
+        indexes = [
+            models.Index(name="a2a_question_due", fields=["expires_at"], condition=Q(state="open")),
+            models.Index(
+                name="a2a_question_waiting",
+                fields=["tenant", "expires_at"],
+                condition=Q(state="open"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.text[:80]
+
+    @property
+    def short_id(self) -> str:
+        return self.id.hex[-8:]
+
+
+class PushConfig(models.Model):
+    """Where a client wants to be told about a task."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="push_configs")
+    config_id = models.CharField(max_length=200)
+    url = models.CharField(max_length=2000)
+    token = models.CharField(max_length=2000, blank=True)
+    scheme = models.CharField(max_length=50, blank=True)
+    credentials = models.CharField(max_length=4000, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a2a_push_one_per_id", fields=["task", "config_id"])
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def recipient(self) -> str:
+        return str(self.pk)
+
+
+def task_states() -> Any:
+    """Every task with its state, for the proof of the audit log."""
+    return Task.objects.values_list("pk", "state").iterator(chunk_size=5_000)
+
+
+def id_or_none(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except (ValueError, AttributeError):
+        return None

@@ -1,0 +1,18 @@
+"""What this floor adds to each round of the sweeper."""
+
+from __future__ import annotations
+
+from a2a import questions, tasks
+from a2a.models import Question, Task
+
+BATCH = 500
+
+
+def sweep() -> None:
+    """Deadlines of questions, silent workers, tasks past their time."""
+    for question_id in Question.objects.due().values_list("pk", flat=True)[:BATCH]:
+        questions.lapse(question_id)
+    for task_id in Task.objects.abandoned().values_list("pk", flat=True)[:BATCH]:
+        tasks.put_back_or_fail(task_id)
+    for task_id in Task.objects.overtime().values_list("pk", flat=True)[:BATCH]:
+        tasks.time_out(task_id)

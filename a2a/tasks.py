@@ -1,0 +1,582 @@
+"""The verbs of a task: submit, claim, report, complete, fail, cancel, hand over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, Now
+from django.db.transaction import atomic
+from django.utils import timezone
+
+from a2a import entries, envelope, json_schemas, states
+from a2a.envelope import Denial, Envelope
+from a2a.errors import Reason, ResultInvalid, TaskLeaseLost, TaskNotFound, TaskNotPossible
+from a2a.models import LEASE, TASK_TTL, Artifact, Message, Role, Skill, Task, id_or_none
+from a2a.states import OPEN, TaskState
+from a2a.transitions import ALWAYS, advance
+from ledger import intents
+from ledger.callers import Caller
+from ledger.errors import IdempotencyKeyReused, InvalidRequest
+from ledger.models import new_id
+from ledger.principals import SWEEPER, Principal
+
+MAX_DEPTH = 32
+KEY_MAX = 255  # characters
+
+Part = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a client asks for. ``parts`` are the protocol's; ``envelope`` is as sent."""
+
+    skill: str
+    input: Any = None
+    parts: list[Part] = field(default_factory=list)
+    message_id: str = ""
+    context_id: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    envelope: Any = None
+    idempotency_key: str = ""
+    trace_id: str = ""
+    card_version: str = ""
+
+    def fingerprint(self) -> str:
+        """What must be the same for a repeated request to count as the same."""
+        said = (self.skill, self.input, self.parts, self.context_id, self.envelope)
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The task that a submission led to; ``is_replay`` when it was there already."""
+
+    task: Task
+    is_replay: bool = False
+
+
+# --- submitting ----------------------------------------------------------------------------
+
+
+def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
+    """A new task, waiting for a worker, or REJECTED with the reason.
+
+    The same idempotency key (its own or the envelope's) with the same content gives the task that
+    there is; nothing is written then.
+
+    Raises ``InvalidRequest`` and its kin for what cannot be stored, ``IdempotencyKeyReused``.
+    """
+    refuse_unstorable(
+        [submission.parts, submission.input, submission.metadata, submission.envelope,
+         submission.skill, submission.message_id, submission.context_id, submission.card_version]
+    )  # fmt: skip
+    said = envelope.read(submission.envelope)
+    sent = said if isinstance(said, Envelope) else None
+    key = submission.idempotency_key or (sent.idempotency_key if sent else None) or ""
+    if len(key) > KEY_MAX:
+        raise InvalidRequest(f"An idempotency key has at most {KEY_MAX} characters.")
+    skill = _skill(submission.skill, caller.tenant, sent)
+    request = envelope.Request(
+        caller=caller,
+        skill=skill,
+        skill_slug=submission.skill,
+        input=submission.input,
+        envelope=sent,
+        parent=_parent(sent, caller),
+    )
+    denial = said if isinstance(said, Denial) else envelope.denial_of(request)
+    task = _new_task(submission, request, key)
+    if denial is None and skill is not None and skill.max_concurrency is not None:
+        return _enter_within_capacity(task, submission, skill, caller, via)
+    return _enter(task, submission, denial, caller, via)
+
+
+def _skill(slug: str, tenant: str, sent: Envelope | None) -> Skill | None:
+    """The skill of that id that this tenant may use; its own before another's."""
+    found = Skill.objects.offered_to(tenant).filter(slug=slug).select_related("agent")
+    if sent is not None and sent.tenant:
+        named = [skill for skill in found if skill.tenant == sent.tenant]
+        return named[0] if named else None
+    return min(found, key=lambda skill: skill.tenant != tenant, default=None)
+
+
+def _parent(sent: Envelope | None, caller: Caller) -> Task | None:
+    if sent is None or sent.parent_task is None:
+        return None
+    return Task.objects.visible_to(caller).filter(pk=sent.parent_task).first()
+
+
+def _new_task(submission: Submission, request: envelope.Request, key: str) -> Task:
+    sent, skill, caller = request.envelope, request.skill, request.caller
+    trace = (sent.trace_id if sent else None) or submission.trace_id
+    return Task(
+        id=new_id(),
+        tenant=skill.tenant if skill else caller.tenant,
+        context_id=submission.context_id or str(uuid4()),
+        state=TaskState.SUBMITTED,
+        skill=skill,
+        skill_slug=submission.skill[:100],
+        input=submission.input,
+        metadata=submission.metadata,
+        submitted_by=str(caller.principal),
+        submitted_by_name=caller.principal.display_name,
+        owner=str(skill.agent.principal) if skill else "",
+        owner_name=skill.agent.name if skill else "",
+        parent=request.parent,
+        depth=request.parent.depth + 1 if request.parent else 0,
+        trace_id=trace or (request.parent.trace_id if request.parent else ""),
+        idempotency_key=key,
+        payload_hash=submission.fingerprint(),
+        envelope_message_id=(sent.message_id if sent else None) or "",
+        card_version=submission.card_version,
+        expires_at=_expires_at(sent, skill),
+        errors=[],
+    )
+
+
+def _expires_at(sent: Envelope | None, skill: Skill | None) -> datetime:
+    latest = timezone.now() + (skill.timeout if skill else TASK_TTL)
+    if sent is None or sent.timeout_s is None:
+        return latest
+    ends = envelope.ends_at(sent) or timezone.now() + timedelta(seconds=sent.timeout_s)
+    return min(latest, ends)
+
+
+def _enter_within_capacity(
+    task: Task, submission: Submission, skill: Skill, caller: Caller, via: str
+) -> Submitted:
+    """One at a time, so that the count is true."""
+    with atomic():
+        Skill.objects.select_for_update().get(pk=skill.pk)
+        held = Task.objects.filter(skill=skill, state__in=sorted(OPEN))
+        is_full = held[: skill.max_concurrency].count() >= (skill.max_concurrency or 0)
+        if is_full and not _same_request(task):
+            detail = f"{skill.slug} has {skill.max_concurrency} tasks at hand, as many as it takes."
+            return _enter(task, submission, Denial(Reason.OVER_CAPACITY, detail), caller, via)
+        return _enter(task, submission, None, caller, via)
+
+
+def _enter(
+    task: Task, submission: Submission, denial: Denial | None, caller: Caller, via: str
+) -> Submitted:
+    move = states.SUBMIT
+    if denial is not None:
+        move = states.REJECT
+        task.state, task.ended_at = TaskState.REJECTED, timezone.now()
+        task.reason_code, task.reason, task.errors = denial.code, denial.detail, denial.errors
+        if denial.code == Reason.DUPLICATE_MESSAGE:
+            task.envelope_message_id = task.idempotency_key = ""
+    message = Message(
+        message_id=submission.message_id or str(uuid4()),
+        role=Role.USER,
+        principal=str(caller.principal),
+        principal_name=caller.principal.display_name,
+        parts=submission.parts,
+        metadata={},
+    )
+    details = {"skill": task.skill_slug, "owner": task.owner, "depth": task.depth}
+    details |= {"trace_id": task.trace_id, "parent": str(task.parent_id or "")}
+    details |= {"code": task.reason_code} if task.reason_code else {}
+    text = intents.canonical(details).decode()
+    if entries.enter(task, move, message, by=caller.principal, via=via, details=text):
+        return Submitted(task)
+    return _already_there(task, submission, caller, via)
+
+
+def _already_there(task: Task, submission: Submission, caller: Caller, via: str) -> Submitted:
+    """The key or the envelope's message id was used before."""
+    first = _same_request(task)
+    if first is not None:
+        if first.payload_hash != task.payload_hash:
+            raise IdempotencyKeyReused()
+        return Submitted(first, is_replay=True)
+    detail = f"The message {task.envelope_message_id} was received before, with another key."
+    denial = Denial(Reason.DUPLICATE_MESSAGE, detail)
+    return _enter(task, submission, denial, caller, via)
+
+
+def _same_request(task: Task) -> Task | None:
+    if not task.idempotency_key:
+        return None
+    return Task.objects.filter(
+        submitted_by=task.submitted_by, idempotency_key=task.idempotency_key
+    ).first()
+
+
+def refuse_unstorable(value: Any) -> None:
+    """What no JSON column holds: NUL, lone surrogates, nesting without end.
+
+    Raises ``InvalidRequest``.
+    """
+    stack: list[tuple[Any, int]] = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise InvalidRequest(f"It is nested more than {MAX_DEPTH} levels deep.")
+        if isinstance(item, str):
+            _refuse_unstorable_text(item)
+        elif isinstance(item, dict):
+            stack.extend((key, depth) for key in item)
+            stack.extend((inner, depth + 1) for inner in item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend((inner, depth + 1) for inner in item)
+
+
+def _refuse_unstorable_text(text: str) -> None:
+    if "\x00" in text:
+        raise InvalidRequest("The text contains U+0000, which cannot be kept.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest("The text contains half of a surrogate pair.") from None
+
+
+# --- at work -------------------------------------------------------------------------------
+
+
+def claim(agent: Principal, *, skills: list[str], via: str) -> Task | None:
+    """The oldest task of the agent's skills that waits, with a lease; ``None`` when none does."""
+    waiting = (
+        Task.objects.filter(
+            Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now()),
+            state=TaskState.SUBMITTED,
+            owner=str(agent),
+            expires_at__gt=Now(),
+            transaction=None,
+        )
+        .select_for_update(skip_locked=True, of=("self",))
+        .order_by("pk")
+    )
+    if skills:
+        waiting = waiting.filter(skill_slug__in=skills)
+    with atomic():
+        task = waiting.first()
+        if task is None:
+            return None
+        return advance(
+            task.pk,
+            states.CLAIM,
+            by=agent,
+            via=via,
+            details={"attempt": task.attempts + 1},
+            fencing_token=F("fencing_token") + 1,
+            attempts=F("attempts") + 1,
+            lease_expires_at=lease_from_now(),
+            next_attempt_at=None,
+        )
+
+
+def lease_from_now() -> Any:
+    """As long as the task's skill says, by the database's clock."""
+    lease = Skill.objects.filter(pk=OuterRef("skill_id")).values("lease")[:1]
+    span = Coalesce(Subquery(lease), LEASE, output_field=DurationField())
+    return ExpressionWrapper(Now() + span, output_field=Task._meta.get_field("expires_at"))
+
+
+def held_by(agent: Principal, fencing_token: int) -> Q:
+    """The task is this worker's, and nobody has taken it over."""
+    return Q(owner=str(agent), fencing_token=fencing_token)
+
+
+def heartbeat(task_id: UUID, *, agent: Principal, fencing_token: int) -> Task:
+    """Still there. Raises ``TaskLeaseLost, TaskNotFound``."""
+    mine = Task.objects.filter(held_by(agent, fencing_token), pk=task_id, state__in=sorted(OPEN))
+    at_work = mine.filter(state=TaskState.WORKING, lease_expires_at__gt=Now())
+    at_work.update(lease_expires_at=lease_from_now())
+    task = mine.first()
+    if task is None or (
+        task.state == TaskState.WORKING
+        and task.lease_expires_at is not None
+        and not at_work.exists()
+    ):
+        raise lost_or_missing(task_id, agent)
+    return task
+
+
+def report(
+    task_id: UUID,
+    *,
+    agent: Principal,
+    fencing_token: int,
+    stage: str,
+    percent: int | None,
+    note: str,
+    via: str,
+) -> Task:
+    """How far it is; renews the lease as well. Raises ``TaskLeaseLost, TaskNotFound``."""
+    refuse_unstorable([stage, note])
+    said = {"stage": stage, "percent": percent, "message": note}
+    return _as_worker(
+        task_id,
+        states.REPORT,
+        agent=agent,
+        fencing_token=fencing_token,
+        via=via,
+        details={name: value for name, value in said.items() if value not in (None, "")},
+        stage=stage,
+        percent=percent,
+        note=note,
+        lease_expires_at=lease_from_now(),
+    )
+
+
+def add_artifact(
+    task_id: UUID,
+    *,
+    agent: Principal,
+    fencing_token: int,
+    artifact_id: str,
+    parts: list[Part],
+    name: str = "",
+    description: str = "",
+    append: bool = False,
+    is_complete: bool = True,
+    via: str,
+) -> Artifact:
+    """Keep something that came of the task, or add parts to it."""
+    refuse_unstorable([artifact_id, parts, name, description])
+    with atomic():
+        before = Artifact.objects.filter(task=task_id, artifact_id=artifact_id).first()
+        kept = before.parts if before and append else []
+        details = {"artifact_id": artifact_id, "from": len(kept), "parts": len(parts)}
+        details |= {"append": bool(kept), "last": is_complete}
+        _as_worker(
+            task_id,
+            states.ADD_ARTIFACT,
+            agent=agent,
+            fencing_token=fencing_token,
+            via=via,
+            details=details,
+            lease_expires_at=lease_from_now(),
+        )
+        artifact, _ = Artifact.objects.update_or_create(
+            task_id=task_id,
+            artifact_id=artifact_id,
+            defaults={
+                "name": name or (before.name if before else ""),
+                "description": description or (before.description if before else ""),
+                "parts": [*kept, *parts],
+                "is_complete": is_complete,
+            },
+        )
+    return artifact
+
+
+def complete(
+    task_id: UUID, *, agent: Principal, fencing_token: int, result: Any, note: str = "", via: str
+) -> Task:
+    """Done. The result becomes an artifact; repeating it with the same token changes nothing.
+
+    Raises ``ResultInvalid`` (the lease stays), ``TaskLeaseLost, TaskNotFound``.
+    """
+    refuse_unstorable([result, note])
+    task = Task.objects.select_related("skill").filter(pk=task_id).first()
+    if task is not None and _is_completed_so(task, agent, fencing_token, result):
+        return task
+    schema = task.skill.output_schema if task and task.skill else {}
+    if errors := json_schemas.misfits(schema, result):
+        raise ResultInvalid(errors=errors)
+    with atomic():
+        if result is not None:
+            add_artifact(
+                task_id, agent=agent, fencing_token=fencing_token, artifact_id="result",
+                name="Result", parts=[{"data": result}], via=via,
+            )  # fmt: skip
+        return _as_worker(
+            task_id,
+            states.COMPLETE,
+            agent=agent,
+            fencing_token=fencing_token,
+            via=via,
+            said=note,
+            result=result,
+            percent=100,
+            note=note,
+        )
+
+
+def _is_completed_so(task: Task, agent: Principal, fencing_token: int, result: Any) -> bool:
+    """The same worker said the same before: its answer was lost on the way."""
+    mine = (task.owner, task.fencing_token) == (str(agent), fencing_token)
+    return mine and task.state == TaskState.COMPLETED and task.result == result
+
+
+def fail(
+    task_id: UUID, *, agent: Principal, fencing_token: int, reason: str, code: str = "", via: str
+) -> Task:
+    """It could not be done, and why."""
+    refuse_unstorable([reason, code])
+    return _as_worker(
+        task_id,
+        states.FAIL,
+        agent=agent,
+        fencing_token=fencing_token,
+        via=via,
+        said=reason,
+        details={"code": Reason.WORKER_FAILED.value, "worker_code": code},
+        reason_code=Reason.WORKER_FAILED,
+        reason=reason,
+        errors=[{"code": code}] if code else [],
+    )
+
+
+def hand_over(
+    task_id: UUID, *, agent: Principal, fencing_token: int, skill: Skill, reason: str, via: str
+) -> Task:
+    """Give the task to another skill of the tenant; its owner changes, its history stays."""
+    refuse_unstorable(reason)
+    owner = skill.agent.principal
+    return _as_worker(
+        task_id,
+        states.HAND_OVER,
+        agent=agent,
+        fencing_token=fencing_token,
+        via=via,
+        said=reason,
+        details={"from": str(agent), "to": str(owner), "skill": skill.slug},
+        skill=skill,
+        skill_slug=skill.slug,
+        owner=str(owner),
+        owner_name=skill.agent.name,
+        attempts=0,
+        lease_expires_at=None,
+    )
+
+
+def _as_worker(
+    task_id: UUID,
+    move: states.Move,
+    *,
+    agent: Principal,
+    fencing_token: int,
+    via: str,
+    said: str = "",
+    details: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Task:
+    only_if = held_by(agent, fencing_token) & Q(lease_expires_at__gt=Now())
+    try:
+        return advance(
+            task_id, move, by=agent, via=via, said=said, only_if=only_if, details=details,
+            **changes,
+        )  # fmt: skip
+    except TaskNotPossible:
+        raise lost_or_missing(task_id, agent) from None
+
+
+def lost_or_missing(task_id: UUID, agent: Principal) -> TaskLeaseLost | TaskNotFound:
+    """Another agent's task does not exist for a worker."""
+    task = Task.objects.filter(pk=task_id, owner=str(agent)).first()
+    if task is None:
+        return TaskNotFound()
+    return TaskLeaseLost(
+        f"The task is {task.get_state_display()}, and the lease is not yours.",
+        task=task,
+        state=task.state,
+    )
+
+
+# --- by its client, a person, or time --------------------------------------------------------
+
+
+def cancel(
+    task_id: UUID,
+    *,
+    by: Principal,
+    via: str,
+    reason: str = "",
+    code: Reason = Reason.CANCELED_BY_CLIENT,
+) -> Task:
+    """Stop it, and what was delegated from it. Raises ``TaskNotPossible, TaskNotFound``."""
+    refuse_unstorable(reason)
+    said = reason or f"Canceled by {by.display_name}."
+    task = end(task_id, states.CANCEL, by=by, via=via, code=code, reason=said)
+    for child in Task.objects.open().filter(parent=task):
+        _quietly_cancel(child, by, via)
+    return task
+
+
+def _quietly_cancel(child: Task, by: Principal, via: str) -> None:
+    with suppress(TaskNotPossible):  # it may have ended by itself meanwhile
+        cancel(
+            child.pk,
+            by=by,
+            via=via,
+            reason="The task above it was canceled.",
+            code=Reason.PARENT_ENDED,
+        )
+
+
+def say(task_id: UUID, message: Message, *, by: Principal, via: str) -> Task:
+    """Add a message of the client to an open task; its worker reads it."""
+    refuse_unstorable([message.parts, message.metadata, message.message_id])
+    with atomic():
+        task = advance(
+            task_id, states.SPEAK, by=by, via=via, details={"message_id": message.message_id}
+        )
+        message.task = task
+        message.save(force_insert=True)
+    return task
+
+
+def end(
+    task_id: UUID,
+    move: states.Move,
+    *,
+    by: Principal,
+    via: str,
+    code: Reason,
+    reason: str,
+    only_if: Q = ALWAYS,
+) -> Task:
+    """A bad end with its reason, on the row and in the event."""
+    return advance(
+        task_id, move, by=by, via=via, said=reason, only_if=only_if, details={"code": code.value},
+        reason_code=code, reason=reason,
+    )  # fmt: skip
+
+
+def put_back_or_fail(task_id: UUID) -> None:
+    """A worker fell silent: another one may try where that is safe, else it is known as lost."""
+    task = Task.objects.abandoned().select_related("skill").filter(pk=task_id).first()
+    if task is None:
+        return
+    why = "The worker fell silent while it was working."
+    lapsed = Q(lease_expires_at__lte=Now(), fencing_token=task.fencing_token)
+    skill = task.skill
+    try:
+        if skill and skill.is_retry_safe and task.attempts < skill.max_attempts:
+            advance(
+                task_id, states.PUT_BACK, by=SWEEPER, via="system", said=why, only_if=lapsed,
+                details={"attempt": task.attempts}, lease_expires_at=None,
+            )  # fmt: skip
+        else:
+            end(task_id, states.FAIL, by=SWEEPER, via="system", code=Reason.WORKER_LOST,
+                reason=why, only_if=lapsed)  # fmt: skip
+    except TaskNotPossible:
+        pass  # it came back, or somebody else was faster
+
+
+def time_out(task_id: UUID) -> None:
+    """The time of the skill or of the envelope is over."""
+    overtime = Q(expires_at__lte=Now(), state__in=[TaskState.SUBMITTED, TaskState.WORKING])
+    with suppress(TaskNotPossible):
+        end(task_id, states.FAIL, by=SWEEPER, via="system", code=Reason.TIMED_OUT,
+            reason="The time for the task was over.", only_if=overtime)  # fmt: skip
+
+
+def visible(caller: Caller, task_id: UUID | str) -> Task:
+    """Raises ``TaskNotFound``, for another's task as for one that never was."""
+    pk = task_id if isinstance(task_id, UUID) else id_or_none(task_id)
+    task = Task.objects.visible_to(caller).filter(pk=pk).first() if pk else None
+    if task is None:
+        raise TaskNotFound()
+    return task
