@@ -8,8 +8,9 @@ class A2AConfig(AppConfig):
     verbose_name = "A2A tasks and questions"
 
     def ready(self) -> None:
-        from a2a import bells, checks, models, rounds  # noqa: F401
-        from ledger import audit, sweeper
+        from a2a import bells, checks, models, push, rounds  # noqa: F401
+        from ledger import audit, deliveries, sweeper
 
         audit.subjects["task"] = models.task_states
+        deliveries.register(push.PushChannel())
         sweeper.further_steps.append(rounds.sweep)

@@ -11,12 +11,13 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from a2a.errors import TaskNotFound, TaskNotPossible
-from a2a.models import Question, QuestionState, Task
+from a2a.models import PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, Move
 from ledger import chains
 from ledger.principals import Principal
 
 ALWAYS = Q()
+PUSH = "push"  # the channel of push notifications
 
 
 def advance(
@@ -63,8 +64,15 @@ def advance(
             via=via,
             reason=said,
             details=details,
+            owed_to=_watchers(row),
         )
     return row
+
+
+def _watchers(task: Task) -> list[tuple[str, str]]:
+    """Who asked to be pushed the news of a task: channel and recipient."""
+    configs = PushConfig.objects.filter(task=task).values_list("pk", flat=True)
+    return [(PUSH, str(pk)) for pk in configs]
 
 
 def _refusal(task_id: UUID) -> TaskNotPossible | TaskNotFound:

@@ -16,6 +16,7 @@ from channels.security.websocket import OriginValidator  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from a2a.transports import jsonrpc  # noqa: E402
 from approvals.web.live import DeskConsumer  # noqa: E402
 
 sockets = OriginValidator(
@@ -23,12 +24,17 @@ sockets = OriginValidator(
     [settings.PUBLIC_URL],
 )
 
+# The protocol's own doors; the cards beside them are pages like any other.
+A2A_PATHS, A2A_V03 = ("/a2a/v1", "/a2a/rest"), "/a2a/v0.3"
+
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await _answer_lifespan(receive, send)
     elif scope["type"] == "websocket":
         await sockets(scope, receive, send)
+    elif scope["path"].startswith(A2A_PATHS) or scope["path"].rstrip("/") == A2A_V03:
+        await jsonrpc.application()(scope, receive, send)
     else:
         await django_application(scope, receive, send)
 

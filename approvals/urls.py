@@ -10,6 +10,7 @@ from approvals.api import api
 admin.site.site_url = "/"
 urlpatterns = [
     path("", include("approvals.web.urls")),
+    path("", include("a2a.urls")),
     path("api/v1/", api.urls),
     path("admin/rq/", include("django_rq.urls")),
     path("admin/", admin.site.urls),

@@ -42,13 +42,18 @@ class AgentBearer(HttpBearer):
     """A token that is neither revoked nor expired, of an active agent."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
-        with plans.kept(), connection.cursor() as cursor:
-            cursor.execute(_USABLE_TOKEN, [AgentToken.hash_of(token)])
-            row = cursor.fetchone()
-        if row is None:
-            return None
-        tenant, slug, name, scopes = row
-        return Caller(Principal("agent", f"{tenant}/{slug}", name), tenant, frozenset(scopes))
+        return caller_with(token)
+
+
+def caller_with(token: str) -> Caller | None:
+    """Whom the token speaks for; ``None`` when it is unknown, revoked or expired."""
+    with plans.kept(), connection.cursor() as cursor:
+        cursor.execute(_USABLE_TOKEN, [AgentToken.hash_of(token)])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    tenant, slug, name, scopes = row
+    return Caller(Principal("agent", f"{tenant}/{slug}", name), tenant, frozenset(scopes))
 
 
 def caller_of(request: HttpRequest, scope: Scope | None = None) -> Caller:

@@ -6,7 +6,7 @@ audit log. The caller holds the subject's row, so the events of one chain never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -34,8 +34,13 @@ def append(
     reason: str = "",
     details: Mapping[str, Any] | None = None,
     transaction_id: UUID | None = None,
+    owed_to: Iterable[tuple[str, str]] = (),
 ) -> Event:
-    """One more event. Only inside the database transaction that changed the subject."""
+    """One more event. Only inside the database transaction that changed the subject.
+
+    ``owed_to`` names channels and recipients that are told of it, besides the channels that want
+    every event of its kind.
+    """
     event = Event.objects.create(
         subject=subject,
         transaction_id=transaction_id,
@@ -48,7 +53,7 @@ def append(
         reason=reason,
         details=canonical(dict(details or {})).decode(),
     )
-    owed = deliveries.put_in_outbox(event)
+    owed = deliveries.put_in_outbox(event, owed_to)
     on_commit(partial(doorbell.ring, event.pk, subject, tenant, kind, owed), robust=True)
     return event
 

@@ -50,9 +50,10 @@ def wanted_for(kind: str) -> list[str]:
     return [name for name, channel in channels.items() if channel.wants(kind)]
 
 
-def put_in_outbox(event: Event) -> list[int]:
-    """One unaddressed delivery for each channel that wants this event."""
+def put_in_outbox(event: Event, addressed: Iterable[tuple[str, str]] = ()) -> list[int]:
+    """One unaddressed delivery for each channel that wants this event, and those that are."""
     owed = [Delivery(event=event, channel=name) for name in wanted_for(event.kind)]
+    owed += [Delivery(event=event, channel=name, recipient=whom) for name, whom in addressed]
     return [delivery.pk for delivery in Delivery.objects.bulk_create(owed)] if owed else []
 
 

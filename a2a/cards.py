@@ -1,0 +1,180 @@
+"""Our agent cards: made from what is deployed, versioned and signed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from a2a import keys, wire
+from a2a.envelope import EXTENSION
+from a2a.models import Skill
+from a2a.own_skills import OWN_SKILLS
+from a2a.states import TaskState
+from a2a.wire import pb
+from ledger.rendering import address_of
+
+PATH = "/.well-known/agent-card.json"
+V03_PATH = "/a2a/v0.3/agent-card.json"
+JWKS_PATH = "/.well-known/jwks.json"
+CACHE_S = 300
+SKILLS = "urn:assent:a2a:skills:1"
+MODES = ["application/json", "text/plain"]
+RELEASE_NOTES = Path(settings.BASE_DIR) / "CHANGELOG.md"
+
+
+def public_card() -> pb.AgentCard:
+    """For everybody: what Assent itself offers. What a tenant's agents offer is in the extended."""
+    return _signed(_card([], extended=False))
+
+
+def extended_card(tenant: str) -> pb.AgentCard:
+    """For an agent of that tenant: every skill that it may submit to."""
+    skills = Skill.objects.offered_to(tenant).select_related("agent").order_by("tenant", "slug")
+    return _signed(_card(list(skills), extended=True))
+
+
+def as_json(card: pb.AgentCard) -> dict[str, Any]:
+    said: dict[str, Any] = wire.agent_card_to_dict(card)
+    return said
+
+
+def etag_of(card: pb.AgentCard) -> str:
+    said = {name: value for name, value in as_json(card).items() if name != "signatures"}
+    return f'"{_digest(said)[:32]}"'
+
+
+def changed_at() -> datetime:
+    """When the release was made that the public card comes from."""
+    return datetime.fromtimestamp(int(RELEASE_NOTES.stat().st_mtime), tz=timezone.utc)  # noqa: UP017
+
+
+def v03_card() -> dict[str, Any]:
+    return wire.v03_card(public_card(), address=f"{settings.LIVE_URL}/a2a/v0.3")
+
+
+@cache
+def release() -> str:
+    """The newest version in the release notes."""
+    for line in RELEASE_NOTES.read_text().splitlines():
+        if line.startswith("## ["):
+            return line[4:].partition("]")[0]
+    return "0"
+
+
+def _card(skills: list[Skill], extended: bool) -> pb.AgentCard:
+    said = {
+        "name": "Assent",
+        "description": (
+            "The desk where people sign off what agents are about to do, and answer what they ask."
+        ),
+        "supportedInterfaces": [
+            {"url": f"{settings.LIVE_URL}/a2a/v1", "protocolBinding": "JSONRPC",
+             "protocolVersion": "1.0"},
+            {"url": f"{settings.LIVE_URL}/a2a/rest", "protocolBinding": "HTTP+JSON",
+             "protocolVersion": "1.0"},
+        ],
+        "provider": {"organization": "Assent", "url": settings.PUBLIC_URL},
+        "documentationUrl": address_of("/api/v1/docs"),
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": True,
+            "extendedAgentCard": True,
+            "extensions": [_envelope_extension(), _skills_extension(skills)],
+        },
+        "securitySchemes": {
+            "bearer": {"httpAuthSecurityScheme": {
+                "scheme": "Bearer", "description": "An agent token that an operator issued."}},
+        },
+        "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
+        "defaultInputModes": MODES,
+        "defaultOutputModes": MODES,
+        "skills": [*_own_skills(), *(_skill(skill) for skill in skills)],
+    }  # fmt: skip
+    said["version"] = f"{release()}+{_digest(said)[:8]}"
+    card = pb.AgentCard()
+    wire.ParseDict(said, card)
+    return card
+
+
+def _own_skills() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": skill.id,
+            "name": skill.name,
+            "description": skill.description,
+            "tags": skill.tags,
+            "inputModes": MODES,
+            "outputModes": MODES,
+        }
+        for skill in OWN_SKILLS
+    ]
+
+
+def _skill(skill: Skill) -> dict[str, Any]:
+    return {
+        "id": skill.slug,
+        "name": skill.name,
+        "description": skill.description or skill.name,
+        "tags": skill.tags or [skill.agent.slug],
+        "inputModes": MODES,
+        "outputModes": MODES,
+    }
+
+
+def _envelope_extension() -> dict[str, Any]:
+    return {
+        "uri": EXTENSION,
+        "description": "Who sends what to whom on whose behalf; required across tenants and for "
+        "delegated tasks.",
+        "required": False,
+        "params": {"schema": address_of("/a2a/schemas/envelope-1.json")},
+    }
+
+
+def _skills_extension(skills: list[Skill]) -> dict[str, Any]:
+    """What the protocol has no field for: schemas, owners, limits, and the states there are."""
+    terms = {
+        skill.slug: {
+            "owner": f"{skill.tenant}/{skill.agent.slug}",
+            "input_schema": skill.input_schema,
+            "output_schema": skill.output_schema,
+            "required_scope": skill.required_scope,
+            "timeout_s": skill.timeout.total_seconds(),
+            "question_ttl_s": skill.question_ttl.total_seconds(),
+        }
+        for skill in skills
+    }
+    own = {
+        skill.id: {"owner": "assent", "input_schema": skill.input_schema} for skill in OWN_SKILLS
+    }
+    return {
+        "uri": SKILLS,
+        "description": "JSON Schemas, owners and limits of the skills; the states of a task.",
+        "required": False,
+        "params": {
+            "skills": {**own, **terms},
+            "states": {state.value: state.label for state in TaskState},
+            "task_schema": address_of("/a2a/schemas/task-1.json"),
+        },
+    }
+
+
+def _signed(card: pb.AgentCard) -> pb.AgentCard:
+    key = keys.private_key()
+    if key is None:
+        return card
+    header = {
+        "kid": keys.key_id(key), "alg": keys.ALGORITHM, "typ": "JOSE",
+        "jku": address_of(JWKS_PATH),
+    }  # fmt: skip
+    return wire.create_agent_card_signer(key, header)(card)  # type: ignore[arg-type]
+
+
+def _digest(said: Any) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

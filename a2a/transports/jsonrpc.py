@@ -1,0 +1,103 @@
+"""The A2A doors: JSON-RPC 1.0, HTTP+JSON 1.0, and JSON-RPC 0.3 at an address of its own."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+
+from a2a import wire
+from a2a.transports.protocol import TaskHub
+from a2a.transports.stream import in_thread
+from ledger.callers import caller_with
+
+CHALLENGE = (b"www-authenticate", b'Bearer realm="assent"')
+UNAUTHORIZED = {
+    "error": "not_authenticated",
+    "detail": "The bearer token is missing, unknown, revoked or expired.",
+    "hint": "Send Authorization: Bearer <token>; an operator issues tokens in the admin.",
+}
+
+
+@cache
+def application() -> Any:
+    """An ASGI application for everything below ``/a2a/v1``, ``/a2a/rest`` and ``/a2a/v0.3``."""
+    hub, context = TaskHub(), wire.CallerContextBuilder()
+    v1 = wire.Dispatcher(hub, context).handle_requests
+    v03 = wire.dispatcher_for_v03(hub, context).handle_requests
+    routes: list[Any] = []
+    for path, endpoint in (("/a2a/v1", v1), ("/a2a/v0.3", v03)):
+        routes += [Route(path + end, endpoint, methods=["POST"]) for end in ("", "/")]
+    routes.append(Mount("/a2a/rest", routes=wire.create_rest_routes(hub, context)))
+    return Door(Starlette(routes=routes))
+
+
+class Door:
+    """Lets in who has a token and a body of bearable size, before anything is parsed."""
+
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope["headers"])
+        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        caller = None
+        if scheme.lower() == "bearer" and token:
+            caller = await in_thread(caller_with, token.strip())
+        if caller is None:
+            await _answer(
+                send, 401, UNAUTHORIZED, [(b"www-authenticate", b'Bearer realm="assent"')]
+            )
+            return
+        body = await _body(receive)
+        if body is None:
+            await _answer(send, 413, _too_large())
+            return
+        scope["assent.caller"] = caller
+        await self.inside(scope, _once(body, receive), send)
+
+
+async def _body(receive: Any) -> bytes | None:
+    """The whole body, or nothing when it is larger than a request may be."""
+    chunks, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > settings.A2A_BODY_MAX:
+            return None
+        if not message.get("more_body"):
+            return b"".join(chunks)
+
+
+def _once(body: bytes, receive: Any) -> Any:
+    """The body again, then whatever else the client does (it may leave)."""
+    is_read = False
+
+    async def read() -> Any:
+        nonlocal is_read
+        if is_read:
+            return await receive()
+        is_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return read
+
+
+def _too_large() -> dict[str, Any]:
+    detail = f"A request has at most {settings.A2A_BODY_MAX} bytes; send references instead."
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": detail}}
+
+
+async def _answer(
+    send: Any, status: int, said: dict[str, Any], headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    head = [(b"content-type", b"application/json"), *(headers or [])]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": json.dumps(said).encode()})

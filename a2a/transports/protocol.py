@@ -1,0 +1,333 @@
+"""The protocol's operations over our tables; the SDK's routes call them for every binding."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import logging
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F, Q
+
+from a2a import answers, cards, push, tasks, wire
+from a2a.models import Message, PushConfig, Question, QuestionState, Role, Task
+from a2a.states import FINAL, TaskState
+from a2a.tasks import Submission
+from a2a.transports.stream import follow, in_thread, until_it_rests
+from a2a.wire import pb, render
+from ledger.callers import Caller
+from ledger.errors import LedgerError, NotFound
+
+logger = logging.getLogger(__name__)
+
+VIA = "a2a"
+PAGE, LARGEST_PAGE = 50, 100
+R = TypeVar("R")
+
+
+def refusals_said(operation: Callable[..., R]) -> Callable[..., R]:
+    """Every refusal as one of the protocol's errors; whatever else goes wrong says nothing."""
+
+    @functools.wraps(operation)
+    def said(*args: Any, **kwargs: Any) -> R:
+        try:
+            return operation(*args, **kwargs)
+        except wire.A2AError:
+            raise
+        except NotFound:
+            raise wire.TaskNotFoundError from None
+        except LedgerError as refusal:
+            data = {"code": refusal.code, "hint": refusal.hint, **_plain(refusal.extra)}
+            kind = (
+                wire.UnsupportedOperationError
+                if refusal.status == 409
+                else (wire.InvalidParamsError)
+            )
+            raise kind(refusal.detail, data=data) from None
+        except Exception:
+            logger.exception("unexpected failure of %s", operation.__name__)
+            raise wire.A2AError("Assent failed; it was logged. Repeat the request.") from None
+
+    return said
+
+
+def _plain(extra: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in extra.items() if isinstance(value, str | list)}
+
+
+class TaskHub(wire.RequestHandler):
+    """Nothing lives in this process: each operation is one look or one verb on the tables."""
+
+    async def on_message_send(
+        self, params: pb.SendMessageRequest, context: wire.ServerCallContext
+    ) -> pb.Task:
+        caller = _caller(context)
+        config = params.configuration
+        task_id = await in_thread(_receive, params, caller)
+        if not config.return_immediately:
+            await until_it_rests(task_id, settings.BLOCKING_SEND_S)
+        return await in_thread(_read, task_id, caller, _history(config))
+
+    async def on_message_send_stream(
+        self, params: pb.SendMessageRequest, context: wire.ServerCallContext
+    ) -> AsyncGenerator[Any]:
+        task_id = await in_thread(_receive, params, _caller(context))
+        async for update in follow(task_id):
+            yield update
+
+    async def on_subscribe_to_task(
+        self, params: pb.SubscribeToTaskRequest, context: wire.ServerCallContext
+    ) -> AsyncGenerator[Any]:
+        task = await in_thread(_open_task, params.id, _caller(context))
+        async for update in follow(task.pk):
+            yield update
+
+    async def on_get_task(
+        self, params: pb.GetTaskRequest, context: wire.ServerCallContext
+    ) -> pb.Task:
+        return await in_thread(_read, params.id, _caller(context), _history(params))
+
+    async def on_list_tasks(
+        self, params: pb.ListTasksRequest, context: wire.ServerCallContext
+    ) -> pb.ListTasksResponse:
+        return await in_thread(_list, params, _caller(context))
+
+    async def on_cancel_task(
+        self, params: pb.CancelTaskRequest, context: wire.ServerCallContext
+    ) -> pb.Task:
+        return await in_thread(_cancel, params, _caller(context))
+
+    async def on_create_task_push_notification_config(
+        self, params: pb.TaskPushNotificationConfig, context: wire.ServerCallContext
+    ) -> pb.TaskPushNotificationConfig:
+        return await in_thread(_create_push_config, params, _caller(context))
+
+    async def on_get_task_push_notification_config(
+        self, params: pb.GetTaskPushNotificationConfigRequest, context: wire.ServerCallContext
+    ) -> pb.TaskPushNotificationConfig:
+        return await in_thread(_get_push_config, params, _caller(context))
+
+    async def on_list_task_push_notification_configs(
+        self, params: pb.ListTaskPushNotificationConfigsRequest, context: wire.ServerCallContext
+    ) -> pb.ListTaskPushNotificationConfigsResponse:
+        return await in_thread(_list_push_configs, params, _caller(context))
+
+    async def on_delete_task_push_notification_config(
+        self, params: pb.DeleteTaskPushNotificationConfigRequest, context: wire.ServerCallContext
+    ) -> None:
+        await in_thread(_delete_push_config, params, _caller(context))
+
+    async def on_get_extended_agent_card(
+        self, params: pb.GetExtendedAgentCardRequest, context: wire.ServerCallContext
+    ) -> pb.AgentCard:
+        caller = _caller(context)
+        return await in_thread(cards.extended_card, caller.tenant)
+
+
+def _caller(context: wire.ServerCallContext) -> Caller:
+    """Who calls, for the tenant that the token is of; a request may name no other."""
+    caller: Caller = context.state["caller"]
+    if context.tenant not in {"", caller.tenant}:
+        raise wire.InvalidParamsError("The tenant is not the one that the token belongs to.")
+    return caller
+
+
+def _history(asked: Any) -> int | None:
+    return max(0, asked.history_length) if asked.HasField("history_length") else None
+
+
+# --- one operation each, in a thread ---------------------------------------------------------
+
+
+@refusals_said
+def _receive(params: pb.SendMessageRequest, caller: Caller) -> UUID:
+    """Take a message in: a new task, or a word on one that there is."""
+    message = params.message
+    if message.role == pb.ROLE_AGENT:
+        raise wire.InvalidParamsError("A client speaks in the role ROLE_USER.")
+    if not message.parts:
+        raise wire.InvalidParamsError("A message has at least one part.")
+    if message.task_id:
+        return _continue(message, caller)
+    parts = wire.parts_in(message)
+    metadata = wire.struct_in(message.metadata) | wire.struct_in(params.metadata)
+    sent = wire.envelope_in(params)
+    metadata.pop(wire.EXTENSION, None)
+    skill, value = wire.skill_and_input(parts, metadata, sent)
+    submitted = tasks.submit(
+        Submission(
+            skill=skill,
+            input=value,
+            parts=parts,
+            message_id=message.message_id,
+            context_id=message.context_id,
+            metadata=metadata,
+            envelope=sent,
+            idempotency_key=str(metadata.pop("idempotency_key", "")),
+            card_version=str(metadata.pop("card_version", ""))[:50],
+        ),
+        caller=caller,
+        via=VIA,
+    )
+    if params.configuration.HasField("task_push_notification_config"):
+        wanted = params.configuration.task_push_notification_config
+        _keep_push_config(submitted.task, wanted)
+    return submitted.task.pk
+
+
+def _continue(message: pb.Message, caller: Caller) -> UUID:
+    task = tasks.visible(caller, message.task_id)
+    if message.context_id and message.context_id != task.context_id:
+        raise wire.InvalidParamsError("The context is not the one of the task.")
+    if task.is_final:
+        raise wire.UnsupportedOperationError(
+            f"The task is {task.state}; it takes no messages any more."
+        )
+    parts = wire.parts_in(message)
+    if task.state == TaskState.INPUT_REQUIRED:
+        question = task.questions.filter(state=QuestionState.OPEN).first() or Question()
+        value = wire.answer_in(parts, question.form)
+        answers.by_client(task, value, caller=caller, via=VIA)
+        return task.pk
+    said = Message(
+        message_id=message.message_id,
+        role=Role.USER,
+        principal=str(caller.principal),
+        principal_name=caller.principal.display_name,
+        parts=parts,
+        metadata=wire.struct_in(message.metadata),
+    )
+    tasks.say(task.pk, said, by=caller.principal, via=VIA)
+    return task.pk
+
+
+@refusals_said
+def _read(task_id: UUID | str, caller: Caller, history: int | None) -> pb.Task:
+    return render(tasks.visible(caller, task_id), history)
+
+
+@refusals_said
+def _open_task(task_id: str, caller: Caller) -> Task:
+    task = tasks.visible(caller, task_id)
+    if task.is_final:
+        raise wire.UnsupportedOperationError(f"The task is {task.state}; nothing more comes.")
+    return task
+
+
+@refusals_said
+def _cancel(params: pb.CancelTaskRequest, caller: Caller) -> pb.Task:
+    task = tasks.visible(caller, params.id)
+    if task.state in FINAL:
+        raise wire.TaskNotCancelableError(f"The task is {task.state}.")
+    answers.cancel_by_client(task, caller=caller, via=VIA)
+    return render(tasks.visible(caller, task.pk))
+
+
+@refusals_said
+def _list(params: pb.ListTasksRequest, caller: Caller) -> pb.ListTasksResponse:
+    size = params.page_size if params.HasField("page_size") else PAGE
+    if not 1 <= size <= LARGEST_PAGE:
+        raise wire.InvalidParamsError(f"pageSize lies between 1 and {LARGEST_PAGE}.")
+    tasks.refuse_unstorable([params.context_id, params.page_token])
+    rows = Task.objects.visible_to(caller)
+    if params.context_id:
+        rows = rows.filter(context_id=params.context_id)
+    if params.status:
+        rows = rows.filter(state=wire.STATE_IN.get(params.status, ""))
+    if params.HasField("status_timestamp_after"):
+        after = params.status_timestamp_after.ToDatetime(tzinfo=UTC)
+        rows = rows.filter(updated_at__gte=after)
+    total = rows.count()
+    if params.page_token:
+        rows = rows.filter(_older_than(params.page_token))
+    page = list(rows.order_by(F("updated_at").desc(), F("id").desc())[: size + 1])
+    found, more = page[:size], page[size:]
+    history = _history(params)
+    with_artifacts = params.include_artifacts
+    return pb.ListTasksResponse(
+        tasks=[render(task, 0 if history is None else history, with_artifacts) for task in found],
+        next_page_token=_token_of(found[-1]) if more else "",
+        page_size=size,
+        total_size=total,
+    )
+
+
+def _token_of(task: Task) -> str:
+    return base64.urlsafe_b64encode(f"{task.updated_at.isoformat()} {task.pk}".encode()).decode()
+
+
+def _older_than(token: str) -> Q:
+    try:
+        at, _, pk = base64.urlsafe_b64decode(token.encode()).decode().partition(" ")
+        since, last = datetime.fromisoformat(at), UUID(pk)
+    except (ValueError, binascii.Error):
+        raise wire.InvalidParamsError("The page token is not one of ours.") from None
+    return Q(updated_at__lt=since) | Q(updated_at=since, id__lt=last)
+
+
+# --- push notification configs ---------------------------------------------------------------
+
+
+def _own_task(task_id: str, caller: Caller) -> Task:
+    task = tasks.visible(caller, task_id)
+    if task.submitted_by != str(caller.principal):
+        raise wire.TaskNotFoundError
+    return task
+
+
+def _keep_push_config(task: Task, wanted: pb.TaskPushNotificationConfig) -> PushConfig:
+    return push.keep(
+        task,
+        config_id=wanted.id,
+        url=wanted.url,
+        token=wanted.token,
+        scheme=wanted.authentication.scheme,
+        credentials=wanted.authentication.credentials,
+    )
+
+
+@refusals_said
+def _create_push_config(
+    params: pb.TaskPushNotificationConfig, caller: Caller
+) -> pb.TaskPushNotificationConfig:
+    return _push_out(_keep_push_config(_own_task(params.task_id, caller), params))
+
+
+@refusals_said
+def _get_push_config(
+    params: pb.GetTaskPushNotificationConfigRequest, caller: Caller
+) -> pb.TaskPushNotificationConfig:
+    task = _own_task(params.task_id, caller)
+    found = task.push_configs.filter(config_id=params.id).first()
+    if found is None:
+        raise wire.TaskNotFoundError("There is no such push notification config.")
+    return _push_out(found)
+
+
+@refusals_said
+def _list_push_configs(
+    params: pb.ListTaskPushNotificationConfigsRequest, caller: Caller
+) -> pb.ListTaskPushNotificationConfigsResponse:
+    task = _own_task(params.task_id, caller)
+    configs = [_push_out(config) for config in task.push_configs.order_by("pk")]
+    return pb.ListTaskPushNotificationConfigsResponse(configs=configs)
+
+
+@refusals_said
+def _delete_push_config(params: pb.DeleteTaskPushNotificationConfigRequest, caller: Caller) -> None:
+    _own_task(params.task_id, caller).push_configs.filter(config_id=params.id).delete()
+
+
+def _push_out(config: PushConfig) -> pb.TaskPushNotificationConfig:
+    """Credentials are not shown again."""
+    found = pb.TaskPushNotificationConfig(
+        task_id=str(config.task_id), id=config.config_id, url=config.url, token=config.token
+    )
+    if config.scheme:
+        found.authentication.scheme = config.scheme
+    return found
