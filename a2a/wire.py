@@ -13,7 +13,7 @@ from a2a.server.request_handlers.response_helpers import (
     agent_card_to_dict as agent_card_to_dict,
 )
 from a2a.server.routes.common import DefaultServerCallContextBuilder
-from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher as JsonRpcDispatcher
 from a2a.server.routes.rest_routes import create_rest_routes as create_rest_routes
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE as A2A_JSON
@@ -25,9 +25,6 @@ from a2a.utils.errors import (
 )
 from a2a.utils.errors import (
     InvalidParamsError as InvalidParamsError,
-)
-from a2a.utils.errors import (
-    JSONParseError as JSONParseError,
 )
 from a2a.utils.errors import (
     TaskNotCancelableError as TaskNotCancelableError,
@@ -44,7 +41,6 @@ from google.protobuf.json_format import ParseDict as ParseDict
 from starlette.requests import Request
 
 from a2a.compat.v0_3.conversions import to_compat_agent_card
-from a2a.compat.v0_3.jsonrpc_adapter import JSONRPC03Adapter
 from a2a.envelope import EXTENSION
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.rendering import question_as_json, reason_as_json
@@ -77,30 +73,11 @@ class CallerContextBuilder(DefaultServerCallContextBuilder):
         return context
 
 
-class Dispatcher(JsonRpcDispatcher):
-    """The SDK's, except that a body which Python cannot parse is the sender's mistake."""
-
-    def _generate_error_response(self, request_id: Any, error: Any) -> Any:
-        if isinstance(error, ValueError | RecursionError) and not isinstance(error, A2AError):
-            error = JSONParseError(message="The body is not JSON that can be read.")
-        return super()._generate_error_response(request_id, error)
-
-
-class V03Adapter(JSONRPC03Adapter):
-    """As ``Dispatcher``: nothing that a client sent is our failure."""
-
-    def _generate_error_response(self, request_id: Any, error: Any) -> Any:
-        if isinstance(error, ValueError | RecursionError) and not isinstance(error, A2AError):
-            error = InvalidParamsError("The request is not one of version 0.3.")
-        return super()._generate_error_response(request_id, error)
-
-
 def dispatcher_for_v03(
     handler: RequestHandler, context_builder: CallerContextBuilder
 ) -> JsonRpcDispatcher:
-    dispatcher = Dispatcher(handler, context_builder, enable_v0_3_compat=True)
-    dispatcher._v03_adapter = V03Adapter(handler, context_builder)
-    return dispatcher
+    """Version 0.3, at an address of its own."""
+    return JsonRpcDispatcher(handler, context_builder, enable_v0_3_compat=True)
 
 
 def v03_card(card: pb.AgentCard, address: str) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,6 +17,8 @@ from a2a.transports.protocol import TaskHub
 from a2a.transports.stream import in_thread
 from ledger.callers import caller_with
 
+MAX_DEPTH = 64
+NOT_JSON, INVALID_PARAMS = -32700, -32602
 CHALLENGE = (b"www-authenticate", b'Bearer realm="assent"')
 UNAUTHORIZED = {
     "error": "not_authenticated",
@@ -27,7 +31,7 @@ UNAUTHORIZED = {
 def application() -> Any:
     """An ASGI application for everything below ``/a2a/v1``, ``/a2a/rest`` and ``/a2a/v0.3``."""
     hub, context = TaskHub(), wire.CallerContextBuilder()
-    v1 = wire.Dispatcher(hub, context).handle_requests
+    v1 = wire.JsonRpcDispatcher(hub, context).handle_requests
     v03 = wire.dispatcher_for_v03(hub, context).handle_requests
     routes: list[Any] = []
     for path, endpoint in (("/a2a/v1", v1), ("/a2a/v0.3", v03)):
@@ -57,6 +61,10 @@ class Door:
         if body is None:
             await _answer(send, 413, _too_large())
             return
+        if body and (trouble := trouble_with(body)):
+            is_rest = scope["path"].startswith("/a2a/rest")
+            await _answer(send, *(_rest_error(trouble) if is_rest else _rpc_error(trouble)))
+            return
         scope["assent.caller"] = caller
         await self.inside(scope, _once(body, receive), send)
 
@@ -74,6 +82,58 @@ async def _body(receive: Any) -> bytes | None:
             return None
         if not message.get("more_body"):
             return b"".join(chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a body is not handed to the protocol's parser."""
+
+    code: int  # of JSON-RPC
+    detail: str
+
+
+def trouble_with(body: bytes) -> Trouble | None:
+    """What the protocol's own parser would stumble over, or would quietly change.
+
+    Its numbers are doubles; an integer that a double cannot hold would lose digits.
+    """
+    try:
+        value = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return Trouble(NOT_JSON, "The body is not JSON that can be read.")
+    stack = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            return Trouble(INVALID_PARAMS, f"It is nested more than {MAX_DEPTH} levels deep.")
+        if isinstance(item, dict):
+            stack.extend((inner, depth + 1) for inner in item.values())
+        elif isinstance(item, list):
+            stack.extend((inner, depth + 1) for inner in item)
+        elif isinstance(item, int) and abs(item) > 2**53:
+            return Trouble(INVALID_PARAMS, "An integer beyond 2^53 loses digits: send it as text.")
+        elif isinstance(item, float) and not math.isfinite(item):
+            return Trouble(INVALID_PARAMS, "A number is larger than a double can be.")
+    return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _rpc_error(trouble: Trouble) -> tuple[int, dict[str, Any]]:
+    error = {"code": trouble.code, "message": trouble.detail}
+    return 200, {"jsonrpc": "2.0", "id": None, "error": error}
+
+
+def _rest_error(trouble: Trouble) -> tuple[int, dict[str, Any]]:
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "INVALID_REQUEST",
+        "domain": "a2a-protocol.org",
+    }
+    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": trouble.detail}
+    return 400, {"error": {**error, "details": [info]}}
 
 
 def _once(body: bytes, receive: Any) -> Any:
