@@ -49,10 +49,16 @@ def test_a_task_is_claimed_reported_on_and_completed(as_orchestrator, as_worker,
     post(as_worker, f"{there}/progress", {**mine, "stage": "reading", "percent": 40})
     seen = as_orchestrator.get(task).json()
     assert (seen["state"], seen["progress"]["percent"]) == ("working", 40)
-    post(as_worker, f"{there}/artifacts",
-         {**mine, "artifact_id": "notes", "parts": [{"text": "a"}], "is_complete": False})  # fmt: skip
-    post(as_worker, f"{there}/artifacts",
-         {**mine, "artifact_id": "notes", "parts": [{"text": "b"}], "append": True})  # fmt: skip
+    post(
+        as_worker,
+        f"{there}/artifacts",
+        {**mine, "artifact_id": "notes", "parts": [{"text": "a"}], "is_complete": False},
+    )
+    post(
+        as_worker,
+        f"{there}/artifacts",
+        {**mine, "artifact_id": "notes", "parts": [{"text": "b"}], "append": True},
+    )
     done = post(as_worker, f"{there}/complete", {**mine, "result": {"summary": "short"}})
 
     assert done.json()["state"] == "completed"
@@ -61,8 +67,15 @@ def test_a_task_is_claimed_reported_on_and_completed(as_orchestrator, as_worker,
     assert [artifact["artifact_id"] for artifact in ended["artifacts"]] == ["notes", "result"]
     assert ended["artifacts"][0]["parts"] == [{"text": "a"}, {"text": "b"}]
     kinds = [event["kind"] for event in as_orchestrator.get(f"{task}/events").json()]
-    assert kinds == ["task_submitted", "task_claimed", "task_progressed", "task_artifact_added",
-                     "task_artifact_added", "task_artifact_added", "task_completed"]  # fmt: skip
+    assert kinds == [
+        "task_submitted",
+        "task_claimed",
+        "task_progressed",
+        "task_artifact_added",
+        "task_artifact_added",
+        "task_artifact_added",
+        "task_completed",
+    ]
     assert audit.verify().others == 1
 
 
@@ -71,8 +84,11 @@ def test_a_question_waits_is_answered_by_the_client_and_reaches_the_worker(
 ):
     task = f"{TASKS}/{submit(as_orchestrator).json()['task_id']}"
     work = claimed(as_worker)
-    form = {"type": "object", "properties": {"date": {"enum": ["May 3", "May 5"]}},
-            "required": ["date"]}  # fmt: skip
+    form = {
+        "type": "object",
+        "properties": {"date": {"enum": ["May 3", "May 5"]}},
+        "required": ["date"],
+    }
     question = ask(as_worker, work, form=form).json()
 
     waiting = as_orchestrator.get(task).json()
@@ -144,8 +160,11 @@ def test_over_capacity_is_rejected_and_room_is_made_by_an_end(
     assert (second["state"], second["reason"]["code"]) == ("rejected", "over_capacity")
 
     work = claimed(as_worker)
-    post(as_worker, f"{WORK}/{work['task_id']}/fail",
-         {"fencing_token": work["fencing_token"], "reason": "no disk"})  # fmt: skip
+    post(
+        as_worker,
+        f"{WORK}/{work['task_id']}/fail",
+        {"fencing_token": work["fencing_token"], "reason": "no disk"},
+    )
 
     assert submit(as_orchestrator).json()["state"] == "submitted"
 
@@ -164,8 +183,11 @@ def test_a_silent_worker_loses_its_lease_and_its_late_word_is_void(
     task = Task.objects.get()
     assert task.state == state
     assert task.reason_code == ("" if is_retry_safe else "worker_lost")
-    late = post(as_worker, f"{WORK}/{work['task_id']}/complete",
-                {"fencing_token": work["fencing_token"], "result": {"summary": "x"}})  # fmt: skip
+    late = post(
+        as_worker,
+        f"{WORK}/{work['task_id']}/complete",
+        {"fencing_token": work["fencing_token"], "result": {"summary": "x"}},
+    )
     assert (late.status_code, late.json()["code"]) == (409, "task_lease_lost")
     assert Task.objects.get().state == state
 
@@ -180,8 +202,9 @@ def test_cancel_during_a_question_withdraws_it(as_orchestrator, as_worker, conso
     assert canceled.json()["state"] == "canceled"
     there = f"{WORK}/{work['task_id']}/questions/{question['question_id']}"
     assert as_worker.get(there).json()["state"] == "withdrawn"
-    beat = post(as_worker, f"{WORK}/{work['task_id']}/heartbeat",
-                {"fencing_token": work["fencing_token"]})  # fmt: skip
+    beat = post(
+        as_worker, f"{WORK}/{work['task_id']}/heartbeat", {"fencing_token": work["fencing_token"]}
+    )
     assert (beat.status_code, beat.json()["state"]) == (409, "canceled")
 
 
@@ -243,8 +266,11 @@ def test_hand_over_changes_the_owner_and_says_so(as_orchestrator, as_worker, con
     submit(as_orchestrator)
     work = claimed(as_worker)
 
-    handed = post(as_worker, f"{WORK}/{work['task_id']}/hand_over",
-                  {"fencing_token": work["fencing_token"], "skill": "review", "reason": "legal"})  # fmt: skip
+    handed = post(
+        as_worker,
+        f"{WORK}/{work['task_id']}/hand_over",
+        {"fencing_token": work["fencing_token"], "skill": "review", "reason": "legal"},
+    )
 
     assert handed.json()["state"] == "submitted"
     task = Task.objects.get()

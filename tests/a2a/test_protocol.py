@@ -90,18 +90,27 @@ def test_pages_are_cut_where_asked_newest_first(peer, consolidate):
 def test_a_question_is_answered_by_a_message_on_the_task(peer, consolidate, worker):
     task = peer.send()
     work = tasks.claim(worker.principal, skills=[], via="api")
-    form = {"type": "object", "properties": {"date": {"enum": ["May 3", "May 5"]}},
-            "required": ["date"]}  # fmt: skip
-    questions.ask(work.pk, agent=worker.principal, fencing_token=work.fencing_token,
-                  text="Which date?", form=form, via="api")  # fmt: skip
+    form = {
+        "type": "object",
+        "properties": {"date": {"enum": ["May 3", "May 5"]}},
+        "required": ["date"],
+    }
+    questions.ask(
+        work.pk,
+        agent=worker.principal,
+        fencing_token=work.fencing_token,
+        text="Which date?",
+        form=form,
+        via="api",
+    )
 
     asked = peer.rpc("GetTask", {"id": task["id"]})["result"]["status"]
     assert asked["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert asked["message"]["parts"][0]["text"] == "Which date?"
     assert asked["message"]["parts"][1]["data"]["question"]["form"] == form
     wrong = peer.send(taskId=task["id"], parts=[{"text": "June"}])
-    assert (wrong["code"], wrong["data"][0]["metadata"]["code"] if isinstance(wrong.get("data"), list)
-            else wrong["data"]["code"]) == (-32602, "answer_invalid")  # fmt: skip
+    assert wrong["code"] == -32602
+    assert "answer_invalid" in json.dumps(wrong["data"])
     answered = peer.send(taskId=task["id"], parts=[{"text": "May 3"}])
     assert answered["status"]["state"] == "TASK_STATE_WORKING"
     assert Task.objects.get().questions.get().answer == {"date": "May 3"}
@@ -116,8 +125,11 @@ def test_a_message_to_a_task_that_has_ended_is_refused(peer, consolidate):
 
 def test_a_blocking_send_waits_until_the_task_rests(peer, consolidate, worker, settings):
     settings.BLOCKING_SEND_S = 10
-    message = {"messageId": "m", "role": "ROLE_USER",
-               "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}]}  # fmt: skip
+    message = {
+        "messageId": "m",
+        "role": "ROLE_USER",
+        "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}],
+    }
 
     async def together() -> Any:
         transport = httpx.ASGITransport(application)
@@ -140,8 +152,13 @@ def _complete_first_task(worker: Agent) -> None:
     from tests.processes import until
 
     task = until(lambda: tasks.claim(worker.principal, skills=[], via="api"))
-    tasks.complete(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-                   result={"summary": "ok"}, via="api")  # fmt: skip
+    tasks.complete(
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        result={"summary": "ok"},
+        via="api",
+    )
     connection.close()
 
 
@@ -154,7 +171,9 @@ def test_without_a_token_there_is_401_and_nothing_else(consolidate):
     for path in ("/a2a/v1", "/a2a/v1/", "/a2a/v0.3", "/a2a/rest/message:send"):
         answer = asyncio.run(ask(path))
         assert (answer.status_code, answer.headers["www-authenticate"]) == (
-            401, 'Bearer realm="assent"')  # fmt: skip
+            401,
+            'Bearer realm="assent"',
+        )
 
 
 def deep(levels: int) -> Any:
@@ -188,8 +207,10 @@ def test_nothing_that_a_client_sends_is_an_internal_error(peer, consolidate, nam
     if binding == "v0.3":
         part = part[:1] + '"kind": "data", ' + part[1:] if part != "{}" else part
         message = f'{{"kind": "message", "messageId": "m", "role": "user", "parts": [{part}]}}'
-        body = f'{{"jsonrpc":"2.0","id":1,"method":"message/send","params":{{"message":{message},' \
-               f'"configuration":{{"blocking":false}}}}}}'  # fmt: skip
+        body = (
+            f'{{"jsonrpc":"2.0","id":1,"method":"message/send","params":{{"message":{message},'
+            f'"configuration":{{"blocking":false}}}}}}'
+        )
         path, version = "/a2a/v0.3", "0.3"
     else:
         message = f'{{"messageId": "m", "role": "ROLE_USER", "parts": [{part}]}}'
@@ -199,8 +220,8 @@ def test_nothing_that_a_client_sends_is_an_internal_error(peer, consolidate, nam
         if binding == "rest":
             body, path = params, "/a2a/rest/message:send"
 
-    answer = peer.http("POST", path, content=body.encode(),
-                       headers={"A2A-Version": version, "Content-Type": "application/json"})  # fmt: skip
+    headers = {"A2A-Version": version, "Content-Type": "application/json"}
+    answer = peer.http("POST", path, content=body.encode(), headers=headers)
 
     assert answer.status_code < 500, answer.text
     assert "-32603" not in answer.text, answer.text
@@ -247,9 +268,14 @@ def test_the_tenant_of_a_request_is_the_one_of_its_token(peer, consolidate):
 
 
 def test_over_http_and_json(peer, consolidate):
-    body = {"message": {"messageId": "m", "role": "ROLE_USER",
-                        "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}]},
-            "configuration": {"returnImmediately": True}}  # fmt: skip
+    body = {
+        "message": {
+            "messageId": "m",
+            "role": "ROLE_USER",
+            "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}],
+        },
+        "configuration": {"returnImmediately": True},
+    }
     task = peer.http("POST", "/a2a/rest/message:send", json=body).json()["task"]
 
     assert peer.http("GET", f"/a2a/rest/tasks/{task['id']}").json()["id"] == task["id"]
@@ -260,27 +286,38 @@ def test_over_http_and_json(peer, consolidate):
 
 
 def test_version_0_3_has_a_path_and_a_card_of_its_own(peer, consolidate, client):
-    message = {"kind": "message", "messageId": "m", "role": "user", "parts": [
-        {"kind": "data", "data": {"skill": "consolidate", "input": GOOD_INPUT}}]}  # fmt: skip
+    message = {
+        "kind": "message",
+        "messageId": "m",
+        "role": "user",
+        "parts": [{"kind": "data", "data": {"skill": "consolidate", "input": GOOD_INPUT}}],
+    }
     sent = peer.rpc(
-        "message/send", {"message": message, "configuration": {"blocking": False}},
-        path="/a2a/v0.3", headers={"A2A-Version": "0.3"},
-    )["result"]  # fmt: skip
+        "message/send",
+        {"message": message, "configuration": {"blocking": False}},
+        path="/a2a/v0.3",
+        headers={"A2A-Version": "0.3"},
+    )["result"]
 
     assert (sent["kind"], sent["status"]["state"]) == ("task", "submitted")
     card = client.get("/a2a/v0.3/agent-card.json").json()
     assert card["protocolVersion"].startswith("0.3")
     assert card["url"].endswith("/a2a/v0.3")
-    read = peer.rpc("tasks/get", {"id": sent["id"]}, path="/a2a/v0.3",
-                    headers={"A2A-Version": "0.3"})["result"]  # fmt: skip
+    read = peer.rpc(
+        "tasks/get", {"id": sent["id"]}, path="/a2a/v0.3", headers={"A2A-Version": "0.3"}
+    )["result"]
     assert read["id"] == sent["id"]
 
 
 def test_numbers_come_back_as_they_were_sent(peer, worker):
     from a2a.models import Skill
 
-    Skill.objects.create(agent=worker, slug="count", name="Count",
-                         input_schema={"properties": {"n": {"type": "integer"}}})  # fmt: skip
+    Skill.objects.create(
+        agent=worker,
+        slug="count",
+        name="Count",
+        input_schema={"properties": {"n": {"type": "integer"}}},
+    )
     task = peer.send({"n": 42}, skill="count")
 
     assert Task.objects.get(pk=task["id"]).input == {"n": 42}
