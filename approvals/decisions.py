@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 
+from a2a import questions, tasks
+from a2a.errors import Reason
+from a2a.models import Question, QuestionState, Task
 from approvals import policies
 from approvals.middleware import roles_of, tenants_of
 from approvals.models import Role
@@ -65,6 +70,35 @@ def compensate(user: User, transaction_id: UUID, *, via: str, reason: str) -> Tr
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
     return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
+
+
+def answer(user: User, question_id: UUID, value: Any, *, via: str) -> Question:
+    """A person's answer to an agent's question.
+
+    Raises ``NotFound, NotAllowed`` and what ``questions.answer`` raises.
+    """
+    mine = Question.objects.for_tenants(tenants_of(user))
+    question = mine.select_related("task").filter(pk=question_id).first()
+    if question is None:
+        raise NotFound("There is no such question.")
+    principal = principal_of(user)
+    may = policies.may_answer(question, str(principal), roles_of(user), timezone.now())
+    if not may and question.state == QuestionState.OPEN and question.expires_at > timezone.now():
+        raise NotAllowed(may.why_not)
+    return questions.answer(question_id, value, by=principal, via=via)
+
+
+def cancel_task(user: User, task_id: UUID, *, via: str, reason: str) -> Task:
+    """Stop a task, and say why."""
+    task = Task.objects.for_tenants(tenants_of(user)).filter(pk=task_id).first()
+    if task is None:
+        raise NotFound("There is no such task.")
+    may = policies.may_cancel(task, roles_of(user))
+    if not may and not task.is_final:
+        raise NotAllowed(may.why_not)
+    return tasks.cancel(
+        task_id, by=principal_of(user), via=via, reason=reason, code=Reason.CANCELED_BY_PERSON
+    )
 
 
 def _row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles]:

@@ -9,6 +9,8 @@ from datetime import datetime
 from babel.numbers import format_currency
 from django.contrib.auth.models import User
 
+from a2a.models import Question, QuestionState, Task
+from a2a.questions import CLIENT
 from approvals.models import Membership, Role
 from ledger.contracts import ConsequenceLevel, key_fields, tools
 from ledger.models import Transaction, Verdict
@@ -53,6 +55,40 @@ def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
         return May(False, f"Only an operator of {row.tenant} may do that. {operators}")
     if row.proposed_by == principal:
         return May(False, "You proposed it yourself; somebody else has to do that.")
+    return YES
+
+
+def may_answer(question: Question, principal: str, roles: Roles, now: datetime) -> May:
+    """Whether this person may answer now."""
+    if question.state != QuestionState.OPEN:
+        return May(False, f"It is {question.get_state_display()}.")
+    if question.expires_at <= now:
+        return May(False, "Its time is up; the task is being canceled.")
+    mine = roles.get(question.tenant, frozenset())
+    if principal in question.may_answer or mine & set(question.may_answer):
+        return YES
+    return May(False, f"You may not answer it. {who_may_answer(question)}")
+
+
+def who_may_answer(question: Question) -> str:
+    """In a sentence: roles with the people who have them, named people, the agent that asked."""
+    said = [
+        f"{role}s ({who_can(question.tenant, role).removeprefix('One of: ').rstrip('.')})"
+        for role in (Role.APPROVER, Role.OPERATOR)
+        if role in question.may_answer
+    ]
+    said += [name.partition(":")[2] for name in question.may_answer if ":" in name]
+    if CLIENT in question.may_answer:
+        said.append("the agent that submitted the task")
+    return f"It may be answered by {', or '.join(said)}." if said else "Nobody may answer it."
+
+
+def may_cancel(task: Task, roles: Roles) -> May:
+    """Whether this person may stop a task."""
+    if task.is_final:
+        return May(False, f"It is {task.get_state_display()}.")
+    if not roles.get(task.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}:
+        return May(False, f"Only approvers and operators of {task.tenant} may cancel tasks.")
     return YES
 
 

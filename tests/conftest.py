@@ -22,6 +22,7 @@ from ledger.principals import Principal
 from ledger.rendering import render_token
 from tests.toolbox.world import World, world
 
+pytest_plugins = ["tests.agents_at_work"]
 CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
 
 

@@ -22,21 +22,24 @@ def test_the_pages_drawn_from_the_code_are_up_to_date(name):
 
 
 def test_every_setting_is_documented_and_in_the_example():
-    read = set(re.findall(r'"((?:ASSENT_[A-Z_]+)|DATABASE_URL|REDIS_URL)"',
+    read = set(re.findall(r'"((?:ASSENT_[A-Z0-9_]+)|DATABASE_URL|REDIS_URL)"',
                           (ROOT / "approvals/settings.py").read_text()))  # fmt: skip
     documented = (ROOT / "docs/operators.md").read_text()
-    example = set(re.findall(r"^([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.M))
+    example = set(re.findall(r"^([A-Z0-9_]+)=", (ROOT / ".env.example").read_text(), re.M))
 
     assert {name for name in read if f"`{name}`" not in documented} == set()
     assert read == example
 
 
 def test_nobody_else_writes_a_state():
-    """``transitions`` writes it, ``proposals`` its first value; a delivery's is its own."""
+    """``transitions`` writes it, ``proposals`` its first value; a delivery's and a
+    question's are their own."""
     writes = re.compile(r"\.state = |update\w*\((\w+, )?\s*state=")
     writers = {path.name for path in ROOMS if writes.search(path.read_text())}
 
-    assert writers == {"transitions.py", "proposals.py", "deliveries.py"}
+    assert writers == {
+        "transitions.py", "proposals.py", "deliveries.py", "questions.py"
+    }  # fmt: skip
 
 
 def test_no_file_has_a_name_that_says_nothing():
@@ -55,7 +58,7 @@ def test_every_kind_a_channel_wants_exists():
     kinds = {move.name for move in states.MOVES}
 
     assert kinds >= webhooks.KINDS
-    assert set(deliveries.channels) == {"webhook"}
+    assert set(deliveries.channels) == {"webhook", "push"}
 
 
 def test_no_address_of_the_desk_opens_without_signing_in(client, db):

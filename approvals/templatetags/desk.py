@@ -11,8 +11,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from a2a.models import Question, QuestionState, Task
+from a2a.states import TaskState
 from approvals import policies
 from ledger.models import Event, Transaction
+from ledger.results import web_address
 from ledger.states import FINAL, State
 
 register = template.Library()
@@ -56,6 +59,39 @@ SAID_OF = {
     "failure_settled": "Everything held was let go of",
     "compensation_started": "Compensation asked for",
     "compensated": "Compensated",
+    "task_submitted": "Submitted",
+    "task_rejected": "Rejected before it began",
+    "task_claimed": "A worker began",
+    "task_put_back": "Put back for another worker",
+    "task_handed_over": "Handed over",
+    "task_progressed": "Progress",
+    "task_artifact_added": "Artifact added",
+    "task_message_added": "Message added",
+    "task_asked": "Asked a question",
+    "task_answered": "Answered",
+    "task_question_lapsed": "Canceled: nobody answered in time",
+    "task_awaits_sign_off": "Waits for sign-off",
+    "task_resumed": "Signed off; goes on",
+    "task_completed": "Completed",
+    "task_failed": "Failed",
+    "task_canceled": "Canceled",
+}
+TASK_ICON = {
+    TaskState.SUBMITTED: "clock",
+    TaskState.WORKING: "loader",
+    TaskState.INPUT_REQUIRED: "message-circle-question",
+    TaskState.AUTH_REQUIRED: "clock",
+    TaskState.COMPLETED: "circle-check",
+    TaskState.FAILED: "triangle-alert",
+    TaskState.CANCELED: "circle-x",
+    TaskState.REJECTED: "ban",
+}
+TASK_TONE = {
+    TaskState.COMPLETED: "good",
+    TaskState.FAILED: "bad",
+    TaskState.REJECTED: "bad",
+    TaskState.INPUT_REQUIRED: "soon",
+    TaskState.AUTH_REQUIRED: "soon",
 }
 
 
@@ -119,7 +155,54 @@ def what_became(row: Transaction) -> str:
 
 
 @register.filter
+def task_icon(task: Task) -> str:
+    return TASK_ICON[TaskState(task.state)]
+
+
+@register.filter
+def task_tone(task: Task) -> str:
+    return TASK_TONE.get(TaskState(task.state), "calm")
+
+
+@register.filter
+def what_became_of_it(question: Question) -> str:
+    """``Answered by Bob Tanaka on the desk``, for a row that somebody else dealt with."""
+    if question.state == QuestionState.ANSWERED:
+        return f"Answered by {question.answered_by_name} {surface(question.answered_via)}"
+    return str(question.get_state_display()).capitalize()
+
+
+@register.filter
+def lookup(said: Any, name: str) -> str:
+    """What a form that is shown again was sent with."""
+    return str(said.get(name, "")) if said else ""
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """A value as people read it: text as it is, the rest as indented JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict) and len(value) == 1:
+        (only,) = value.values()
+        return pretty(only)
+    return json.dumps(value, ensure_ascii=False, indent=2)[:20_000]
+
+
+@register.filter
+def is_web_address(value: Any) -> bool:
+    return bool(web_address(value))
+
+
+@register.filter
 def via(event: Event) -> str:
+    return surface(event.via)
+
+
+@register.filter
+def surface(via: str) -> str:
     return {
         "web": "on the desk",
         "slack": "in Slack",
@@ -127,7 +210,7 @@ def via(event: Event) -> str:
         "a2a": "by A2A",
         "admin": "in the admin",
         "system": "automatically",
-    }.get(event.via, event.via)
+    }.get(via, via)
 
 
 @register.filter

@@ -19,5 +19,5 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
     }
     if request.user.is_authenticated:
-        found["waiting_count"] = inbox.needs_somebody(request.tenants).count()  # type: ignore[attr-defined]
+        found["waiting_count"] = inbox.count(request.tenants)  # type: ignore[attr-defined]
     return found

@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 
+from a2a.states import TaskState
 from approvals.inbox import Filters
 from ledger.contracts import RiskLevel
 from ledger.states import State
@@ -37,6 +38,21 @@ class CompensateForm(forms.Form):
     reason = forms.CharField(
         max_length=2000, error_messages={"required": "Say why; it is kept for good."}
     )
+
+
+class CancelTaskForm(forms.Form):
+    reason = forms.CharField(
+        max_length=2000, error_messages={"required": "Say why: the agent that asked reads it."}
+    )
+
+
+class TaskListForm(forms.Form):
+    state = forms.ChoiceField(
+        required=False, choices=[("", "Any state"), *((s.value, s.label) for s in TaskState)]
+    )
+    skill = forms.SlugField(required=False, max_length=100)
+    trace = forms.RegexField(r"^[0-9a-f]{32}$", required=False)
+    before = forms.UUIDField(required=False)
 
 
 class FilterForm(forms.Form):

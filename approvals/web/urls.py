@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from approvals.web import views
+from approvals.web import task_views, views
 
 app_name = "desk"
 urlpatterns = [
@@ -18,6 +18,11 @@ urlpatterns = [
         views.compensate,
         name="transaction-compensate",
     ),
+    path("questions/<uuid:question_id>/", task_views.question, name="question"),
+    path("questions/<uuid:question_id>/answer", task_views.answer, name="question-answer"),
+    path("tasks/", task_views.tasks, name="tasks"),
+    path("tasks/<uuid:task_id>/", task_views.task, name="task"),
+    path("tasks/<uuid:task_id>/cancel", task_views.cancel, name="task-cancel"),
     path("history/", views.history, name="history"),
     path("history/export.<str:form>", views.export, name="history-export"),
     path("tools/", views.tools, name="tools"),

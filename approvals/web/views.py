@@ -34,6 +34,8 @@ from approvals.web.forms import (
     RejectForm,
     ResolveForm,
 )
+from approvals.web.requests import tenants_of_request, wants_fragment
+from approvals.web.task_views import question_context
 from ledger import contracts
 from ledger.catalogue import describe, describe_readonly
 from ledger.errors import LedgerError, NotFound
@@ -57,18 +59,22 @@ def inbox_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 def inbox_page(request: HttpRequest) -> HttpResponse:
     context = _list_context(request)
-    first = next((row for group in context["groups"] for row in group.rows), None)
-    if first is not None:
-        context |= _item_context(request, _with_history(request, first.pk))
+    first = next((entry for group in context["groups"] for entry in group.rows), None)
+    if first is not None and first.tx is not None:
+        context |= _item_context(request, _with_history(request, first.tx.pk))
+    elif first is not None and first.question is not None:
+        context |= question_context(request, first.question)
     else:
-        ended = Transaction.objects.for_tenants(_tenants(request)).filter(decided_at__isnull=False)
+        ended = Transaction.objects.for_tenants(tenants_of_request(request)).filter(
+            decided_at__isnull=False
+        )
         context["last_decided"] = ended.prefetch_related("events").order_by("-pk").first()
     return render(request, "desk/inbox.html", context)
 
 
 def inbox_view(request: HttpRequest) -> HttpResponse:
     """The whole page, or just the list for the script that keeps it live."""
-    return inbox_list(request) if _wants_fragment(request) else inbox_page(request)
+    return inbox_list(request) if wants_fragment(request) else inbox_page(request)
 
 
 @login_required
@@ -77,36 +83,16 @@ def rows(request: HttpRequest) -> HttpResponse:
     """The rows that changed, as they are now, in the filters of the page."""
     ids = [UUID(text) for text in request.GET.getlist("id")[:200] if _is_uuid(text)]
     filters = FilterForm(request.GET).filters()
-    mine = Transaction.objects.for_tenants(_tenants(request))
-    changed = mine.filter(pk__in=ids).prefetch_related("decisions", "events")
-    shown = set(
-        inbox.matching(inbox.needs_somebody(_tenants(request)), filters)
-        .filter(pk__in=ids)
-        .values_list("pk", flat=True)
-    )
-    now = timezone.now()
-    listed = [
-        {"tx": row, "is_waiting": row.pk in shown, "group": inbox.group_of(row, now)}
-        for row in changed
-    ]
-    return render(request, "desk/_rows.html", {"rows": listed, "filters": filters})
+    entries = inbox.changed(ids, tenants_of_request(request), filters, timezone.now())
+    return render(request, "desk/_rows.html", {"rows": entries, "filters": filters})
 
 
 def _list_context(request: HttpRequest) -> dict[str, Any]:
     form = FilterForm(request.GET)
     filters = form.filters()
-    found = inbox.waiting(_tenants(request), filters)
-    groups = inbox.groups(found, timezone.now())
-    keys = {group.key: group for group in groups}
-    every = [
-        keys.get(key) or inbox.Group(key, title)
-        for key, title in (
-            ("doubt", "In doubt"), ("stuck", "Stuck"), ("soon", "Expiring soon"),
-            ("waiting", "Waiting"),
-        )
-    ]  # fmt: skip
+    found = inbox.waiting(tenants_of_request(request), filters, timezone.now())
     return {
-        "groups": every,
+        "groups": inbox.grouped(found),
         "shown": len(found),
         "filters": filters,
         "form": form,
@@ -175,7 +161,7 @@ def _decide(
     except LedgerError as refusal:
         row = _with_history(request, transaction_id)
         return _item(request, row, status=refusal.status, problem=refusal.detail)
-    if not _wants_fragment(request):
+    if not wants_fragment(request):
         return redirect("desk:transaction", transaction_id)
     return _item(request, _with_history(request, transaction_id))
 
@@ -183,7 +169,7 @@ def _decide(
 def _item(
     request: HttpRequest, row: Transaction, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    template = "desk/_item.html" if _wants_fragment(request) else "desk/transaction.html"
+    template = "desk/_item.html" if wants_fragment(request) else "desk/transaction.html"
     context = _item_context(request, row) | {"problem": problem}
     return render(request, template, context, status=status)
 
@@ -191,7 +177,7 @@ def _item(
 def _with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
     """Another tenant's transaction is not there."""
     row = (
-        Transaction.objects.for_tenants(_tenants(request))
+        Transaction.objects.for_tenants(tenants_of_request(request))
         .prefetch_related("decisions", Prefetch("events", Event.objects.order_by("seq")))
         .filter(pk=transaction_id)
         .first()
@@ -286,7 +272,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
 def _history(request: HttpRequest, form: HistoryForm) -> TransactionQuerySet:
     filters = form.filters()
     said = form.cleaned_data
-    rows = inbox.matching(Transaction.objects.for_tenants(_tenants(request)), filters)
+    rows = inbox.matching(Transaction.objects.for_tenants(tenants_of_request(request)), filters)
     if said.get("state"):
         rows = rows.filter(state=said["state"])
     if since := said.get("since"):
@@ -356,14 +342,6 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 def missing(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     return render(request, "404.html", status=404)
-
-
-def _tenants(request: HttpRequest) -> frozenset[str]:
-    return frozenset(request.tenants)  # type: ignore[attr-defined]
-
-
-def _wants_fragment(request: HttpRequest) -> bool:
-    return request.headers.get("HX-Request") == "true"
 
 
 def _is_uuid(text: str) -> bool:

@@ -45,7 +45,7 @@ export function tick() {
 
 // Somebody is reading while the time runs out: no button that could not work.
 function expireWhileReading(now) {
-  const item = document.querySelector('[data-item][data-state="prepared"]');
+  const item = document.querySelector("[data-item][data-waits]");
   const time = item?.querySelector("time[data-until]");
   if (!time || Date.parse(time.dateTime) > now || item.dataset.expired) return;
   item.dataset.expired = "1";
@@ -53,6 +53,6 @@ function expireWhileReading(now) {
   const note = document.createElement("p");
   note.className = "quiet-text";
   note.setAttribute("role", "status");
-  note.textContent = "Its time is up. Nobody decided, so nothing is carried out.";
+  note.textContent = item.dataset.waits;
   item.querySelector(".decide").append(note);
 }

@@ -77,9 +77,16 @@ function leave(row) {
 
 function announce(text) { $("[data-announce]").textContent = text; }
 
+// What keeps the list fresh goes one after the other: a slow answer never undoes a newer one.
+let turn = Promise.resolve(true);
+const inTurn = (work) => { turn = turn.then(work, work); return turn; };
+
 const query = () => ($(".filters") ? new URLSearchParams(new FormData($(".filters"))).toString() : "");
 
-async function refreshRows(ids) {
+const refreshRows = (ids) => inTurn(() => fetchRows(ids));
+const refreshList = () => inTurn(fetchList);
+
+async function fetchRows(ids) {
   if (!$("#list")) return refreshCount();
   const html = await fetchFragment(`/rows?${ids.map((id) => `id=${id}`).join("&")}&${query()}`);
   if (html === null) return false;
@@ -100,7 +107,7 @@ async function refreshCount() {
   return html !== null;
 }
 
-async function refreshList() {
+async function fetchList() {
   if (!$("#list")) return refreshCount();
   const html = await fetchFragment(`/?${query()}`);
   if (html === null) return false;
@@ -117,36 +124,49 @@ async function refreshList() {
 
 // --- the open item ------------------------------------------------------------------------------
 
-const openId = () => $("#item [data-item]")?.dataset.item;
+const openItem = () => $("#item [data-item]");
+const openId = () => openItem()?.dataset.item;
+let openings = 0; // how many items were asked for; only the last one asked for is shown
 
 function markOpen() {
   for (const row of $$("#list .row")) row.classList.toggle("open", row.dataset.id === openId());
 }
 
-async function refreshItem() {
-  const id = openId();
-  if (!id || $("#item dialog[open]")) return;
-  const html = await fetchFragment(`/transactions/${id}/`);
-  if (html === null || openId() !== id || $("#item dialog[open]")) return;
-  const top = $("#item .item-body")?.scrollTop ?? 0;
-  const details = $("#item details")?.open;
+function show(html) {
   $("#item").innerHTML = html;
   window.htmx?.process($("#item"));
-  $("#item .item-body").scrollTop = top;
-  if (details) $("#item details").open = true;
   tick();
 }
 
+// Somebody is filling in an answer: what they typed is not thrown away.
+const isTouched = (form) => [...form.elements].some((field) =>
+  field.type === "radio" || field.type === "checkbox"
+    ? field.checked !== field.defaultChecked
+    : field.defaultValue !== undefined && field.value !== field.defaultValue);
+const isBusy = () => $("#item dialog[open]") !== null;
+
+async function refreshItem() {
+  const item = openItem(), asked = openings;
+  if (!item || isBusy()) return;
+  const html = await fetchFragment(item.dataset.address);
+  if (html === null || asked !== openings || openItem() !== item || isBusy()) return;
+  const form = $("[data-answer]", item), next = $("[data-item]", parsed(html));
+  if (form && isTouched(form) && next?.dataset.state === item.dataset.state) return;
+  const top = $(".item-body", item)?.scrollTop ?? 0;
+  const details = $("details", item)?.open;
+  show(html);
+  $("#item .item-body").scrollTop = top;
+  if (details) $("#item details").open = true;
+}
+
 export async function openRow(row) {
-  const address = $("a", row).getAttribute("href");
+  const address = $("a", row).getAttribute("href"), asked = ++openings;
   if (isNarrow.matches) { location.href = address; return; }
-  if (row.dataset.id === openId()) { refreshItem(); return; }
   const html = await fetchFragment(address);
+  if (asked !== openings) return;
   if (html === null) { location.href = address; return; }
-  $("#item").innerHTML = html;
-  window.htmx?.process($("#item"));
+  show(html);
   markOpen();
-  tick();
 }
 
 document.addEventListener("click", (click) => {

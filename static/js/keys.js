@@ -1,5 +1,5 @@
-// j/k, enter, a, r, /, g then i/h/t, ?. Never while somebody is typing or a dialog is open.
-const PAGES = { i: "/", h: "/history/", t: "/tools/" };
+// j/k, enter, a, r, /, g then i/k/h/t, ?. Never while somebody is typing or a dialog is open.
+const PAGES = { i: "/", k: "/tasks/", h: "/history/", t: "/tools/" };
 const GO_WITHIN = 1_000; // milliseconds
 
 export function listenToKeys({ openRow }) {
@@ -22,10 +22,11 @@ export function listenToKeys({ openRow }) {
   }
 
   const press = (selector) => document.querySelector(`#item ${selector}:not(:disabled)`)?.click();
+  const answer = () => document.querySelector("#item [data-answer] :is(input, textarea):not([type=hidden])")?.focus();
   const does = {
     j: () => step(1),
     k: () => step(-1),
-    a: () => press("[data-approve]"),
+    a: () => { press("[data-approve]"); answer(); },
     r: () => press("[data-reject]"),
     "/": () => document.querySelector("[data-search]")?.focus(),
     "?": () => document.getElementById("keys").showModal(),

@@ -16,7 +16,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from a2a.models import Skill, Task
 from ledger.models import Agent, AgentToken, Scope
-from tests.a2a.conftest import GOOD_INPUT
+from tests.agents_at_work import GOOD_INPUT
 from tests.processes import Product, running, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -149,9 +149,11 @@ def test_the_sdks_client_streams_answers_and_reads_over_both_bindings(
 
 def test_a_stream_outlives_a_restart_by_subscribing_again(product, token, archivist):
     async def first_state() -> str:
-        async with sdk_client(product, token, "JSONRPC") as client:
-            async with aclosing(client.send_message(a_message())) as updates:
-                return state_of(await anext(updates))
+        async with (
+            sdk_client(product, token, "JSONRPC") as client,
+            aclosing(client.send_message(a_message())) as updates,
+        ):
+            return state_of(await anext(updates))
 
     async def rest_of_it(task_id: str) -> list[str]:
         seen = []

@@ -11,7 +11,7 @@ from django.test import Client
 from a2a.models import Question, Skill, Task
 from ledger import audit, sweeper
 from ledger.models import Scope
-from tests.a2a.conftest import GOOD_INPUT, speaking_as
+from tests.agents_at_work import GOOD_INPUT, speaking_as
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

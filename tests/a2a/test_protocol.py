@@ -14,7 +14,7 @@ from a2a import questions, tasks
 from a2a.models import Task
 from approvals.asgi import application
 from ledger.models import Agent, AgentToken, Scope
-from tests.a2a.conftest import GOOD_INPUT
+from tests.agents_at_work import GOOD_INPUT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -37,7 +37,10 @@ def history(a_payment, alice):
 def test_an_untouched_ledger_verifies(history, capsys):
     call_command("verify_ledger")
 
-    assert "6 events of 3 transactions and 0 tasks under 1 signed checkpoints" in capsys.readouterr().out
+    assert (
+        "6 events of 3 transactions and 0 tasks under 1 signed checkpoints"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from a2a import states as task_states
+from a2a.errors import Reason
+from a2a.states import TaskState
 from ledger.errors import LedgerError
 from ledger.problems import TYPE
 from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
@@ -20,7 +23,11 @@ class Command(BaseCommand):
 
 
 def pages() -> dict[str, str]:
-    return {"states.md": states_page(), "errors.md": errors_page()}
+    return {
+        "states.md": states_page(),
+        "task-states.md": task_states_page(),
+        "errors.md": errors_page(),
+    }
 
 
 def states_page() -> str:
@@ -41,6 +48,21 @@ def states_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def task_states_page() -> str:
+    lines = ["# The states of a task", "", "Drawn from `a2a/states.py` by `make docs`.", ""]
+    lines += ["| state | in words | ended |", "| --- | --- | --- |"]
+    for state in TaskState:
+        ended = "yes" if state in task_states.FINAL else ""
+        lines.append(f"| {state.value} | {state.label} | {ended} |")
+    lines += ["", "| event | from | to |", "| --- | --- | --- |"]
+    for move in task_states.MOVES:
+        sources = ", ".join(sorted(source.value for source in move.sources)) or "nothing"
+        lines.append(f"| `{move.name}` | {sources} | {move.target or 'as it was'} |")
+    lines += ["", "Why a task failed, was canceled or rejected: `reason.code`", ""]
+    lines += [f"- `{code}`" for code in Reason.values]
+    return "\n".join([*lines, ""])
+
+
 def errors_page() -> str:
     lines = [
         "# Errors",
@@ -48,7 +70,11 @@ def errors_page() -> str:
         "Every error of the REST interface is `application/problem+json` (RFC 9457):",
     ]
     lines += ["`type` is stable, `detail` says what happened, `hint` what to do next. Drawn from"]
-    lines += ["`ledger/errors.py` by `make docs`.", "", "| type | status | title | what to do |"]
+    lines += [
+        "`ledger/errors.py` and `a2a/errors.py` by `make docs`.",
+        "",
+        "| type | status | title | what to do |",
+    ]
     lines.append("| --- | --- | --- | --- |")
     for error in sorted(_tree(LedgerError), key=lambda error: (error.status, error.code)):
         lines.append(f"| `{TYPE}{error.code}` | {error.status} | {error.title} | {error.hint} |")
