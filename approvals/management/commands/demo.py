@@ -16,6 +16,7 @@ PEOPLE = {
     "olga": ("Olga Novak", "operator", "an operator; she also has the ledger admin"),
 }
 TOKEN_FILE = embedded.HOME / "demo_agent_token"
+WORKER_TOKEN_FILE = embedded.HOME / "demo_worker_token"
 
 
 class Command(up.Command):
@@ -34,14 +35,18 @@ class Command(up.Command):
     def processes(self, ports: Ports, workers: int) -> dict[str, str]:
         data = embedded.HOME / "sandbox.sqlite3"
         keep = f"{sys.executable} -m approvals.keep_running"
+        consolidation = f"{keep} examples/consolidation_worker.py"
         return {
             "sandbox": f"{keep} -m examples.sandbox --port {ports.sandbox} --data '{data}'",
             **super().processes(ports, workers),
             "agent": f"{keep} examples/agent.py forever --token-file '{TOKEN_FILE}'",
+            "archivist": f"{consolidation} --token-file '{WORKER_TOKEN_FILE}'",
+            "orchestrator": f"{consolidation} keep-submitting --token-file '{TOKEN_FILE}'",
         }
 
     def prepare(self) -> None:
         make_demo_data(TOKEN_FILE)
+        make_demo_worker(WORKER_TOKEN_FILE)
 
     def banner(self, ports: Ports) -> str:
         address = os.environ["ASSENT_PUBLIC_URL"]
@@ -84,7 +89,44 @@ def make_demo_data(token_file: Path) -> None:
     helpdesk, _ = Agent.objects.get_or_create(
         tenant=acme, slug="helpdesk", defaults={"name": "Helpdesk agent"}
     )
+    scopes = [Scope.PROPOSE.value, Scope.SUBMIT.value]
+    if token_file.exists():
+        # A token of an earlier version of the demo could not submit tasks yet.
+        known = AgentToken.objects.filter(token_hash=AgentToken.hash_of(token_file.read_text()))
+        known.update(scopes=scopes)
+    else:
+        _keep_token(token_file, AgentToken.issue(helpdesk, scopes=scopes)[1])
+
+
+def make_demo_worker(token_file: Path) -> None:
+    """An agent that consolidates transcripts, and asks when they contradict each other."""
+    from a2a.models import Skill
+    from ledger.models import Agent, AgentToken, Scope
+
+    archivist, _ = Agent.objects.get_or_create(
+        tenant_id="acme", slug="archivist", defaults={"name": "Archivist"}
+    )
+    transcripts = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    Skill.objects.get_or_create(
+        tenant="acme",
+        slug="consolidate",
+        defaults={
+            "agent": archivist,
+            "name": "Consolidate transcripts",
+            "description": "Reads transcripts, asks where they contradict each other.",
+            "input_schema": {
+                "type": "object",
+                "properties": {"transcripts": transcripts},
+                "required": ["transcripts"],
+            },
+            "output_schema": {"type": "object", "required": ["facts"]},
+            "is_retry_safe": True,
+        },
+    )
     if not token_file.exists():
-        _, token = AgentToken.issue(helpdesk, scopes=[Scope.PROPOSE])
-        token_file.touch(mode=0o600)
-        token_file.write_text(token)
+        _keep_token(token_file, AgentToken.issue(archivist, scopes=[Scope.WORK.value])[1])
+
+
+def _keep_token(token_file: Path, token: str) -> None:
+    token_file.touch(mode=0o600)
+    token_file.write_text(token)
