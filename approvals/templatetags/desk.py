@@ -61,7 +61,7 @@ SAID_OF = {
     "compensated": "Compensated",
     "task_submitted": "Submitted",
     "task_rejected": "Rejected before it began",
-    "task_claimed": "A worker began",
+    "task_claimed": "Taken up",
     "task_put_back": "Put back for another worker",
     "task_handed_over": "Handed over",
     "task_progressed": "Progress",
@@ -137,7 +137,17 @@ def consequence_icon(row: Transaction) -> str:
 
 @register.filter
 def said(event: Event) -> str:
+    if event.kind == "task_progressed":
+        return _progress(json.loads(event.details))
     return SAID_OF.get(event.kind, event.kind.replace("_", " ").capitalize())
+
+
+def _progress(details: dict[str, Any]) -> str:
+    """``Progress: reading, 40 %, 8 of 47 transcripts``."""
+    percent = details.get("percent")
+    facts = [details.get("stage"), f"{percent} %" if percent is not None else "",
+             details.get("message")]  # fmt: skip
+    return f"Progress: {', '.join(str(fact) for fact in facts if fact)[:200]}"
 
 
 @register.filter

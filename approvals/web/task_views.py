@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from approvals.web.answer_forms import Unreadable, answer_from, fields_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.requests import tenants_of_request, wants_fragment
 from ledger.errors import LedgerError, NotFound
+from ledger.models import Event
 
 PAGE = 50
 
@@ -75,7 +77,7 @@ def question_context(request: HttpRequest, found: Question) -> dict[str, Any]:
         "may_answer": policies.may_answer(found, principal, roles, timezone.now()),
         "who_may": policies.who_may_answer(found),
         "fields": fields_of(found.form),
-        "events": list(found.task.events[:200]),
+        "events": _condensed(found.task.events[:500]),
     }
 
 
@@ -152,13 +154,23 @@ def _task_page(
         "messages_said": list(found.messages.order_by("pk")[:200]),
         "artifacts": list(found.artifacts.order_by("pk")),
         "questions": list(found.questions.order_by("pk")),
-        "events": list(found.events[:500]),
+        "events": _condensed(found.events[:500]),
         "above": _above(found),
         "below": list(found.children.order_by("pk")[:100]),
         "may_cancel": policies.may_cancel(found, roles),
         "is_open": found.state in set(TaskState) and not found.is_final,
     }
     return render(request, template, context, status=status)
+
+
+def _condensed(events: Iterable[Event]) -> list[Event]:
+    """Of progress reports in a row only the last: people read what changed, not every step."""
+    found: list[Event] = []
+    for event in events:
+        if found and found[-1].kind == event.kind == "task_progressed":
+            found.pop()
+        found.append(event)
+    return found
 
 
 def _above(found: Task) -> list[Task]:
