@@ -8,6 +8,7 @@ from a2a import questions, tasks
 from a2a.errors import TaskNotPossible
 from a2a.models import Question, Task
 from a2a.questions import CLIENT
+from ledger import coordinator
 from ledger.callers import Caller
 from ledger.errors import NotAllowed
 
@@ -34,4 +35,6 @@ def cancel_by_client(task: Task, *, caller: Caller, via: str, reason: str = "") 
     """Raises ``NotAllowed`` for a task that another agent submitted, ``TaskNotPossible``."""
     if task.submitted_by != str(caller.principal):
         raise NotAllowed("Only the agent that submitted a task may cancel it.")
+    if task.transaction_id is not None and not task.is_final:
+        coordinator.cancel(task.transaction_id, by=caller.principal, via=via, reason=reason)
     return tasks.cancel(task.pk, by=caller.principal, via=via, reason=reason)

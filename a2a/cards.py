@@ -112,7 +112,7 @@ def _own_skills() -> list[dict[str, Any]]:
             "inputModes": MODES,
             "outputModes": MODES,
         }
-        for skill in OWN_SKILLS
+        for skill in OWN_SKILLS.values()
     ]
 
 
@@ -151,7 +151,8 @@ def _skills_extension(skills: list[Skill]) -> dict[str, Any]:
         for skill in skills
     }
     own = {
-        skill.id: {"owner": "assent", "input_schema": skill.input_schema} for skill in OWN_SKILLS
+        skill.id: {"owner": "assent", "input_schema": skill.input_schema}
+        for skill in OWN_SKILLS.values()
     }
     return {
         "uri": SKILLS,

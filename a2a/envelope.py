@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from a2a import json_schemas
 from a2a.errors import Reason
 from a2a.models import Skill, Task
+from a2a.own_skills import OwnSkill
 from ledger.callers import Caller
 from ledger.models import Scope
 
@@ -81,10 +82,9 @@ class Request:
     skill: Skill | None
     skill_slug: str
     input: Any
-    said: Any = None
     envelope: Envelope | None = None
     parent: Task | None = None
-    is_own_skill: bool = False
+    own: OwnSkill | None = None  # a skill of Assent itself
 
 
 def read(said: Any) -> Envelope | Denial | None:
@@ -122,7 +122,8 @@ def _denials(request: Request) -> Iterator[Denial]:
     yield from _unscoped(request)
     if envelope is not None and envelope.is_delegated:
         yield from _wrongly_delegated(request, envelope)
-    schema = request.skill.input_schema if request.skill else {}
+    offered = request.skill or request.own
+    schema = offered.input_schema if offered else {}
     if errors := json_schemas.misfits(schema, request.input):
         yield Denial(Reason.SCHEMA_MISMATCH, "The input does not fit the skill's schema.", errors)
 
@@ -176,7 +177,7 @@ def ends_at(envelope: Envelope) -> datetime | None:
 
 def _unsupported(request: Request) -> Iterator[Denial]:
     envelope = request.envelope
-    if request.skill is None and not request.is_own_skill:
+    if request.skill is None and request.own is None:
         what = f"no skill {request.skill_slug!r}" if request.skill_slug else "no skill named"
         yield Denial(
             Reason.UNSUPPORTED_CAPABILITY,
@@ -191,14 +192,13 @@ def _unsupported(request: Request) -> Iterator[Denial]:
 
 def _unscoped(request: Request) -> Iterator[Denial]:
     """Scopes come with the token; an envelope can only lend fewer."""
-    envelope, skill = request.envelope, request.skill
+    envelope, offered = request.envelope, request.skill or request.own
     lent = request.caller.scopes
     if envelope is not None and envelope.scopes is not None:
         lent = lent & frozenset(envelope.scopes)
-    if skill is not None and skill.required_scope and skill.required_scope not in lent:
-        yield Denial(
-            Reason.MISSING_SCOPE, f"The skill asks for the scope {skill.required_scope!r}."
-        )
+    wanted = offered.required_scope if offered else ""
+    if wanted and wanted not in lent:
+        yield Denial(Reason.MISSING_SCOPE, f"The skill asks for the scope {wanted!r}.")
 
 
 def _wrongly_delegated(request: Request, envelope: Envelope) -> Iterator[Denial]:

@@ -15,10 +15,13 @@ from a2a.errors import Reason
 from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from ledger.callers import Caller
 from ledger.models import Agent, Event, Scope, Transaction, new_id
+from ledger.principals import Principal
 
 QUESTION_TTL = timedelta(minutes=10)
 TASK_TTL = timedelta(hours=24)
 LEASE = timedelta(seconds=60)
+# Whose the tasks are that no agent does.
+ASSENT = Principal("system", "assent", "Assent")
 
 
 class SkillQuerySet(models.QuerySet["Skill"]):
@@ -99,7 +102,13 @@ class TaskQuerySet(models.QuerySet["Task"]):
 
     def abandoned(self) -> TaskQuerySet:
         """Worked on by somebody who fell silent, by the database's clock."""
-        return self.filter(state=TaskState.WORKING, lease_expires_at__lte=Now())
+        return self.filter(state=TaskState.WORKING, lease_expires_at__lte=Now()).exclude(
+            owner=str(ASSENT)
+        )
+
+    def of_assent(self) -> TaskQuerySet:
+        """Open ones that Assent does itself."""
+        return self.open().filter(owner=str(ASSENT))
 
     def overtime(self) -> TaskQuerySet:
         """Past their time, and nobody is being waited for."""
@@ -154,8 +163,8 @@ class Task(models.Model):
     next_attempt_at = models.DateTimeField(null=True)
 
     # What it stands for, when the work is a sign-off.
-    transaction = models.OneToOneField(
-        Transaction, on_delete=models.PROTECT, null=True, related_name="task"
+    transaction = models.ForeignKey(
+        Transaction, on_delete=models.PROTECT, null=True, related_name="tasks"
     )
 
     objects = TaskQuerySet.as_manager()
@@ -207,6 +216,11 @@ class Task(models.Model):
             ),
             models.Index(name="a2a_task_history", fields=["tenant", "-id"]),
             models.Index(name="a2a_task_submitter", fields=["submitted_by", "-updated_at", "-id"]),
+            models.Index(
+                name="a2a_task_of_assent",
+                fields=["owner", "state"],
+                condition=Q(state__in=sorted(OPEN)),
+            ),
             models.Index(name="a2a_task_trace", fields=["trace_id"], condition=~Q(trace_id="")),
         ]
 

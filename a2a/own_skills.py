@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.models import Scope
+
 
 @dataclass(frozen=True, slots=True)
 class OwnSkill:
@@ -13,6 +15,7 @@ class OwnSkill:
     description: str
     tags: list[str]
     input_schema: dict[str, Any]
+    required_scope: str = ""
 
 
 PREPARE_TRANSACTION = OwnSkill(
@@ -34,6 +37,7 @@ PREPARE_TRANSACTION = OwnSkill(
         "required": ["tool", "arguments"],
         "additionalProperties": False,
     },
+    required_scope=Scope.PROPOSE,
 )
 ASK_A_PERSON = OwnSkill(
     "ask_a_person",
@@ -52,4 +56,4 @@ ASK_A_PERSON = OwnSkill(
         "additionalProperties": False,
     },
 )
-OWN_SKILLS = (PREPARE_TRANSACTION, ASK_A_PERSON)
+OWN_SKILLS = {skill.id: skill for skill in (PREPARE_TRANSACTION, ASK_A_PERSON)}

@@ -42,6 +42,7 @@ def ask(
     evidence: list[Part] | None = None,
     may_answer: list[str] | None = None,
     ttl: timedelta | None = None,
+    asked_by: Principal | None = None,
     via: str,
 ) -> Question:
     """Put a question before people and the client; the task waits in INPUT_REQUIRED.
@@ -82,8 +83,8 @@ def ask(
             form=form or {},
             evidence=evidence or [],
             may_answer=may_answer or [APPROVER, CLIENT],
-            asked_by=str(agent),
-            asked_by_name=agent.display_name,
+            asked_by=str(asked_by or agent),
+            asked_by_name=(asked_by or agent).display_name,
             expires_at=Now() + wait,
             ttl=wait,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a import questions, tasks
+from a2a import own_work, questions, tasks
 from a2a.models import Question, Task
 
 BATCH = 500
@@ -16,3 +16,4 @@ def sweep() -> None:
         tasks.put_back_or_fail(task_id)
     for task_id in Task.objects.overtime().values_list("pk", flat=True)[:BATCH]:
         tasks.time_out(task_id)
+    own_work.go_on_with_all()

@@ -46,6 +46,7 @@ from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.rendering import question_as_json, reason_as_json
 from a2a.states import TaskState
 from ledger.models import Event
+from ledger.rendering import render_token
 
 # What our own facts about a task travel under, in its metadata.
 FACTS = "urn:assent:a2a:task:1"
@@ -212,6 +213,10 @@ def status_out(task: Task, question: Question | None) -> pb.TaskStatus:
     said: list[dict[str, Any]] = []
     if question is not None and task.state == TaskState.INPUT_REQUIRED:
         said = [{"text": question.text}, {"data": _question_data(question)}]
+    elif task.state == TaskState.AUTH_REQUIRED and task.transaction is not None:
+        token = json.loads(render_token(task.transaction, None))
+        said = [{"text": f"Waiting for sign-off: {token['action_summary']}"},
+                {"data": {"token_of_intent": token}}]  # fmt: skip
     elif reason := reason_as_json(task):
         said = [{"text": task.reason}, {"data": {"reason": reason}}]
     elif task.note or task.stage:

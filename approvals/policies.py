@@ -89,6 +89,8 @@ def may_cancel(task: Task, roles: Roles) -> May:
         return May(False, f"It is {task.get_state_display()}.")
     if not roles.get(task.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}:
         return May(False, f"Only approvers and operators of {task.tenant} may cancel tasks.")
+    if task.transaction_id is not None:
+        return May(False, "It stands for a transaction: decide that one.")
     return YES
 
 

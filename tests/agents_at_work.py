@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from a2a import tasks
+from a2a import submissions, tasks
 from a2a.models import Skill, Task
-from a2a.tasks import Submission
+from a2a.submissions import Submission
 from ledger.callers import Caller
 from ledger.models import Agent, AgentToken, Scope, Tenant
 
@@ -72,7 +72,7 @@ def as_worker(worker: Agent) -> Client:
 def a_task(consolidate: Skill, client_of: Caller) -> Callable[..., Task]:
     def make(**said: Any) -> Task:
         said = {"skill": "consolidate", "input": GOOD_INPUT, **said}
-        return tasks.submit(Submission(**said), caller=client_of, via="api").task
+        return submissions.submit(Submission(**said), caller=client_of, via="api").task
 
     return make
 

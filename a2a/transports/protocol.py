@@ -14,10 +14,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import F, Q
 
-from a2a import answers, cards, push, tasks, wire
+from a2a import answers, cards, push, submissions, tasks, wire
 from a2a.models import Message, PushConfig, Question, QuestionState, Role, Task
 from a2a.states import FINAL, TaskState
-from a2a.tasks import Submission
+from a2a.submissions import Submission
 from a2a.transports.stream import follow, in_thread, until_it_rests
 from a2a.wire import pb, render
 from ledger.callers import Caller
@@ -159,7 +159,7 @@ def _receive(params: pb.SendMessageRequest, caller: Caller) -> UUID:
     sent = wire.envelope_in(params)
     metadata.pop(wire.EXTENSION, None)
     skill, value = wire.skill_and_input(parts, metadata, sent)
-    submitted = tasks.submit(
+    submitted = submissions.submit(
         Submission(
             skill=skill,
             input=value,

@@ -8,12 +8,12 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import answers, pacing, tasks
+from a2a import answers, pacing, submissions, tasks
 from a2a.models import Task
 from a2a.rendering import event_as_json, task_as_json
 from a2a.shapes import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
 from a2a.states import TaskState
-from a2a.tasks import Submission
+from a2a.submissions import Submission
 from ledger import doorbell
 from ledger.api import unquoted
 from ledger.callers import AgentBearer, Caller, caller_of
@@ -46,7 +46,7 @@ def submit(
     Repeating the request with the same `Idempotency-Key` gives the same task.
     """
     caller = caller_of(request)
-    submitted = tasks.submit(
+    submitted = submissions.submit(
         Submission(
             skill=body.skill,
             input=body.input,

@@ -1,0 +1,226 @@
+"""Submitting: from a request to a task that waits for a worker, or is REJECTED with the reason."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from django.db.transaction import atomic
+from django.utils import timezone
+
+from a2a import entries, envelope, own_work, states
+from a2a.envelope import Denial, Envelope
+from a2a.errors import Reason
+from a2a.models import TASK_TTL, Message, Role, Skill, Task
+from a2a.own_skills import OWN_SKILLS, OwnSkill
+from a2a.states import OPEN, TaskState
+from a2a.tasks import Part, refuse_unstorable
+from ledger import intents
+from ledger.callers import Caller
+from ledger.errors import IdempotencyKeyReused, InvalidRequest
+from ledger.models import new_id
+
+KEY_MAX = 255  # characters
+# What Assent does itself, if its tool does not plan for so long.
+BEGINS_WITHIN = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a client asks for. ``parts`` are the protocol's; ``envelope`` is as sent."""
+
+    skill: str
+    input: Any = None
+    parts: list[Part] = field(default_factory=list)
+    message_id: str = ""
+    context_id: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    envelope: Any = None
+    idempotency_key: str = ""
+    trace_id: str = ""
+    card_version: str = ""
+
+    def fingerprint(self) -> str:
+        """What must be the same for a repeated request to count as the same."""
+        said = (self.skill, self.input, self.parts, self.context_id, self.envelope)
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The task that a submission led to; ``is_replay`` when it was there already."""
+
+    task: Task
+    is_replay: bool = False
+
+
+def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
+    """A new task, waiting for a worker, or REJECTED with the reason.
+
+    The same idempotency key (its own or the envelope's) with the same content gives the task that
+    there is; nothing is written then.
+
+    Raises ``InvalidRequest`` and its kin for what cannot be stored, ``IdempotencyKeyReused``.
+    """
+    refuse_unstorable(
+        [submission.parts, submission.input, submission.metadata, submission.envelope,
+         submission.skill, submission.message_id, submission.context_id, submission.card_version]
+    )  # fmt: skip
+    said = envelope.read(submission.envelope)
+    sent = said if isinstance(said, Envelope) else None
+    key = submission.idempotency_key or (sent.idempotency_key if sent else None) or ""
+    if len(key) > KEY_MAX:
+        raise InvalidRequest(f"An idempotency key has at most {KEY_MAX} characters.")
+    own = OWN_SKILLS.get(submission.skill)
+    skill = None if own else _skill(submission.skill, caller.tenant, sent)
+    request = envelope.Request(
+        caller=caller,
+        skill=skill,
+        skill_slug=submission.skill,
+        input=submission.input,
+        envelope=sent,
+        parent=_parent(sent, caller),
+        own=own,
+    )
+    denial = said if isinstance(said, Denial) else envelope.denial_of(request)
+    task = _new_task(submission, request, key)
+    if denial is None and own is not None:
+        return _enter_own(task, submission, own, caller, via)
+    if denial is None and skill is not None and skill.max_concurrency is not None:
+        return _enter_within_capacity(task, submission, skill, caller, via)
+    return _enter(task, submission, denial, caller, via)
+
+
+def _skill(slug: str, tenant: str, sent: Envelope | None) -> Skill | None:
+    """The skill of that id that this tenant may use; its own before another's."""
+    found = Skill.objects.offered_to(tenant).filter(slug=slug).select_related("agent")
+    if sent is not None and sent.tenant:
+        named = [skill for skill in found if skill.tenant == sent.tenant]
+        return named[0] if named else None
+    return min(found, key=lambda skill: skill.tenant != tenant, default=None)
+
+
+def _parent(sent: Envelope | None, caller: Caller) -> Task | None:
+    if sent is None or sent.parent_task is None:
+        return None
+    return Task.objects.visible_to(caller).filter(pk=sent.parent_task).first()
+
+
+def _new_task(submission: Submission, request: envelope.Request, key: str) -> Task:
+    sent, skill, caller = request.envelope, request.skill, request.caller
+    trace = (sent.trace_id if sent else None) or submission.trace_id
+    return Task(
+        id=new_id(),
+        tenant=skill.tenant if skill else caller.tenant,
+        context_id=submission.context_id or str(uuid4()),
+        state=TaskState.SUBMITTED,
+        skill=skill,
+        skill_slug=submission.skill[:100],
+        input=submission.input,
+        metadata=submission.metadata,
+        submitted_by=str(caller.principal),
+        submitted_by_name=caller.principal.display_name,
+        owner=_owner(request),
+        owner_name=skill.agent.name if skill else own_work.ASSENT.name if request.own else "",
+        parent=request.parent,
+        depth=request.parent.depth + 1 if request.parent else 0,
+        trace_id=trace or (request.parent.trace_id if request.parent else ""),
+        idempotency_key=key,
+        payload_hash=submission.fingerprint(),
+        envelope_message_id=(sent.message_id if sent else None) or "",
+        card_version=submission.card_version,
+        expires_at=_expires_at(sent, skill),
+        errors=[],
+    )
+
+
+def _owner(request: envelope.Request) -> str:
+    if request.skill is not None:
+        return str(request.skill.agent.principal)
+    return str(own_work.ASSENT) if request.own else ""
+
+
+def _expires_at(sent: Envelope | None, skill: Skill | None) -> datetime:
+    latest = timezone.now() + (skill.timeout if skill else TASK_TTL)
+    if sent is None or sent.timeout_s is None:
+        return latest
+    ends = envelope.ends_at(sent) or timezone.now() + timedelta(seconds=sent.timeout_s)
+    return min(latest, ends)
+
+
+def _enter_own(
+    task: Task, submission: Submission, own: OwnSkill, caller: Caller, via: str
+) -> Submitted:
+    """What Assent does itself begins at once; the sweeper begins it where we did not come to."""
+    task.expires_at = timezone.now() + BEGINS_WITHIN
+    submitted = _enter(task, submission, None, caller, via)
+    if not submitted.is_replay:
+        own_work.begin(submitted.task.pk)
+        submitted.task.refresh_from_db()
+    return submitted
+
+
+def _enter_within_capacity(
+    task: Task, submission: Submission, skill: Skill, caller: Caller, via: str
+) -> Submitted:
+    """One at a time, so that the count is true."""
+    with atomic():
+        Skill.objects.select_for_update().get(pk=skill.pk)
+        held = Task.objects.filter(skill=skill, state__in=sorted(OPEN))
+        is_full = held[: skill.max_concurrency].count() >= (skill.max_concurrency or 0)
+        if is_full and not _same_request(task):
+            detail = f"{skill.slug} has {skill.max_concurrency} tasks at hand, as many as it takes."
+            return _enter(task, submission, Denial(Reason.OVER_CAPACITY, detail), caller, via)
+        return _enter(task, submission, None, caller, via)
+
+
+def _enter(
+    task: Task, submission: Submission, denial: Denial | None, caller: Caller, via: str
+) -> Submitted:
+    move = states.SUBMIT
+    if denial is not None:
+        move = states.REJECT
+        task.state, task.ended_at = TaskState.REJECTED, timezone.now()
+        task.reason_code, task.reason, task.errors = denial.code, denial.detail, denial.errors
+        if denial.code == Reason.DUPLICATE_MESSAGE:
+            task.envelope_message_id = task.idempotency_key = ""
+    message = Message(
+        message_id=submission.message_id or str(uuid4()),
+        role=Role.USER,
+        principal=str(caller.principal),
+        principal_name=caller.principal.display_name,
+        parts=submission.parts,
+        metadata={},
+    )
+    details = {"skill": task.skill_slug, "owner": task.owner, "depth": task.depth}
+    details |= {"trace_id": task.trace_id, "parent": str(task.parent_id or "")}
+    details |= {"code": task.reason_code} if task.reason_code else {}
+    text = intents.canonical(details).decode()
+    if entries.enter(task, move, message, by=caller.principal, via=via, details=text):
+        return Submitted(task)
+    return _already_there(task, submission, caller, via)
+
+
+def _already_there(task: Task, submission: Submission, caller: Caller, via: str) -> Submitted:
+    """The key or the envelope's message id was used before."""
+    first = _same_request(task)
+    if first is not None:
+        if first.payload_hash != task.payload_hash:
+            raise IdempotencyKeyReused()
+        return Submitted(first, is_replay=True)
+    detail = f"The message {task.envelope_message_id} was received before, with another key."
+    denial = Denial(Reason.DUPLICATE_MESSAGE, detail)
+    return _enter(task, submission, denial, caller, via)
+
+
+def _same_request(task: Task) -> Task | None:
+    if not task.idempotency_key:
+        return None
+    return Task.objects.filter(
+        submitted_by=task.submitted_by, idempotency_key=task.idempotency_key
+    ).first()

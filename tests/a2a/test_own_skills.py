@@ -1,0 +1,168 @@
+"""What Assent does itself: a transaction brought to sign-off by A2A, a question put to people."""
+
+from __future__ import annotations
+
+import pytest
+
+from a2a import questions
+from a2a.models import Question, Task
+from ledger import coordinator, execution, sweeper
+from ledger.models import Scope, Transaction
+from tests.a2a.test_protocol import Peer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAY = {"tool": "pay", "arguments": {"reference": "order-7", "amount": "48.20"}, "reason": "late"}
+
+
+@pytest.fixture
+def peer(orchestrator):
+    return Peer(orchestrator, Scope.SUBMIT, Scope.PROPOSE)
+
+
+def prepared(peer, value=PAY):
+    return peer.send(value, skill="prepare_transaction")
+
+
+def state_of(peer, task):
+    return peer.rpc("GetTask", {"id": task["id"]})["result"]["status"]["state"].removeprefix(
+        "TASK_STATE_"
+    )
+
+
+def decide(verb, by, **said):
+    row = Transaction.objects.get()
+    getattr(coordinator, verb)(row.pk, digest=row.intent_digest, by=by, via="web", **said)
+    return row
+
+
+def test_a_prepared_transaction_waits_for_sign_off_with_its_token_of_intent(peer):
+    task = prepared(peer)
+
+    assert task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
+    text, data = task["status"]["message"]["parts"]
+    token = data["data"]["token_of_intent"]
+    row = Transaction.objects.get()
+    assert text["text"] == f"Waiting for sign-off: {row.action_summary}"
+    assert (token["transaction_id"], token["intent_digest"]) == (str(row.pk), row.intent_digest)
+    assert row.proposed_by == "agent:acme/orchestrator"
+
+
+def test_signed_off_and_carried_out_it_completes_with_the_receipt(peer, alice):
+    task = prepared(peer)
+    row = decide("approve", alice)
+    assert state_of(peer, task) == "WORKING"
+
+    execution.commit(row.pk)
+
+    done = peer.rpc("GetTask", {"id": task["id"]})["result"]
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    (artifact,) = done["artifacts"]
+    row.refresh_from_db()
+    assert artifact["parts"][0]["data"]["receipt"] == row.receipt
+
+
+def test_rejected_it_fails_with_the_reason(peer, alice):
+    task = prepared(peer)
+    row = decide("reject", alice, reason="paid already")
+    execution.roll_back(row.pk)
+
+    found = Task.objects.get(pk=task["id"])
+    assert (found.state, found.reason_code) == ("failed", "not_signed_off")
+    assert "paid already" in found.reason
+
+
+def test_nobody_decided_in_time_and_it_is_canceled(peer):
+    task = prepared(peer)
+    Transaction.objects.update(expires_at=Transaction.objects.get().created_at)
+    sweeper.expire_what_is_due()
+    execution.roll_back(Transaction.objects.get().pk)
+
+    assert state_of(peer, task) == "CANCELED"
+
+
+def test_canceling_the_task_cancels_the_transaction_unless_it_was_decided(peer, alice):
+    first = prepared(peer)
+    peer.rpc("CancelTask", {"id": first["id"]})
+    assert Transaction.objects.get().state == "rolling_back"
+    execution.roll_back(Transaction.objects.get().pk)
+
+    second = prepared(peer)
+    row = Transaction.objects.get(state="prepared")
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    refused = peer.rpc("CancelTask", {"id": second["id"]})
+
+    assert refused["error"]["code"] == -32004
+    assert Transaction.objects.get(pk=row.pk).state == "approved"
+
+
+@pytest.mark.parametrize(
+    ("value", "state", "code"),
+    [
+        ({"tool": "pay", "arguments": {"reference": 1}}, "failed", "refused"),
+        ({"tool": "nothing", "arguments": {}}, "failed", "refused"),
+        ({"tool": "pay"}, "rejected", "schema_mismatch"),
+    ],
+)
+def test_what_cannot_be_prepared_ends_with_the_reason(peer, value, state, code):
+    task = prepared(peer, value)
+
+    found = Task.objects.get(pk=task["id"])
+    assert (found.state, found.reason_code) == (state, code)
+    assert found.reason
+
+
+def test_it_takes_the_scope_to_propose(orchestrator):
+    task = prepared(Peer(orchestrator, Scope.SUBMIT))
+
+    assert Task.objects.get(pk=task["id"]).reason_code == "missing_scope"
+    assert Transaction.objects.count() == 0
+
+
+def test_a_process_that_dies_in_between_is_made_up_for_by_the_sweeper(peer, alice, monkeypatch):
+    from a2a import own_work
+    from ledger import doorbell
+
+    monkeypatch.setattr(own_work, "begin", lambda task_id: None)
+    task = prepared(peer)
+    assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    monkeypatch.undo()
+
+    sweeper.Sweeper().sweep()
+    assert state_of(peer, task) == "AUTH_REQUIRED"
+
+    doorbell.event_committed.disconnect(dispatch_uid="a2a.own_work.on_bell")
+    try:
+        execution.commit(decide("approve", alice).pk)
+        assert state_of(peer, task) == "AUTH_REQUIRED", "the bell was lost"
+        sweeper.Sweeper().sweep()
+    finally:
+        doorbell.event_committed.connect(own_work.on_bell, dispatch_uid="a2a.own_work.on_bell")
+    assert state_of(peer, task) == "COMPLETED"
+    assert Transaction.objects.count() == 1
+
+
+def test_two_tasks_for_one_operation_share_its_one_transaction(peer, alice):
+    first, second = prepared(peer), prepared(peer)
+    assert Transaction.objects.count() == 1
+
+    execution.commit(decide("approve", alice).pk)
+
+    assert {state_of(peer, task) for task in (first, second)} == {"COMPLETED"}
+
+
+def test_a_person_is_asked_and_the_task_completes_with_the_answer(peer, alice):
+    value = {"text": "Shall I book the later flight?", "form": {"type": "boolean"}}
+    task = peer.send(value, skill="ask_a_person")
+    assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    refused = peer.send(taskId=task["id"], parts=[{"text": "yes"}])
+    assert refused["code"] == -32602, "who asks a person does not answer itself"
+
+    questions.answer(Question.objects.get().pk, True, by=alice, via="web")
+
+    done = peer.rpc("GetTask", {"id": task["id"]})["result"]
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert done["artifacts"][0]["parts"][0]["data"] == {
+        "answer": True,
+        "answered_by": alice.display_name,
+    }
