@@ -8,7 +8,7 @@ class A2AConfig(AppConfig):
     verbose_name = "A2A tasks and questions"
 
     def ready(self) -> None:
-        from a2a import bells, checks, models, own_work, push, rounds  # noqa: F401
+        from a2a import bells, checks, jobs, models, own_work, push, rounds  # noqa: F401
         from ledger import audit, deliveries, sweeper
 
         audit.subjects["task"] = models.task_states

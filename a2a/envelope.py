@@ -119,6 +119,8 @@ def _denials(request: Request) -> Iterator[Denial]:
         yield from _misdirected(request, envelope)
         yield from _too_late(envelope)
     yield from _unsupported(request)
+    if request.skill is not None and request.skill.drift:
+        yield Denial(Reason.CARD_DRIFTED, f"The agent's card has changed: {request.skill.drift}")
     yield from _unscoped(request)
     if envelope is not None and envelope.is_delegated:
         yield from _wrongly_delegated(request, envelope)

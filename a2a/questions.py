@@ -20,7 +20,7 @@ from a2a.errors import (
     TaskNotPossible,
 )
 from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task
-from a2a.tasks import Part, held_by, lease_from_now, lost_or_missing, refuse_unstorable
+from a2a.tasks import LEASE_LIVES, Part, held_by, lease_from_now, lost_or_missing, refuse_unstorable
 from a2a.transitions import advance
 from ledger import intents
 from ledger.errors import InvalidRequest, NotAllowed
@@ -43,12 +43,13 @@ def ask(
     may_answer: list[str] | None = None,
     ttl: timedelta | None = None,
     asked_by: Principal | None = None,
+    is_new: bool = False,
     via: str,
 ) -> Question:
     """Put a question before people and the client; the task waits in INPUT_REQUIRED.
 
     The worker's lease rests meanwhile. A question that was answered before on this task, by an
-    earlier worker, is answered at once: it is not asked twice.
+    earlier worker, is answered at once: it is not asked twice, unless ``is_new``.
 
     Raises ``InvalidRequest`` and its kin, ``TaskLeaseLost, TaskNotFound``.
     """
@@ -58,7 +59,8 @@ def ask(
     intents.refuse_unsafe_text([text, form], "the question")
     refuse_unstorable([evidence, may_answer])
     json_schemas.check(form or {})
-    if answered := _answered_before(task_id, agent, fencing_token, text, form or {}):
+    answered = _answered_before(task_id, agent, fencing_token, text, form or {})
+    if answered is not None and not is_new:
         return answered
     with atomic():
         try:
@@ -68,7 +70,7 @@ def ask(
                 by=agent,
                 via=via,
                 said=text,
-                only_if=held_by(agent, fencing_token) & Q(lease_expires_at__gt=Now()),
+                only_if=held_by(agent, fencing_token) & LEASE_LIVES,
                 lease_expires_at=None,
                 note=text,
             )

@@ -94,6 +94,10 @@ def lease_from_now() -> Any:
     return ExpressionWrapper(Now() + span, output_field=Task._meta.get_field("expires_at"))
 
 
+# A lease of nobody's (a remote agent is looked at instead) does not run out.
+LEASE_LIVES = Q(lease_expires_at=None) | Q(lease_expires_at__gt=Now())
+
+
 def held_by(agent: Principal, fencing_token: int) -> Q:
     """The task is this worker's, and nobody has taken it over."""
     return Q(owner=str(agent), fencing_token=fencing_token)
@@ -290,7 +294,7 @@ def _as_worker(
     details: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Task:
-    only_if = held_by(agent, fencing_token) & Q(lease_expires_at__gt=Now())
+    only_if = held_by(agent, fencing_token) & LEASE_LIVES
     try:
         return advance(
             task_id, move, by=agent, via=via, said=said, only_if=only_if, details=details,

@@ -7,6 +7,10 @@ import math
 from datetime import datetime
 from typing import Any
 
+from a2a.client.card_resolver import parse_agent_card as parse_agent_card
+from a2a.client.client import Client as Client
+from a2a.client.client import ClientConfig as ClientConfig
+from a2a.client.client_factory import ClientFactory as ClientFactory
 from a2a.server.context import ServerCallContext as ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler as RequestHandler
 from a2a.server.request_handlers.response_helpers import (
@@ -45,6 +49,7 @@ from a2a.envelope import EXTENSION
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.rendering import question_as_json, reason_as_json
 from a2a.states import TaskState
+from ledger.intents import UNSAFE
 from ledger.models import Event
 from ledger.rendering import render_token
 
@@ -173,6 +178,38 @@ def _as_asked(text: str, form: dict[str, Any]) -> Any:
         except (ValueError, RecursionError):
             return text
     return text
+
+
+def said_in(status: pb.TaskStatus) -> str:
+    """The words of a remote agent, without what could mislead their reader."""
+    texts = [part.text for part in status.message.parts if part.WhichOneof("content") == "text"]
+    plain = "\n".join(texts).replace("\r\n", "\n")
+    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", plain).strip()[:8000]
+
+
+def question_in(status: pb.TaskStatus) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Form and evidence of a question, from an agent that speaks as we do; else nothing."""
+    for part in status.message.parts:
+        if part.WhichOneof("content") != "data":
+            continue
+        data = _tidy(MessageToDict(part.data))
+        question = data.get("question") if isinstance(data, dict) else None
+        if isinstance(question, dict):
+            form, evidence = question.get("form"), question.get("evidence")
+            return (
+                form if isinstance(form, dict) else {},
+                evidence if isinstance(evidence, list) else [],
+            )
+    return {}, []
+
+
+def task_of_message(message: pb.Message) -> pb.Task:
+    """An agent that answers with a message has done its task by that."""
+    task = pb.Task(id=message.message_id, context_id=message.context_id)
+    task.status.state = pb.TASK_STATE_COMPLETED
+    artifact = task.artifacts.add(artifact_id="answer", name="Answer")
+    artifact.parts.extend(message.parts)
+    return task
 
 
 # --- to the protocol -----------------------------------------------------------------------

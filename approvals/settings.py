@@ -110,7 +110,9 @@ REDIS_PATIENCE = {
 }
 RQ = {"COMMIT_MODE": "auto"}  # we enqueue from on_commit already
 _QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE}
-RQ_QUEUES = {name: dict(_QUEUE) for name in ("commit", "roll_back", "compensate", "deliver")}
+RQ_QUEUES = {name: dict(_QUEUE) for name in (
+    "commit", "roll_back", "compensate", "deliver", "mirror", "fetch_card",
+)}  # fmt: skip
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -182,6 +184,8 @@ AUDIT_KEY = text("ASSENT_AUDIT_KEY")
 DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
 # Seconds that a blocking A2A send waits at most.
 BLOCKING_SEND_S = float(text("ASSENT_BLOCKING_SEND_S", "600"))
+# Seconds that a remote agent may be out of reach before its tasks are given up.
+REMOTE_LOST_S = float(text("ASSENT_REMOTE_LOST_S", "600"))
 # Bytes of one A2A request.
 A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 # Networks (CIDR) that webhooks may reach although they are private.

@@ -38,6 +38,8 @@ KNOCK_AGAIN_S = 10.0
 
 # What upper rooms add to each round; registered in AppConfig.ready().
 further_steps: list[Callable[[], None]] = []
+# Their jobs, each with what finds the subjects that are due.
+further_jobs: dict[str, Callable[[], Iterable[object]]] = {}
 
 
 class Sweeper:
@@ -76,6 +78,8 @@ class Sweeper:
         self._hurry("deliver", deliveries.overdue())
         for step in further_steps:
             step()
+        for name, due in further_jobs.items():
+            self._hurry(name, due())
         self._checkpoint_if_due()
 
     def _hurry(self, name: str, subjects: Iterable[object]) -> None:

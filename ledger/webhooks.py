@@ -152,7 +152,7 @@ async def _post(
     headers = {**headers, "Host": target.netloc.decode("ascii")}
     extensions = {"sni_hostname": target.raw_host.decode("ascii")}
     unreachable: httpx.ConnectError | None = None
-    async with httpx.AsyncClient(verify=_trust(), trust_env=False, timeout=None) as client:
+    async with httpx.AsyncClient(verify=trust(), trust_env=False, timeout=None) as client:
         for address in addresses:
             there = target.copy_with(host=str(address), fragment=None)
             request = client.build_request(
@@ -169,7 +169,7 @@ async def _post(
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
     """Reading all the authorities takes longer than a delivery."""
     return httpx.create_ssl_context(trust_env=False)
 

@@ -353,7 +353,7 @@ def over_tls(receiver, tmp_path, monkeypatch, settings):
     receiver.socket = theirs.wrap_socket(receiver.socket, server_side=True)
     receiver.handle_error = lambda *args: None  # a client that hangs up is what we test
     ours = ssl.create_default_context(cafile=str(path))
-    monkeypatch.setattr(webhooks, "_trust", lambda: ours)
+    monkeypatch.setattr(webhooks, "trust", lambda: ours)
     resolving(monkeypatch, ["127.0.0.1"])
     return receiver
 

@@ -1,0 +1,42 @@
+"""RQ: looks at remote agents. Each may run twice or never."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import close_old_connections
+
+from a2a import mirrors, remotes
+from a2a.models import Mirror, Task
+from ledger import doorbell, jobs, sweeper
+
+
+def mirror(task_id: str) -> None:
+    """Send a task to its remote agent, or look how far it is there."""
+    close_old_connections()
+    mirrors.go_on(UUID(task_id))
+
+
+def fetch_card(remote_id: str) -> None:
+    """Compare a remote agent's card with the one that was pinned."""
+    close_old_connections()
+    remotes.look_again(int(remote_id))
+
+
+jobs.JOBS |= {"mirror": mirror, "fetch_card": fetch_card}
+sweeper.further_jobs |= {"mirror": mirrors.due, "fetch_card": remotes.due}
+
+
+def on_bell(subject: UUID, kind: str, **_: object) -> None:
+    """A task for a remote agent, or news for it: at once, not in the next round."""
+    if kind in {"task_answered", "task_canceled"}:
+        mirrors.on_bell(subject, kind)
+        if Mirror.objects.filter(task=subject, is_over=False).exists():
+            jobs.enqueue("mirror", subject)
+    elif kind in {"task_submitted", "task_handed_over"}:
+        theirs = Task.objects.filter(pk=subject, skill__agent__remote__isnull=False)
+        if theirs.exists():
+            jobs.enqueue("mirror", subject)
+
+
+doorbell.event_committed.connect(on_bell, dispatch_uid="a2a.jobs.on_bell")

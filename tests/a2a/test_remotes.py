@@ -1,0 +1,213 @@
+"""Assent as the client of an agent built on another library, over real HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from a2a import mirrors, questions, remotes, submissions, tasks
+from a2a.models import Mirror, RemoteAgent, Skill, Task
+from a2a.submissions import Submission
+from ledger import sweeper
+from ledger.models import Scope, Tenant
+from tests.agents_at_work import caller_for
+from tests.processes import ROOT, _listens, free_port, until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+class FastAgent:
+    """The agent of ``tests/peers/fasta2a_agent.py`` as a process that can be killed."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str) -> None:
+        command = [sys.executable, "tests/peers/fasta2a_agent.py", "--port", str(self.port)]
+        self.process = subprocess.Popen([*command, *options], cwd=ROOT, start_new_session=True)
+        until(lambda: _listens(self.port), what="the remote agent listens")
+
+    def kill(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture
+def fast_agent(settings: Any) -> Iterator[FastAgent]:
+    settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
+    agent = FastAgent()
+    agent.start()
+    yield agent
+    agent.kill()
+
+
+@pytest.fixture
+def remote(fast_agent: FastAgent, acme: Tenant) -> RemoteAgent:
+    return remotes.register(acme, slug="fast", url=fast_agent.url)
+
+
+@pytest.fixture
+def submit(orchestrator: Any) -> Any:
+    caller = caller_for(orchestrator, Scope.SUBMIT)
+
+    def submit(skill: str, value: Any = None) -> Task:
+        submission = Submission(skill=skill, input=value)
+        return submissions.submit(submission, caller=caller, via="api").task
+
+    return submit
+
+
+def look(task: Task) -> Task:
+    """One look at the remote, as the sweeper's job makes it when it is due."""
+    Mirror.objects.filter(task=task).update(look_at=timezone.now() - timedelta(seconds=1))
+    mirrors.go_on(task.pk)
+    task.refresh_from_db()
+    return task
+
+
+def until_it_is(task: Task, state: str) -> Task:
+    try:
+        until(lambda: look(task).state == state, seconds=10)
+    except AssertionError:
+        raise AssertionError(f"{task.state}, not {state}: {task.note} {task.reason}") from None
+    return task
+
+
+def test_a_registered_agents_skills_are_offered_and_its_card_is_pinned(remote):
+    assert set(Skill.objects.values_list("slug", flat=True)) == {"echo", "ask", "slow", "fail"}
+    remote.refresh_from_db()
+    assert (remote.card_version, remote.drift, remote.card["name"]) == ("2.0.1", "", "Fast agent")
+
+
+@pytest.mark.parametrize(
+    ("required", "why"),
+    [(["extended_agent_card"], "it lacks the capability extended_agent_card")],
+)
+def test_a_card_without_what_is_required_is_refused(fast_agent, acme, required, why):
+    with pytest.raises(remotes.CardRefused, match=why):
+        remotes.register(acme, slug="fast", url=fast_agent.url, required=required)
+
+    assert RemoteAgent.objects.count() == Skill.objects.count() == 0
+
+
+def test_private_addresses_are_refused_unless_the_operator_allows_them(fast_agent, acme, settings):
+    settings.WEBHOOK_NETWORKS = []
+    with pytest.raises(remotes.CardRefused, match="not on the public internet"):
+        remotes.register(acme, slug="fast", url=fast_agent.url)
+
+
+def test_a_task_is_done_there_and_its_artifacts_come_back(remote, submit):
+    task = submit("echo", {"a": [1, 2]})
+
+    until_it_is(task, "completed")
+
+    assert task.result == {"echo": {"a": [1, 2]}}
+    assert task.artifacts.get().artifact_id == "echo"
+    assert task.owner == "agent:acme/fast"
+    kinds = [event.kind for event in task.events]
+    assert kinds == ["task_submitted", "task_claimed", "task_artifact_added", "task_completed"]
+
+
+def test_its_question_becomes_one_here_and_the_answer_goes_back(remote, submit, alice):
+    task = submit("ask")
+    until_it_is(task, "input-required")
+    question = task.questions.get()
+    assert question.text == "Which of the two dates is right?"
+
+    questions.answer(question.pk, "3 May", by=alice, via="web")
+    until_it_is(task, "completed")
+
+    assert task.result == {"echo": "3 May"}
+
+
+def test_its_failure_is_ours_with_the_reason(remote, submit):
+    task = submit("fail")
+    until_it_is(task, "failed")
+
+    assert (task.reason_code, bool(task.reason)) == ("remote_failed", True)
+
+
+def test_a_remote_that_forgot_the_task_after_its_restart_is_seen(remote, submit, fast_agent):
+    task = submit("ask")
+    until_it_is(task, "input-required")
+    fast_agent.kill()
+    fast_agent.start()
+
+    until_it_is(task, "canceled")
+
+    assert (task.reason_code, task.reason) == (
+        "remote_lost",
+        "The remote agent does not know the task any more.",
+    )
+    assert task.questions.get().state == "withdrawn"
+
+
+def test_a_remote_out_of_reach_is_seen_and_given_up_in_the_end(
+    remote, submit, fast_agent, settings
+):
+    task = submit("slow")
+    until_it_is(task, "working")
+    fast_agent.kill()
+
+    look(task)
+    assert task.state == "working"
+    assert "does not answer; trying again" in task.note
+    assert RemoteAgent.objects.get().error
+    settings.REMOTE_LOST_S = 0
+    look(task)
+
+    assert (task.state, task.reason_code) == ("failed", "remote_lost")
+
+
+def test_canceled_here_is_canceled_there(remote, submit, orchestrator):
+    task = submit("ask")
+    until_it_is(task, "input-required")
+    tasks.cancel(task.pk, by=orchestrator.principal, via="api")
+
+    look(task)
+
+    assert Mirror.objects.get().is_over
+
+
+def test_drift_is_shown_and_stops_new_tasks_until_the_card_is_pinned_again(
+    remote, submit, fast_agent
+):
+    fast_agent.kill()
+    fast_agent.start("--gone", "ask")
+    RemoteAgent.objects.update(refetch_at=timezone.now() - timedelta(seconds=1))
+
+    sweeper.Sweeper().sweep()
+    until(lambda: (remotes.look_again(remote.pk), RemoteAgent.objects.get().drift)[1])
+
+    assert RemoteAgent.objects.get().drift == "ask: the skill is gone."
+    refused = submit("ask")
+    assert (refused.state, refused.reason_code) == ("rejected", "card_drifted")
+    assert submit("echo", 1).state == "submitted"
+
+    remotes.pin(RemoteAgent.objects.get())
+    assert RemoteAgent.objects.get().drift == ""
+    assert submit("ask").reason_code == "unsupported_capability"
+
+
+def test_the_poll_slows_down_while_nothing_changes(remote, submit):
+    task = submit("ask")
+    until_it_is(task, "input-required")
+    pauses = []
+    for _ in range(5):
+        look(task)
+        left = Mirror.objects.get().look_at - timezone.now()
+        pauses.append(round(left.total_seconds()))
+
+    assert pauses == [4, 8, 16, 30, 30]
