@@ -1,0 +1,57 @@
+"""Every state by every move of a task: either it moves or it is refused and nothing was written."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from a2a import states
+from a2a.errors import TaskNotFound, TaskNotPossible
+from a2a.models import Task
+from a2a.states import FINAL, MOVES, TaskState
+from a2a.transitions import advance
+from ledger.models import Event, new_id
+from ledger.principals import SWEEPER
+
+pytestmark = pytest.mark.django_db
+WALKED = [move for move in MOVES if move.sources]
+
+
+@pytest.fixture
+def a_task_in(acme):
+    def make(state):
+        return Task.objects.create(
+            tenant="acme", context_id="c", state=state, skill_slug="s", submitted_by="agent:acme/x",
+            submitted_by_name="x", payload_hash="0", reason_code="refused",
+            ended_at=timezone.now() if state in FINAL else None,
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.mark.parametrize("move", WALKED, ids=str)
+@pytest.mark.parametrize("state", TaskState)
+def test_a_move_starts_only_where_the_map_says(a_task_in, state, move):
+    task = a_task_in(state)
+
+    if state in move.sources:
+        moved = advance(task.pk, move, by=SWEEPER, via="system")
+        assert moved.state == (move.target or state)
+        assert (moved.ended_at is not None) == (moved.state in FINAL)
+        event = Event.objects.get(subject=task.pk)
+        assert (event.kind, event.to_state) == (move.name, moved.state)
+    else:
+        with pytest.raises(TaskNotPossible) as refusal:
+            advance(task.pk, move, by=SWEEPER, via="system")
+        assert refusal.value.task.state == state
+        assert Event.objects.count() == 0
+        assert Task.objects.get().state == state
+
+
+def test_nothing_leaves_a_terminal_state():
+    assert {source for move in MOVES for source in move.sources} & FINAL == set()
+
+
+def test_a_task_that_is_not_there_is_said_so():
+    with pytest.raises(TaskNotFound):
+        advance(new_id(), states.CANCEL, by=SWEEPER, via="system")
