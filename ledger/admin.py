@@ -445,6 +445,17 @@ class AgentTokenForm(forms.ModelForm):
     scopes = forms.MultipleChoiceField(
         choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE]
     )
+    further_scopes = forms.RegexField(
+        r"^[a-z0-9:._-]{1,50}( [a-z0-9:._-]{1,50}){0,19}$",
+        required=False,
+        help_text="What skills ask for besides, with spaces between: transcripts:read",
+    )
+
+    def clean(self) -> Any:
+        said = super().clean() or {}
+        further = (said.get("further_scopes") or "").split()
+        said["scopes"] = [*said.get("scopes", []), *further]
+        return said
 
     def clean_expires_at(self) -> Any:
         expires_at = self.cleaned_data["expires_at"]
@@ -461,7 +472,7 @@ class AgentTokenAdmin(Undeletable):
     tenant_path = "agent__tenant"
     list_display = ("hint", "agent", "scopes", "created_at", "expires_at", "revoked_at")
     list_select_related = ("agent",)
-    fields = ("agent", "scopes", "expires_at")
+    fields = ("agent", "scopes", "further_scopes", "expires_at")
     actions = ("rotate", "revoke")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:

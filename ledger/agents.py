@@ -78,7 +78,8 @@ class AgentToken(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="tokens")
     hint = models.CharField(max_length=16, help_text="The first characters, to tell tokens apart.")
     token_hash = models.CharField(max_length=64, unique=True)
-    scopes = ArrayField(models.CharField(max_length=20, choices=Scope), default=_default_scopes)
+    # Those of ``Scope``, and what skills ask for besides.
+    scopes = ArrayField(models.CharField(max_length=50), default=_default_scopes)
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)

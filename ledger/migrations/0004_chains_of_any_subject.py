@@ -53,16 +53,7 @@ class Migration(migrations.Migration):
             "agenttoken",
             "scopes",
             django.contrib.postgres.fields.ArrayField(
-                base_field=models.CharField(
-                    choices=[
-                        ("propose", "propose, read and cancel its own transactions"),
-                        ("read_all", "read every transaction of its tenant"),
-                        ("decide", "decide where a contract asks for a supervisor"),
-                        ("submit", "submit tasks, follow, answer and cancel its own"),
-                        ("work", "do the tasks of its own skills"),
-                    ],
-                    max_length=20,
-                ),
+                base_field=models.CharField(max_length=50),
                 default=ledger.agents._default_scopes,
                 size=None,
             ),

@@ -14,7 +14,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--tenant", required=True)
         parser.add_argument("--agent", required=True)
-        parser.add_argument("--scope", action="append", choices=Scope.values)
+        known = ", ".join(Scope.values)
+        text = f"{known}, or what a skill asks for; may be given several times"
+        parser.add_argument("--scope", action="append", help=text)
 
     def handle(self, *args: Any, tenant: str, agent: str, **options: Any) -> None:
         home, _ = Tenant.objects.get_or_create(slug=tenant, defaults={"name": tenant.title()})

@@ -1,0 +1,202 @@
+"""Tasks, skills and remote agents in the ledger admin. Whatever acts calls a verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from a2a import json_schemas, remotes
+from a2a.errors import SchemaUnusable
+from a2a.models import Question, RemoteAgent, Skill, Task
+from a2a.remotes import CardRefused
+from ledger.admin import ReadOnly, SearchedByIndex, TenantAdmin, as_json, tenants_of, uuid_in
+from ledger.models import Agent, Tenant
+
+
+class SkillForm(forms.ModelForm):
+    def clean_input_schema(self) -> Any:
+        return self._usable("input_schema")
+
+    def clean_output_schema(self) -> Any:
+        return self._usable("output_schema")
+
+    def _usable(self, name: str) -> Any:
+        schema = self.cleaned_data[name] or {}
+        try:
+            json_schemas.check(schema)
+        except SchemaUnusable as refusal:
+            raise ValidationError(refusal.detail) from refusal
+        return schema
+
+
+@admin.register(Skill)
+class SkillAdmin(TenantAdmin):
+    """What agents can do. A skill is switched off rather than deleted: its tasks name it."""
+
+    form = SkillForm
+    list_display = ("slug", "name", "agent", "is_active", "max_concurrency", "drift")
+    list_select_related = ("agent",)
+    fields = (
+        "agent", "slug", "name", "description", "tags", "input_schema", "output_schema",
+        "required_scope", "max_concurrency", "timeout", "lease", "question_ttl",
+        "is_retry_safe", "max_attempts", "open_to", "is_active", "drift",
+    )  # fmt: skip
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("agent", "slug", "drift") if obj else ("drift",)
+
+    def formfield_for_foreignkey(
+        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if db_field.name == "agent":
+            kwargs["queryset"] = Agent.objects.filter(tenant__in=tenants_of(request))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+@admin.register(Task)
+class TaskAdmin(ReadOnly, SearchedByIndex):
+    list_display = ("summary", "state", "reason_code", "submitted_by", "owner", "created_at")
+    list_filter = ("state",)
+    search_help_text = "Whole id, or whole trace id."
+    fields = (
+        "on_the_desk", "tenant", "state", "skill_slug", "submitted_by", "owner", "parent", "depth",
+        "trace_id", "input_", "result_", "stage", "percent", "note", "reason_code", "reason",
+        "errors_", "attempts", "fencing_token", "lease_expires_at", "created_at", "expires_at",
+        "ended_at", "card_version",
+    )  # fmt: skip
+    input_ = as_json("input", "input")
+    result_ = as_json("result", "result")
+    errors_ = as_json("errors", "what did not fit")
+
+    @admin.display(description="task")
+    def summary(self, row: Task) -> str:
+        return f"{row.skill_slug} · {row.short_id}"
+
+    @admin.display(description="on the desk")
+    def on_the_desk(self, row: Task) -> SafeString:
+        address = reverse("desk:task", args=[row.pk])
+        return format_html('<a href="{}">Conversation, artifacts and history</a>', address)
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        mine = self.get_queryset(request)
+        if task_id := uuid_in(value):
+            yield mine.filter(pk=task_id)
+        yield mine.filter(trace_id=value.lower()[:32])
+
+
+@admin.register(Question)
+class QuestionAdmin(ReadOnly, TenantAdmin):
+    list_display = ("text_", "state", "asked_by_name", "answered_by_name", "expires_at")
+    list_filter = ("state",)
+
+    @admin.display(description="question")
+    def text_(self, row: Question) -> str:
+        return row.text[:90]
+
+
+class RemoteAgentForm(forms.ModelForm):
+    tenant = forms.ModelChoiceField(Tenant.objects.none())
+    slug = forms.SlugField(max_length=63, help_text="Its name among the agents of the tenant.")
+    url = forms.URLField(assume_scheme="https", help_text="Of the agent, or of its card.")
+    token = forms.CharField(required=False, widget=forms.PasswordInput, max_length=2000)
+
+    class Meta:
+        model = RemoteAgent
+        fields = ("url", "token", "required_capabilities", "wants_push")
+
+    def clean(self) -> Any:
+        """Fetched and validated here, so that what is wrong with the card is said in the form."""
+        said = super().clean()
+        if self.errors or said is None:
+            return said
+        try:
+            card = remotes.fetch(said["url"], said["token"])
+            remotes.validated(card, said["required_capabilities"])
+        except (remotes.Unreachable, CardRefused) as failure:
+            raise ValidationError(str(failure)) from failure
+        return said
+
+
+@admin.register(RemoteAgent)
+class RemoteAgentAdmin(TenantAdmin):
+    """Agents elsewhere: registered by the address of their card, held to it until pinned anew."""
+
+    tenant_path = "agent__tenant"
+    list_display = ("agent", "url", "card_version", "fetched_at", "drift", "error")
+    list_select_related = ("agent",)
+    actions = ("fetch_again", "pin")
+    card_ = as_json("card", "card, as pinned")
+    seen_card_ = as_json("seen_card", "card, as last fetched")
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        if obj is not None:
+            return super().get_form(request, obj, change, **kwargs)
+        form = super().get_form(request, obj, change, form=RemoteAgentForm, **kwargs)
+        tenant: Any = form.base_fields["tenant"]
+        tenant.queryset = Tenant.objects.filter(slug__in=tenants_of(request))
+        return form
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        if obj is None:
+            return ("tenant", "slug", "url", "token", "required_capabilities", "wants_push")
+        return (
+            "agent", "url", "required_capabilities", "wants_push", "card_version", "pinned_at",
+            "fetched_at", "drift", "error", "card_", "seen_card_",
+        )  # fmt: skip
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        changeable = {"required_capabilities", "wants_push"}
+        return tuple(set(self.get_fields(request, obj)) - changeable) if obj else ()
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: RemoteAgent, form: Any, change: bool) -> None:
+        if change:
+            super().save_model(request, obj, form, change)
+            return
+        said = form.cleaned_data
+        made = remotes.register(
+            said["tenant"],
+            slug=said["slug"],
+            url=said["url"],
+            token=said["token"],
+            required=said["required_capabilities"],
+        )
+        obj.pk, obj.agent = made.pk, made.agent
+        RemoteAgent.objects.filter(pk=made.pk).update(wants_push=said["wants_push"])
+
+    @admin.action(description="Fetch the card again and compare", permissions=["change"])
+    def fetch_again(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
+        for remote in rows:
+            remotes.soon(remote)
+            remotes.look_again(remote.pk)
+            remote.refresh_from_db()
+            said = remote.error or remote.drift or "as it was pinned."
+            self.message_user(request, f"{remote.agent.name}: {said}")
+
+    @admin.action(description="Pin the card as it is now", permissions=["change"])
+    def pin(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
+        for remote in rows.select_related("agent"):
+            try:
+                remotes.pin(remote)
+            except CardRefused as refusal:
+                self.message_user(request, f"{remote.agent.name}: {refusal}", messages.ERROR)
+            else:
+                self.log_change(request, remote, "Pinned the card as it is now.")
+                self.message_user(request, f"{remote.agent.name} is held to its card of now.")
