@@ -25,7 +25,7 @@ def say(title: str, figures: Figures, limit: str) -> None:
 def main() -> None:
     print(f"Medians of {RUNS} runs; shared machines are noisy, read the ratios.")
     with engines():
-        from bench import desks, execution, prepare
+        from bench import desks, execution, prepare, tasks
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
@@ -38,6 +38,11 @@ def main() -> None:
         )
         say("Sustained, two workers", median_of(execution.commits_per_second), "200 commits/s")
         say("Expiry lag", median_of(execution.expiry_lag), "p99 1,500 ms")
+        for connections in (8, 32):
+            figures = median_of(lambda: tasks.measure(connections))  # noqa: B023
+            limit = "send 5 times, get 3 times the SDK's own server; p99 lower"
+            say(f"A2A tasks, {connections} connections", figures, limit)
+        say("10,000 parked tasks", tasks.parked_memory(), "ours flat")
         say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
 
 

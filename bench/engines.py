@@ -45,8 +45,8 @@ def engines() -> Iterator[None]:
 
 
 @contextmanager
-def process(*command: str, port: int | None = None, **environment: str) -> Iterator[None]:
-    """One process of the product, ready when its port answers."""
+def process(*command: str, port: int | None = None, **environment: str) -> Iterator[int]:
+    """One process of the product, ready when its port answers; its process id."""
     child = subprocess.Popen(
         [sys.executable, *command],
         cwd=ROOT,
@@ -58,7 +58,7 @@ def process(*command: str, port: int | None = None, **environment: str) -> Itera
     try:
         while port is not None and not listens(port):
             time.sleep(0.05)
-        yield
+        yield child.pid
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
