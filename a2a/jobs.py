@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import close_old_connections
 
 from a2a import mirrors, remotes
-from a2a.models import Mirror, Task
+from a2a.models import Mirror
 from ledger import doorbell, jobs, sweeper
 
 
@@ -28,14 +28,10 @@ sweeper.further_jobs |= {"mirror": mirrors.due, "fetch_card": remotes.due}
 
 
 def on_bell(subject: UUID, kind: str, **_: object) -> None:
-    """A task for a remote agent, or news for it: at once, not in the next round."""
+    """News for a remote agent: at once. New tasks are found within a second, in the next round."""
     if kind in {"task_answered", "task_canceled"}:
         mirrors.on_bell(subject, kind)
         if Mirror.objects.filter(task=subject, is_over=False).exists():
-            jobs.enqueue("mirror", subject)
-    elif kind in {"task_submitted", "task_handed_over"}:
-        theirs = Task.objects.filter(pk=subject, skill__agent__remote__isnull=False)
-        if theirs.exists():
             jobs.enqueue("mirror", subject)
 
 

@@ -95,14 +95,13 @@ def look(mirror: Mirror) -> None:
     mirror = Mirror.objects.select_related("task__skill", "remote__agent").get(pk=mirror.pk)
     try:
         theirs = _exchange(mirror)
+        _reached(mirror)
+        if theirs is not None:
+            keep_in_step(mirror, theirs)
     except Forgotten:
         _end(mirror, Reason.REMOTE_LOST, "The remote agent does not know the task any more.")
     except Exception as failure:  # of whatever kind: the remote's answer is a stranger's
         _keep_trying(mirror, failure)
-    else:
-        _reached(mirror)
-        if theirs is not None:
-            keep_in_step(mirror, theirs)
 
 
 def _exchange(mirror: Mirror) -> pb.Task | None:

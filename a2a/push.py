@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from uuid import uuid4
 
-from a2a import keys, wire
+from a2a import keys, speech, wire
 from a2a.models import PushConfig, Task
 from a2a.transitions import PUSH
 from ledger import webhooks
@@ -65,9 +65,7 @@ class PushChannel:
         config = PushConfig.objects.select_related("task").filter(pk=delivery.recipient).first()
         if config is None:
             return  # taken away since; nothing is owed any more
-        body = json.dumps(
-            {"task": wire.MessageToDict(wire.render(config.task, history=0))}
-        ).encode()
+        body = json.dumps({"task": speech.render(config.task, history=0)}).encode()
         status = webhooks.post(config.url, body, _headers(config, body))
         if not 200 <= status < 300:
             raise webhooks.NotAccepted(f"The receiver answered {status}.")

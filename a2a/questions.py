@@ -20,6 +20,7 @@ from a2a.errors import (
     TaskNotPossible,
 )
 from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task
+from a2a.parts import refuse_unspeakable
 from a2a.tasks import LEASE_LIVES, Part, held_by, lease_from_now, lost_or_missing, refuse_unstorable
 from a2a.transitions import advance
 from ledger import intents
@@ -58,6 +59,7 @@ def ask(
         raise InvalidRequest(f"A question has 1 to {TEXT_MAX} characters.")
     intents.refuse_unsafe_text([text, form], "the question")
     refuse_unstorable([evidence, may_answer])
+    refuse_unspeakable(evidence)
     json_schemas.check(form or {})
     answered = _answered_before(task_id, agent, fencing_token, text, form or {})
     if answered is not None and not is_new:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +23,7 @@ from a2a.states import OPEN, TaskState
 from a2a.tasks import Part, refuse_unstorable
 from ledger import intents
 from ledger.callers import Caller
-from ledger.errors import IdempotencyKeyReused, InvalidRequest
+from ledger.errors import IdempotencyKeyReused, InvalidRequest, LedgerError
 from ledger.models import new_id
 
 KEY_MAX = 255  # characters
@@ -57,6 +59,7 @@ class Submitted:
 
     task: Task
     is_replay: bool = False
+    message: Message | None = None  # the first one, if the task is as it was just entered
 
 
 def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
@@ -67,6 +70,75 @@ def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
 
     Raises ``InvalidRequest`` and its kin for what cannot be stored, ``IdempotencyKeyReused``.
     """
+    return _settle(_draft(submission, caller, _skill), via)
+
+
+def submit_all(
+    asked: list[tuple[Submission, Caller]], *, via: str
+) -> list[Submitted | LedgerError]:
+    """As ``submit`` for each; what is usual enters in one statement. Refusals are handed back."""
+    skills = cache(_skill)
+    found: list[Submitted | LedgerError | None] = []
+    plain: list[tuple[int, _Draft, entries.Entry]] = []
+    for number, (submission, caller) in enumerate(asked):
+        found.append(None)
+        try:
+            draft = _draft(submission, caller, skills)
+            if draft.is_plain:
+                plain.append((number, draft, draft.entry()))
+            else:
+                found[number] = _settle(draft, via)
+        except LedgerError as refusal:
+            found[number] = refusal
+    entered = entries.enter_all([entry for *_, entry in plain], states.SUBMIT, via=via)
+    for (number, draft, entry), is_new in zip(plain, entered, strict=True):
+        try:
+            found[number] = (
+                Submitted(draft.task, message=entry.message)
+                if is_new
+                else _already_there(draft, via)
+            )
+        except LedgerError as refusal:
+            found[number] = refusal
+    return [one for one in found if one is not None]
+
+
+Skills = Callable[[str, str, str | None], Skill | None]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A task that has not entered, with what was found out about it."""
+
+    submission: Submission
+    caller: Caller
+    task: Task
+    skill: Skill | None
+    own: OwnSkill | None
+    denial: Denial | None
+
+    @property
+    def is_plain(self) -> bool:
+        limited = self.skill is not None and self.skill.max_concurrency is not None
+        return self.denial is None and self.own is None and not limited
+
+    def entry(self) -> entries.Entry:
+        task, principal = self.task, self.caller.principal
+        details = {"skill": task.skill_slug, "owner": task.owner, "depth": task.depth}
+        details |= {"trace_id": task.trace_id, "parent": str(task.parent_id or "")}
+        details |= {"code": task.reason_code} if task.reason_code else {}
+        message = Message(
+            message_id=self.submission.message_id or str(uuid4()),
+            role=Role.USER,
+            principal=str(principal),
+            principal_name=principal.display_name,
+            parts=self.submission.parts,
+            metadata={},
+        )
+        return entries.Entry(task, message, principal, intents.canonical(details).decode())
+
+
+def _draft(submission: Submission, caller: Caller, skills: Skills) -> _Draft:
     refuse_unstorable(
         [submission.parts, submission.input, submission.metadata, submission.envelope,
          submission.skill, submission.message_id, submission.context_id, submission.card_version]
@@ -77,7 +149,9 @@ def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
     if len(key) > KEY_MAX:
         raise InvalidRequest(f"An idempotency key has at most {KEY_MAX} characters.")
     own = OWN_SKILLS.get(submission.skill)
-    skill = None if own else _skill(submission.skill, caller.tenant, sent)
+    skill = None
+    if own is None:
+        skill = skills(submission.skill, caller.tenant, sent.tenant if sent else None)
     request = envelope.Request(
         caller=caller,
         skill=skill,
@@ -89,18 +163,22 @@ def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
     )
     denial = said if isinstance(said, Denial) else envelope.denial_of(request)
     task = _new_task(submission, request, key)
-    if denial is None and own is not None:
-        return _enter_own(task, submission, own, caller, via)
-    if denial is None and skill is not None and skill.max_concurrency is not None:
-        return _enter_within_capacity(task, submission, skill, caller, via)
-    return _enter(task, submission, denial, caller, via)
+    return _Draft(submission, caller, task, skill, own, denial)
 
 
-def _skill(slug: str, tenant: str, sent: Envelope | None) -> Skill | None:
+def _settle(draft: _Draft, via: str) -> Submitted:
+    if draft.denial is None and draft.own is not None:
+        return _enter_own(draft, via)
+    if draft.denial is None and not draft.is_plain:
+        return _enter_within_capacity(draft, via)
+    return _enter(draft, via)
+
+
+def _skill(slug: str, tenant: str, named_tenant: str | None) -> Skill | None:
     """The skill of that id that this tenant may use; its own before another's."""
     found = Skill.objects.offered_to(tenant).filter(slug=slug).select_related("agent")
-    if sent is not None and sent.tenant:
-        named = [skill for skill in found if skill.tenant == sent.tenant]
+    if named_tenant:
+        named = [skill for skill in found if skill.tenant == named_tenant]
         return named[0] if named else None
     return min(found, key=lambda skill: skill.tenant != tenant, default=None)
 
@@ -153,69 +231,57 @@ def _expires_at(sent: Envelope | None, skill: Skill | None) -> datetime:
     return min(latest, ends)
 
 
-def _enter_own(
-    task: Task, submission: Submission, own: OwnSkill, caller: Caller, via: str
-) -> Submitted:
+def _enter_own(draft: _Draft, via: str) -> Submitted:
     """What Assent does itself begins at once; the sweeper begins it where we did not come to."""
-    task.expires_at = timezone.now() + BEGINS_WITHIN
-    submitted = _enter(task, submission, None, caller, via)
+    draft.task.expires_at = timezone.now() + BEGINS_WITHIN
+    submitted = _enter(draft, via)
     if not submitted.is_replay:
         own_work.begin(submitted.task.pk)
         submitted.task.refresh_from_db()
-    return submitted
+    return Submitted(submitted.task, submitted.is_replay)
 
 
-def _enter_within_capacity(
-    task: Task, submission: Submission, skill: Skill, caller: Caller, via: str
-) -> Submitted:
+def _enter_within_capacity(draft: _Draft, via: str) -> Submitted:
     """One at a time, so that the count is true."""
+    skill = draft.skill
+    assert skill is not None
     with atomic():
         Skill.objects.select_for_update().get(pk=skill.pk)
         held = Task.objects.filter(skill=skill, state__in=sorted(OPEN))
         is_full = held[: skill.max_concurrency].count() >= (skill.max_concurrency or 0)
-        if is_full and not _same_request(task):
+        if is_full and not _same_request(draft.task):
             detail = f"{skill.slug} has {skill.max_concurrency} tasks at hand, as many as it takes."
-            return _enter(task, submission, Denial(Reason.OVER_CAPACITY, detail), caller, via)
-        return _enter(task, submission, None, caller, via)
+            draft.denial = Denial(Reason.OVER_CAPACITY, detail)
+        return _enter(draft, via)
 
 
-def _enter(
-    task: Task, submission: Submission, denial: Denial | None, caller: Caller, via: str
-) -> Submitted:
-    move = states.SUBMIT
-    if denial is not None:
-        move = states.REJECT
-        task.state, task.ended_at = TaskState.REJECTED, timezone.now()
-        task.reason_code, task.reason, task.errors = denial.code, denial.detail, denial.errors
-        if denial.code == Reason.DUPLICATE_MESSAGE:
-            task.envelope_message_id = task.idempotency_key = ""
-    message = Message(
-        message_id=submission.message_id or str(uuid4()),
-        role=Role.USER,
-        principal=str(caller.principal),
-        principal_name=caller.principal.display_name,
-        parts=submission.parts,
-        metadata={},
-    )
-    details = {"skill": task.skill_slug, "owner": task.owner, "depth": task.depth}
-    details |= {"trace_id": task.trace_id, "parent": str(task.parent_id or "")}
-    details |= {"code": task.reason_code} if task.reason_code else {}
-    text = intents.canonical(details).decode()
-    if entries.enter(task, move, message, by=caller.principal, via=via, details=text):
-        return Submitted(task)
-    return _already_there(task, submission, caller, via)
+def _enter(draft: _Draft, via: str) -> Submitted:
+    move = states.SUBMIT if draft.denial is None else states.REJECT
+    if draft.denial is not None:
+        _deny(draft.task, draft.denial)
+    entry = draft.entry()
+    if entries.enter_all([entry], move, via=via) == [True]:
+        return Submitted(draft.task, message=entry.message)
+    return _already_there(draft, via)
 
 
-def _already_there(task: Task, submission: Submission, caller: Caller, via: str) -> Submitted:
+def _deny(task: Task, denial: Denial) -> None:
+    task.state, task.ended_at = TaskState.REJECTED, timezone.now()
+    task.reason_code, task.reason, task.errors = denial.code, denial.detail, denial.errors
+    if denial.code == Reason.DUPLICATE_MESSAGE:
+        task.envelope_message_id = task.idempotency_key = ""
+
+
+def _already_there(draft: _Draft, via: str) -> Submitted:
     """The key or the envelope's message id was used before."""
-    first = _same_request(task)
+    first = _same_request(draft.task)
     if first is not None:
-        if first.payload_hash != task.payload_hash:
+        if first.payload_hash != draft.task.payload_hash:
             raise IdempotencyKeyReused()
         return Submitted(first, is_replay=True)
-    detail = f"The message {task.envelope_message_id} was received before, with another key."
-    denial = Denial(Reason.DUPLICATE_MESSAGE, detail)
-    return _enter(task, submission, denial, caller, via)
+    detail = f"The message {draft.task.envelope_message_id} came before, with another key."
+    draft.denial = Denial(Reason.DUPLICATE_MESSAGE, detail)
+    return _enter(draft, via)
 
 
 def _same_request(task: Task) -> Task | None:

@@ -13,6 +13,7 @@ from django.db.transaction import atomic
 from a2a import json_schemas, states
 from a2a.errors import Reason, ResultInvalid, TaskLeaseLost, TaskNotFound, TaskNotPossible
 from a2a.models import LEASE, Artifact, Message, Skill, Task, id_or_none
+from a2a.parts import refuse_unspeakable
 from a2a.states import OPEN, TaskState
 from a2a.transitions import ALWAYS, advance
 from ledger.callers import Caller
@@ -160,6 +161,7 @@ def add_artifact(
 ) -> Artifact:
     """Keep something that came of the task, or add parts to it."""
     refuse_unstorable([artifact_id, parts, name, description])
+    refuse_unspeakable(parts)
     with atomic():
         before = Artifact.objects.filter(task=task_id, artifact_id=artifact_id).first()
         kept = before.parts if before and append else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import datetime
 from typing import Any
 
 from a2a.client.card_resolver import parse_agent_card as parse_agent_card
@@ -46,15 +45,8 @@ from starlette.requests import Request
 
 from a2a.compat.v0_3.conversions import to_compat_agent_card
 from a2a.envelope import EXTENSION
-from a2a.models import Artifact, Message, Question, QuestionState, Task
-from a2a.rendering import question_as_json, reason_as_json
 from a2a.states import TaskState
 from ledger.intents import UNSAFE
-from ledger.models import Event
-from ledger.rendering import render_token
-
-# What our own facts about a task travel under, in its metadata.
-FACTS = "urn:assent:a2a:task:1"
 
 STATE_OUT = {
     TaskState.SUBMITTED: pb.TASK_STATE_SUBMITTED,
@@ -67,7 +59,6 @@ STATE_OUT = {
     TaskState.REJECTED: pb.TASK_STATE_REJECTED,
 }
 STATE_IN = {number: state for state, number in STATE_OUT.items()}
-ROLE_OUT = {"user": pb.ROLE_USER, "agent": pb.ROLE_AGENT}
 
 
 class CallerContextBuilder(DefaultServerCallContextBuilder):
@@ -215,150 +206,20 @@ def task_of_message(message: pb.Message) -> pb.Task:
 # --- to the protocol -----------------------------------------------------------------------
 
 
-def task_out(
-    task: Task, history: list[Message], artifacts: list[Artifact], question: Question | None
-) -> pb.Task:
-    found = pb.Task(id=str(task.pk), context_id=task.context_id)
-    found.status.CopyFrom(status_out(task, question))
-    found.history.extend(message_out(message, task) for message in history)
-    found.artifacts.extend(artifact_out(artifact) for artifact in artifacts)
-    ParseDict({**task.metadata, FACTS: facts_of(task)}, found.metadata)
-    return found
+def task_out(said: dict[str, Any]) -> pb.Task:
+    """What ``a2a.speech`` says of a task, as the SDK's message."""
+    task = pb.Task()
+    ParseDict(said, task)
+    return task
 
 
-def facts_of(task: Task) -> dict[str, Any]:
-    """Version 1 of what we say about a task; docs/a2a.md has its schema."""
-    facts: dict[str, Any] = {
-        "skill": task.skill_slug,
-        "owner": task.owner,
-        "depth": task.depth,
-        "trace_id": task.trace_id,
-        "created_at": task.created_at.isoformat(),
-    }
-    if task.parent_id:
-        facts["parent_task"] = str(task.parent_id)
-    if task.percent is not None or task.stage:
-        facts["progress"] = {"stage": task.stage, "percent": task.percent, "message": task.note}
-    if task.expires_at:
-        facts["expires_at"] = task.expires_at.isoformat()
-    if reason := reason_as_json(task):
-        facts["reason"] = reason
-    return facts
-
-
-def status_out(task: Task, question: Question | None) -> pb.TaskStatus:
-    said: list[dict[str, Any]] = []
-    if question is not None and task.state == TaskState.INPUT_REQUIRED:
-        said = [{"text": question.text}, {"data": _question_data(question)}]
-    elif task.state == TaskState.AUTH_REQUIRED and task.transaction is not None:
-        token = json.loads(render_token(task.transaction, None))
-        said = [{"text": f"Waiting for sign-off: {token['action_summary']}"},
-                {"data": {"token_of_intent": token}}]  # fmt: skip
-    elif reason := reason_as_json(task):
-        said = [{"text": task.reason}, {"data": {"reason": reason}}]
-    elif task.note or task.stage:
-        said = [{"text": task.note or task.stage}]
-    return _status(task, task.state, task.updated_at, said, f"status-{task.pk}")
-
-
-def _question_data(question: Question) -> dict[str, Any]:
-    """Without what passes: the seconds left would make every look another one."""
-    said = question_as_json(question)
-    for name in ("expires_in", "answer", "answered_by", "answered_via", "task_id"):
-        said.pop(name)
-    return {"question": said}
-
-
-def _status(
-    task: Task, state: str, at: datetime, said: list[dict[str, Any]], message_id: str
-) -> pb.TaskStatus:
-    status = pb.TaskStatus(state=STATE_OUT[TaskState(state)])
-    status.timestamp.FromDatetime(at)
-    if said:
-        message = status.message
-        message.message_id, message.role = message_id, pb.ROLE_AGENT
-        message.task_id, message.context_id = str(task.pk), task.context_id
-        message.parts.extend(ParseDict(part, pb.Part()) for part in said)
-    return status
-
-
-def message_out(message: Message, task: Task) -> pb.Message:
-    found = pb.Message(
-        message_id=message.message_id,
-        role=ROLE_OUT[message.role],
-        task_id=str(task.pk),
-        context_id=task.context_id,
-    )
-    found.parts.extend(ParseDict(part, pb.Part()) for part in message.parts)
-    if message.metadata:
-        ParseDict(message.metadata, found.metadata)
-    return found
-
-
-def artifact_out(artifact: Artifact, start: int = 0, count: int | None = None) -> pb.Artifact:
-    end = None if count is None else start + count
-    found = pb.Artifact(
-        artifact_id=artifact.artifact_id, name=artifact.name, description=artifact.description
-    )
-    found.parts.extend(ParseDict(part, pb.Part()) for part in artifact.parts[start:end])
-    return found
-
-
-def event_out(
-    event: Event, task: Task, artifacts: dict[str, Artifact], questions: dict[str, Question]
-) -> pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent | None:
-    """One event of the audit chain, as those who watch the task are told of it."""
-    details = json.loads(event.details)
-    if event.kind == "task_message_added":
-        return None
-    if event.kind == "task_artifact_added":
-        artifact = artifacts.get(details["artifact_id"])
-        if artifact is None:
-            return None
-        return pb.TaskArtifactUpdateEvent(
-            task_id=str(task.pk),
-            context_id=task.context_id,
-            artifact=artifact_out(artifact, details["from"], details["parts"]),
-            append=details["append"],
-            last_chunk=details["last"],
-        )
-    update = pb.TaskStatusUpdateEvent(task_id=str(task.pk), context_id=task.context_id)
-    said = _said_by(event, details, questions)
-    update.status.CopyFrom(
-        _status(task, event.to_state, event.at, said, f"event-{task.pk}-{event.seq}")
-    )
-    facts = {"kind": event.kind, "seq": event.seq, "by": event.principal}
-    ParseDict({FACTS: facts}, update.metadata)
+def update_out(said: dict[str, Any]) -> pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent:
+    """What ``a2a.speech`` says of an event."""
+    response = pb.StreamResponse()
+    ParseDict(said, response)
+    kind: str = response.WhichOneof("payload")
+    update: pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent = getattr(response, kind)
     return update
-
-
-def _said_by(
-    event: Event, details: dict[str, Any], questions: dict[str, Question]
-) -> list[dict[str, Any]]:
-    if event.kind == "task_asked":
-        question = questions.get(event.reason)
-        data = [{"data": _question_data(question)}] if question else []
-        return [{"text": event.reason}, *data]
-    if event.kind == "task_progressed":
-        text = details.get("message") or details.get("stage") or ""
-        return [*([{"text": text}] if text else []), {"data": {"progress": details}}]
-    if "code" in details:
-        reason = {"code": details["code"], "detail": event.reason}
-        return [{"text": event.reason}, {"data": {"reason": reason}}]
-    return [{"text": event.reason}] if event.reason else []
-
-
-def render(task: Task, history: int | None = None, artifacts: bool = True) -> pb.Task:
-    """The protocol's task; ``history`` as the protocol counts it: ``None`` is all, 0 is none."""
-    messages = [] if history == 0 else list(task.messages.order_by("-pk")[:history])[::-1]
-    found = list(task.artifacts.order_by("pk")) if artifacts else []
-    return task_out(task, messages, found, open_question(task))
-
-
-def open_question(task: Task) -> Question | None:
-    if task.state != TaskState.INPUT_REQUIRED:
-        return None
-    return task.questions.filter(state=QuestionState.OPEN).first()
 
 
 __all__ = ["A2A_JSON", "EXTENSION", "pb"]

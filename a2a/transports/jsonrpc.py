@@ -13,12 +13,14 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 from a2a import wire
+from a2a.transports import express
 from a2a.transports.protocol import TaskHub
 from a2a.transports.stream import in_thread
 from ledger.callers import caller_with
 
 MAX_DEPTH = 64
 NOT_JSON, INVALID_PARAMS = -32700, -32602
+V1 = "/a2a/v1"
 CHALLENGE = (b"www-authenticate", b'Bearer realm="assent"')
 UNAUTHORIZED = {
     "error": "not_authenticated",
@@ -49,24 +51,33 @@ class Door:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         headers = dict(scope["headers"])
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        caller = None
-        if scheme.lower() == "bearer" and token:
-            caller = await in_thread(caller_with, token.strip())
-        if caller is None:
-            await _answer(
-                send, 401, UNAUTHORIZED, [(b"www-authenticate", b'Bearer realm="assent"')]
-            )
+        if scheme.lower() != "bearer" or not token:
+            await _answer(send, 401, UNAUTHORIZED, [CHALLENGE])
             return
         body = await _body(receive)
         if body is None:
             await _answer(send, 413, _too_large())
             return
-        if body and (trouble := trouble_with(body)):
-            is_rest = scope["path"].startswith("/a2a/rest")
-            await _answer(send, *(_rest_error(trouble) if is_rest else _rpc_error(trouble)))
+        said = read(body) if body else None
+        if found := await _by_express(scope["path"], said, token.strip(), headers):
+            await _send(send, 200, found)
             return
-        scope["assent.caller"] = caller
-        await self.inside(scope, _once(body, receive), send)
+        scope["assent.caller"] = await in_thread(caller_with, token.strip())
+        if scope["assent.caller"] is None:
+            await _answer(send, 401, UNAUTHORIZED, [CHALLENGE])
+        elif isinstance(said, Trouble):
+            is_rest = scope["path"].startswith("/a2a/rest")
+            await _answer(send, *(_rest_error(said) if is_rest else _rpc_error(said)))
+        else:
+            await self.inside(scope, _once(body, receive), send)
+
+
+async def _by_express(
+    path: str, said: Any, token: str, headers: dict[bytes, bytes]
+) -> bytes | None:
+    if path.rstrip("/") != V1 or isinstance(said, Trouble):
+        return None
+    return await express.answer(said, token, headers)
 
 
 async def _body(receive: Any) -> bytes | None:
@@ -92,8 +103,8 @@ class Trouble:
     detail: str
 
 
-def trouble_with(body: bytes) -> Trouble | None:
-    """What the protocol's own parser would stumble over, or would quietly change.
+def read(body: bytes) -> Any:
+    """The body as JSON; ``Trouble`` for what the protocol's own parser would stumble over.
 
     Its numbers are doubles; an integer that a double cannot hold would lose digits.
     """
@@ -114,7 +125,7 @@ def trouble_with(body: bytes) -> Trouble | None:
             return Trouble(INVALID_PARAMS, "An integer beyond 2^53 loses digits: send it as text.")
         elif isinstance(item, float) and not math.isfinite(item):
             return Trouble(INVALID_PARAMS, "A number is larger than a double can be.")
-    return None
+    return value
 
 
 def _refuse_constant(name: str) -> None:
@@ -158,6 +169,13 @@ def _too_large() -> dict[str, Any]:
 async def _answer(
     send: Any, status: int, said: dict[str, Any], headers: list[tuple[bytes, bytes]] | None = None
 ) -> None:
-    head = [(b"content-type", b"application/json"), *(headers or [])]
+    await _send(send, status, json.dumps(said).encode(), headers)
+
+
+async def _send(
+    send: Any, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    size = str(len(body)).encode()
+    head = [(b"content-type", b"application/json"), (b"content-length", size), *(headers or [])]
     await send({"type": "http.response.start", "status": status, "headers": head})
-    await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+    await send({"type": "http.response.body", "body": body})

@@ -16,10 +16,11 @@ from django.db.models import F, Q
 
 from a2a import answers, cards, push, submissions, tasks, wire
 from a2a.models import Message, PushConfig, Question, QuestionState, Role, Task
+from a2a.speech import render
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
 from a2a.transports.stream import follow, in_thread, until_it_rests
-from a2a.wire import pb, render
+from a2a.wire import pb
 from ledger.callers import Caller
 from ledger.errors import LedgerError, NotFound
 
@@ -208,7 +209,7 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
 
 @refusals_said
 def _read(task_id: UUID | str, caller: Caller, history: int | None) -> pb.Task:
-    return render(tasks.visible(caller, task_id), history)
+    return wire.task_out(render(tasks.visible(caller, task_id), history))
 
 
 @refusals_said
@@ -225,7 +226,7 @@ def _cancel(params: pb.CancelTaskRequest, caller: Caller) -> pb.Task:
     if task.state in FINAL:
         raise wire.TaskNotCancelableError(f"The task is {task.state}.")
     answers.cancel_by_client(task, caller=caller, via=VIA)
-    return render(tasks.visible(caller, task.pk))
+    return wire.task_out(render(tasks.visible(caller, task.pk)))
 
 
 @refusals_said
@@ -250,7 +251,7 @@ def _list(params: pb.ListTasksRequest, caller: Caller) -> pb.ListTasksResponse:
     history = _history(params)
     with_artifacts = params.include_artifacts
     return pb.ListTasksResponse(
-        tasks=[render(task, 0 if history is None else history, with_artifacts) for task in found],
+        tasks=[wire.task_out(render(task, history or 0, with_artifacts)) for task in found],
         next_page_token=_token_of(found[-1]) if more else "",
         page_size=size,
         total_size=total,

@@ -24,7 +24,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 from redis.asyncio import Redis
 
-from a2a import wire
+from a2a import speech, wire
 from a2a.models import Task
 from a2a.states import FINAL, INTERRUPTED
 from ledger.models import Event
@@ -128,7 +128,7 @@ def snapshot(task_id: UUID, history: int | None = None) -> tuple[wire.pb.Task, i
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         task = Task.objects.get(pk=task_id)
         last = Event.objects.filter(subject=task_id).order_by("-seq").first()
-        return wire.render(task, history), last.seq if last else 0
+        return wire.task_out(speech.render(task, history)), last.seq if last else 0
 
 
 def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, bool]:
@@ -139,8 +139,9 @@ def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, bool]:
     task = Task.objects.get(pk=task_id)
     artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts.all()}
     questions = {question.text: question for question in task.questions.all()}
-    updates = [wire.event_out(event, task, artifacts, questions) for event in events]
-    return [update for update in updates if update], events[-1].seq, events[-1].to_state in FINAL
+    said = [speech.said_of_event(event, task, artifacts, questions) for event in events]
+    updates = [wire.update_out(update) for update in said if update is not None]
+    return updates, events[-1].seq, events[-1].to_state in FINAL
 
 
 async def follow(task_id: UUID) -> AsyncIterator[Any]:

@@ -203,7 +203,7 @@ def test_the_published_schemas_say_what_we_take_and_give(client, send):
     assert not envelope.is_valid(whole(version="2.0"))
     assert client.get("/a2a/schemas/nothing.json").status_code == 404
 
-    from a2a.wire import facts_of
+    from a2a.speech import facts_of
 
     task = jsonschema_rs.Draft202012Validator(client.get("/a2a/schemas/task-1.json").json())
     assert task.is_valid(facts_of(send(whole(audience="nobody"))))
