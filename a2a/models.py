@@ -220,6 +220,10 @@ class Task(models.Model):
                 fields=["skill", "state"],
                 condition=Q(state__in=sorted(OPEN)),
             ),
+            # What the operations page asks of the last minutes.
+            models.Index(
+                name="a2a_task_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
+            ),
             models.Index(name="a2a_task_history", fields=["tenant", "-id"]),
             models.Index(name="a2a_task_submitter", fields=["submitted_by", "-updated_at", "-id"]),
             models.Index(
@@ -354,6 +358,9 @@ class Question(models.Model):
         ]
         indexes = [
             models.Index(name="a2a_question_due", fields=["expires_at"], condition=Q(state="open")),
+            models.Index(
+                name="a2a_question_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
+            ),
             models.Index(
                 name="a2a_question_waiting",
                 fields=["tenant", "expires_at"],

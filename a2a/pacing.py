@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
-from redis import RedisError
+from redis import Redis, RedisError
 
 from a2a.states import TaskState
 from ledger import doorbell
@@ -13,7 +16,8 @@ from ledger.polling import POLL_INTERVAL_S
 LONGEST_S = 30
 PATIENT_ANSWERS = 10  # that said WORKING, before the pauses double
 MEMORY_S = 3600
-READS = "assent:tasks:reads"
+READS = "assent:tasks:reads"  # and the minute; reads of tasks in it
+READS_KEPT_S = 2 * 60 * 60
 
 
 def seconds_until_next(task_id: UUID, state: str) -> int:
@@ -21,7 +25,7 @@ def seconds_until_next(task_id: UUID, state: str) -> int:
     name = f"assent:tasks:working:{task_id}"
     try:
         redis = doorbell.redis()
-        redis.incr(READS)
+        _count(redis, 1)
         if state != TaskState.WORKING:
             return POLL_INTERVAL_S
         answers = int(str(redis.incr(name)))
@@ -32,9 +36,23 @@ def seconds_until_next(task_id: UUID, state: str) -> int:
     return min(LONGEST_S, POLL_INTERVAL_S * doublings)
 
 
-def reads() -> int:
-    """How many times tasks were read since Redis was last empty."""
+def count_reads(number: int) -> None:
+    """How often tasks are asked for, for the operators; losing it is no harm."""
+    with suppress(RedisError):
+        _count(doorbell.redis(), number)
+
+
+def _count(redis: Redis, number: int) -> None:
+    name = f"{READS}:{int(time.time()) // 60}"
+    redis.incrby(name, number)
+    redis.expire(name, READS_KEPT_S)
+
+
+def recent_reads(minutes: int) -> int | None:
+    """Reads in the last so many minutes; ``None`` without Redis."""
+    this = int(time.time()) // 60
     try:
-        return int(str(doorbell.redis().get(READS) or 0))
+        found: Any = doorbell.redis().mget([f"{READS}:{this - back}" for back in range(minutes)])
     except RedisError:
-        return 0
+        return None
+    return sum(int(value or 0) for value in found)

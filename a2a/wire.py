@@ -196,8 +196,8 @@ def question_in(status: pb.TaskStatus) -> tuple[dict[str, Any], list[dict[str, A
 
 def task_of_message(message: pb.Message) -> pb.Task:
     """An agent that answers with a message has done its task by that."""
-    task = pb.Task(id=message.message_id, context_id=message.context_id)
-    task.status.state = pb.TASK_STATE_COMPLETED
+    status = pb.TaskStatus(state=pb.TASK_STATE_COMPLETED)
+    task = pb.Task(id=message.message_id, context_id=message.context_id, status=status)
     artifact = task.artifacts.add(artifact_id="answer", name="Answer")
     artifact.parts.extend(message.parts)
     return task

@@ -188,6 +188,8 @@ BLOCKING_SEND_S = float(text("ASSENT_BLOCKING_SEND_S", "600"))
 REMOTE_LOST_S = float(text("ASSENT_REMOTE_LOST_S", "600"))
 # Bytes of one A2A request.
 A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
+# Bearer token with which /metrics may be read; without one it is not there.
+METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.
 WEBHOOK_NETWORKS = words("ASSENT_WEBHOOK_NETWORKS")
 

@@ -1,4 +1,4 @@
-"""A2A tasks a second, beside the SDK's own server over its PostgreSQL store: same database, one run.
+"""A2A tasks a second, beside the SDK's own server over its PostgreSQL store, in one run.
 
 Ours is what ``make up`` runs for A2A: one asynchronous process. So is theirs.
 """
@@ -112,8 +112,7 @@ def _for_asyncpg(url: str) -> str:
     del url
     info = connection.get_connection_params()
     return (
-        f"postgresql+asyncpg://{info.get('user', 'postgres')}@/{info['dbname']}"
-        f"?host={info['host']}"
+        f"postgresql+asyncpg://{info.get('user', 'postgres')}@/{info['dbname']}?host={info['host']}"
     )
 
 

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from a2a import parts, speech, submissions
+from a2a import pacing, parts, speech, submissions
 from a2a.envelope import EXTENSION
 from a2a.models import Task, id_or_none
 from a2a.submissions import Submission, Submitted
@@ -150,6 +150,7 @@ def _look(asked: list[tuple[str, UUID]]) -> list[bytes | None]:
     with plans.kept(), connection.cursor() as cursor:
         cursor.execute(_LOOK, [hashes, ids])
         rows = cursor.fetchall()
+    pacing.count_reads(len(rows))
     return [_rendered(*row) if row[0] is not None else None for row in rows]
 
 

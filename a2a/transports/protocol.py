@@ -14,7 +14,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import F, Q
 
-from a2a import answers, cards, push, submissions, tasks, wire
+from a2a import answers, cards, pacing, push, submissions, tasks, wire
 from a2a.models import Message, PushConfig, Question, QuestionState, Role, Task
 from a2a.speech import render
 from a2a.states import FINAL, TaskState
@@ -209,6 +209,7 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
 
 @refusals_said
 def _read(task_id: UUID | str, caller: Caller, history: int | None) -> pb.Task:
+    pacing.count_reads(1)
     return wire.task_out(render(tasks.visible(caller, task_id), history))
 
 

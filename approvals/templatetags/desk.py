@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from a2a.models import Question, QuestionState, Task
 from a2a.states import TaskState
 from approvals import policies
+from approvals.metrics import Metric
 from ledger.models import Event, Transaction
 from ledger.results import web_address
 from ledger.states import FINAL, State
@@ -235,6 +236,29 @@ def span(seconds: float) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+@register.filter
+def amount(metrics: dict[str, Metric], said: str) -> float:
+    """``metrics|amount:"assent_transactions state=prepared"``."""
+    name, _, label = said.partition(" ")
+    key, _, value = label.partition("=")
+    return metrics[name].of(**{key: value}) if name in metrics else 0.0
+
+
+@register.filter
+def figure(metrics: dict[str, Metric], said: str) -> int:
+    return round(amount(metrics, said))
+
+
+@register.filter
+def rounded(seconds: float) -> str:
+    """``0.004`` as ``4 ms``, ``75`` as ``75 s``, ``5400`` as ``1.5 h``."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60 * 2, "min")):
+        if seconds >= size:
+            per = 60 if unit == "min" else size
+            return f"{seconds / per:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 @register.filter

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from approvals import inbox
+from approvals.models import Role
 
 
 def desk(request: HttpRequest) -> dict[str, Any]:
@@ -20,4 +21,6 @@ def desk(request: HttpRequest) -> dict[str, Any]:
     }
     if request.user.is_authenticated:
         found["waiting_count"] = inbox.count(request.tenants)  # type: ignore[attr-defined]
+        roles: Any = request.roles  # type: ignore[attr-defined]
+        found["is_operator"] = any(Role.OPERATOR in mine for mine in roles.values())
     return found

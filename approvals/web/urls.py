@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from approvals.web import task_views, views
+from approvals.web import operations, task_views, views
 
 app_name = "desk"
 urlpatterns = [
@@ -23,6 +23,11 @@ urlpatterns = [
     path("tasks/", task_views.tasks, name="tasks"),
     path("tasks/<uuid:task_id>/", task_views.task, name="task"),
     path("tasks/<uuid:task_id>/cancel", task_views.cancel, name="task-cancel"),
+    path("ops/", operations.operations, name="operations"),
+    path(
+        "ops/deliveries/<int:delivery_id>/again", operations.send_again, name="delivery-send-again"
+    ),
+    path("metrics", operations.prometheus, name="metrics"),
     path("history/", views.history, name="history"),
     path("history/export.<str:form>", views.export, name="history-export"),
     path("tools/", views.tools, name="tools"),

@@ -1,5 +1,5 @@
-// j/k, enter, a, r, /, g then i/k/h/t, ?. Never while somebody is typing or a dialog is open.
-const PAGES = { i: "/", k: "/tasks/", h: "/history/", t: "/tools/" };
+// j/k, enter, a, r, /, g then i/k/h/t/o, ?. Never while somebody is typing or a dialog is open.
+const PAGES = { i: "/", k: "/tasks/", h: "/history/", t: "/tools/", o: "/ops/" };
 const GO_WITHIN = 1_000; // milliseconds
 
 export function listenToKeys({ openRow }) {

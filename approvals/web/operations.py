@@ -1,0 +1,105 @@
+"""The operations page, and the same figures for Prometheus."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models.functions import Now
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from a2a.models import RemoteAgent
+from approvals import metrics
+from approvals.models import Role
+from ledger import deliveries
+from ledger.models import Delivery, DeliveryState, Event
+
+BARS, BAR = 24, timedelta(minutes=5)
+SHOWN = 50
+
+
+@require_safe
+def prometheus(request: HttpRequest) -> HttpResponse:
+    """For who has the token; without one set, the page is not there."""
+    wanted = f"Bearer {settings.METRICS_TOKEN}"
+    said = request.headers.get("Authorization", "")
+    if not settings.METRICS_TOKEN:
+        raise Http404
+    if not secrets.compare_digest(said.encode(), wanted.encode()):
+        response = HttpResponse("Send Authorization: Bearer <ASSENT_METRICS_TOKEN>.\n", status=401)
+        response["WWW-Authenticate"] = "Bearer"
+        return response
+    text = metrics.as_prometheus(metrics.gathered())
+    return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@login_required
+@require_safe
+def operations(request: HttpRequest) -> HttpResponse:
+    tenants = _operated(request)
+    given_up = Delivery.objects.filter(
+        state=DeliveryState.GIVEN_UP, event__tenant__in=tenants
+    ).select_related("event")
+    remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related("agent")
+    context = {
+        "metrics": metrics.gathered(tenants),
+        "given_up": list(given_up.order_by("-pk")[:SHOWN]),
+        "bars": _bars(tenants),
+        "remotes": list(remotes.order_by("agent__slug")),
+        "bar_minutes": int(BAR.total_seconds() // 60),
+    }
+    return render(request, "desk/operations.html", context)
+
+
+@login_required
+@require_POST
+def send_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
+    """A delivery that was given up is due at once."""
+    mine = Delivery.objects.filter(pk=delivery_id, event__tenant__in=_operated(request))
+    if not mine.exists():
+        raise Http404
+    deliveries.retry(delivery_id)
+    return redirect("desk:operations")
+
+
+def _operated(request: HttpRequest) -> frozenset[str]:
+    """The tenants that the person is an operator of. Others have nothing to do here."""
+    roles: Any = request.roles  # type: ignore[attr-defined]
+    tenants = frozenset(tenant for tenant, mine in roles.items() if Role.OPERATOR in mine)
+    if not tenants:
+        raise PermissionDenied
+    return tenants
+
+
+def _bars(tenants: frozenset[str]) -> list[dict[str, Any]]:
+    """Decisions in each five minutes of the last two hours, as bars of an SVG of height 60."""
+    decided = Event.objects.filter(
+        at__gte=Now() - BARS * BAR,
+        tenant__in=tenants,
+        kind__in=["approved", "rejected", "expired", "task_answered"],
+    ).values_list("at", flat=True)
+    now = timezone.now()
+    counts = Counter(_bar_of(at, now) for at in decided)
+    most = max(counts.values(), default=0)
+    return [
+        {
+            "x": number * 10,
+            "height": round(56 * counts[number] / most) if most else 0,
+            "y": 60 - (round(56 * counts[number] / most) if most else 0),
+            "count": counts[number],
+            "from": now - (BARS - number) * BAR,
+        }
+        for number in range(BARS)
+    ]
+
+
+def _bar_of(at: datetime, now: datetime) -> int:
+    return BARS - 1 - min(BARS - 1, int((now - at) / BAR))

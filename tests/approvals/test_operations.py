@@ -1,0 +1,121 @@
+"""Operators see what waits and what is late; Prometheus reads the same figures."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+from a2a import questions
+from approvals import metrics
+from ledger import coordinator, execution
+from ledger.models import Delivery, Event, Tenant
+from tests.processes import running
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_the_page_is_for_operators(as_olga, as_alice, as_vera, a_payment):
+    a_payment()
+
+    assert "Waiting for sign-off" in as_olga.get("/ops/").content.decode()
+    for client in (as_alice, as_vera):
+        assert client.get("/ops/").status_code == 403
+        assert "/ops/" not in client.get("/").content.decode()
+
+
+def test_figures_are_those_of_the_operators_tenants(a_payment, acme, globex, alice):
+    row = a_payment()
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    execution.commit(row.pk)
+    a_payment()
+
+    ours = metrics.gathered(frozenset({"acme"}))
+    theirs = metrics.gathered(frozenset({"globex"}))
+
+    assert ours["assent_transactions"].of(state="prepared") == 1
+    assert ours["assent_events_recent"].of(kind="committed") == 1
+    assert ours["assent_commit_seconds"].of(quantile="0.5") >= 0
+    assert ours["assent_decision_seconds"].of(quantile="0.99") > 0
+    assert theirs["assent_transactions"].values == {}
+    assert theirs["assent_decision_seconds"].values == {}
+
+
+def test_tasks_and_questions_are_counted(a_claimed_task, worker, as_olga):
+    task = a_claimed_task()
+    questions.ask(task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="?",
+                  via="api")  # fmt: skip
+
+    found = metrics.gathered()
+
+    assert found["assent_tasks"].of(state="input-required") == 1
+    assert found["assent_input_required_seconds_max"].value > 0
+    assert "the oldest for" in as_olga.get("/ops/").content.decode()
+
+
+def test_inputs_that_do_not_fit_are_counted_by_card_version(a_task):
+    a_task(input={}, card_version="0.1.0+abc")
+
+    found = metrics.gathered()["assent_validation_errors_recent"]
+    assert found.of(card_version="0.1.0+abc") == 1
+
+
+def test_reads_per_completed_task(a_claimed_task, worker):
+    from a2a import pacing, tasks
+
+    task = a_claimed_task()
+    tasks.complete(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
+                   result={"summary": "s"}, via="api")  # fmt: skip
+    pacing.count_reads(6)
+
+    assert metrics.gathered()["assent_reads_per_completed_task"].value == 6
+
+
+def test_prometheus_reads_it_with_the_token_only(client, settings, a_payment):
+    a_payment()
+    assert client.get("/metrics").status_code == 404
+    settings.METRICS_TOKEN = "let-me-see"
+
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"Authorization": "Bearer no"}).status_code == 401
+    answer = client.get("/metrics", headers={"Authorization": "Bearer let-me-see"})
+
+    assert answer["Content-Type"].startswith("text/plain; version=0.0.4")
+    lines = answer.content.decode().splitlines()
+    assert 'assent_transactions{state="prepared"} 1' in lines
+    sample = re.compile(r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? [0-9.e+-]+$')
+    assert [line for line in lines if not line.startswith("#") and not sample.match(line)] == []
+
+
+def test_a_label_cannot_break_the_format():
+    metric = metrics.Metric("a", "b", {(("v", 'x"} 1\ny\\'),): 1.0})
+    assert metrics.as_prometheus({"a": metric}).splitlines()[-1] == r'a{v="x\"} 1\ny\\"} 1'
+
+
+@pytest.mark.slow
+def test_without_redis_the_page_says_so(as_olga):
+    cookies = {name: cookie.value for name, cookie in as_olga.cookies.items()}
+    with running("web", REDIS_URL="redis://127.0.0.1:1/0") as product:
+        page = httpx.get(f"{product.url}/ops/", cookies=cookies, timeout=20)
+
+    assert page.status_code == 200
+    assert "Redis does not answer" in page.text
+
+
+def test_what_was_given_up_is_tried_again_by_its_own_operator_only(
+    as_olga, as_alice, a_payment, globex
+):
+    a_payment()
+    event = Event.objects.get()
+    mine = Delivery.objects.create(event=event, channel="webhook", recipient="x",
+                                   state="given_up", error="no")  # fmt: skip
+    assert "Try again" in as_olga.get("/ops/").content.decode()
+
+    assert as_alice.post(f"/ops/deliveries/{mine.pk}/again").status_code == 403
+    assert as_olga.post("/ops/deliveries/999999/again").status_code == 404
+    assert as_olga.post(f"/ops/deliveries/{mine.pk}/again").status_code == 302
+
+    mine.refresh_from_db()
+    assert (mine.state, mine.attempts) == ("waiting", 0)
+    assert Tenant.objects.count() == 2
