@@ -49,10 +49,12 @@ def operations(request: HttpRequest) -> HttpResponse:
         state=DeliveryState.GIVEN_UP, event__tenant__in=tenants
     ).select_related("event")
     remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related("agent")
+    bars = _bars(tenants)
     context = {
         "metrics": metrics.gathered(tenants),
         "given_up": list(given_up.order_by("-pk")[:SHOWN]),
-        "bars": _bars(tenants),
+        "bars": bars,
+        "most": max(bar["count"] for bar in bars),
         "remotes": list(remotes.order_by("agent__slug")),
         "bar_minutes": int(BAR.total_seconds() // 60),
     }

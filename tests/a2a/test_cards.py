@@ -1,0 +1,89 @@
+"""Our agent cards: public and extended, versioned, cached and signed."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import jwt
+import pytest
+from a2a.client.card_resolver import parse_agent_card
+from a2a.utils.signing import create_signature_verifier
+
+from a2a import cards
+from a2a.models import Skill
+from ledger.models import Scope
+from tests.a2a.test_protocol import Peer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PATH = "/.well-known/agent-card.json"
+
+
+@pytest.fixture(autouse=True)
+def _key(settings):
+    settings.AUDIT_KEY = "11" * 32
+
+
+def test_the_public_card_says_what_assent_offers_and_nothing_of_tenants(client, consolidate):
+    card = client.get(PATH).json()
+
+    assert {skill["id"] for skill in card["skills"]} == {"prepare_transaction", "ask_a_person"}
+    assert [face["protocolBinding"] for face in card["supportedInterfaces"]] == [
+        "JSONRPC",
+        "HTTP+JSON",
+    ]
+    assert "consolidate" not in client.get(PATH).content.decode()
+    assert card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"] == "Bearer"
+
+
+def test_the_extended_card_has_the_tenants_skills_with_their_schemas(
+    orchestrator, stranger, consolidate
+):
+    card = Peer(orchestrator, Scope.SUBMIT).rpc("GetExtendedAgentCard")["result"]
+    terms = next(
+        extension["params"]["skills"]["consolidate"]
+        for extension in card["capabilities"]["extensions"]
+        if extension["uri"] == cards.SKILLS
+    )
+
+    assert terms["input_schema"] == consolidate.input_schema
+    assert terms["owner"] == "acme/archivist"
+    assert jsonschema_rs.is_valid(terms["input_schema"], {"transcripts": ["a"]})
+    theirs = Peer(stranger, Scope.SUBMIT).rpc("GetExtendedAgentCard")["result"]
+    assert "consolidate" not in {skill["id"] for skill in theirs["skills"]}
+
+
+def test_the_version_changes_with_what_is_offered(consolidate):
+    before = cards.extended_card("acme").version
+    assert cards.extended_card("acme").version == before
+    Skill.objects.update(description="Another one.")
+
+    assert cards.extended_card("acme").version != before
+
+
+def test_it_is_fetched_once_and_then_only_asked_about(client):
+    first = client.get(PATH)
+    assert first["Cache-Control"] == "public, max-age=300"
+    assert first["Last-Modified"].endswith("GMT")
+
+    again = client.get(PATH, headers={"If-None-Match": first["ETag"]})
+
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
+    assert client.get(PATH, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_its_signature_verifies_with_the_published_key_and_with_no_other(client):
+    card = parse_agent_card(client.get(PATH).json())
+    jwks = {
+        key["kid"]: jwt.PyJWK(key) for key in client.get("/.well-known/jwks.json").json()["keys"]
+    }
+
+    verify = create_signature_verifier(lambda kid, jku: jwks[kid], ["EdDSA"])
+    verify(card)
+    card.description = "Forged."
+    with pytest.raises(Exception, match="No valid signature"):
+        verify(card)
+    assert "d" not in client.get("/.well-known/jwks.json").json()["keys"][0]
+
+
+def test_a_tool_is_never_called_by_a_get(client):
+    for path in (PATH, "/.well-known/jwks.json", "/a2a/v0.3/agent-card.json"):
+        assert client.post(path).status_code in {403, 405}
