@@ -62,8 +62,8 @@ def v03_card() -> dict[str, Any]:
 def release() -> str:
     """The newest version in the release notes."""
     for line in RELEASE_NOTES.read_text().splitlines():
-        if line.startswith("## ["):
-            return line[4:].partition("]")[0]
+        if line.startswith("## "):
+            return line.split()[1]
     return "0"
 
 
