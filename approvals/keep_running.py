@@ -5,15 +5,55 @@ python -m approvals.keep_running manage.py work
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 from types import FrameType
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 5.0
+LOOK_EVERY_S = 0.5
+# The process whose end is ours as well, as ``identity`` names it.
+SUPERVISOR = "ASSENT_SUPERVISOR"
 # Whoever ran this long starts again without waiting.
 STEADY_S = 10.0
+
+
+def identity(pid: int) -> str:
+    """A process, even if its number is given out again: ``1234:567890`` (start time, Linux)."""
+    try:
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        started = ""
+    return f"{pid}:{started}"
+
+
+def is_alive(whom: str) -> bool:
+    pid = int(whom.partition(":")[0])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return identity(pid) == whom
+
+
+def end_with_supervisor() -> None:
+    """Stop ourselves when the process that started everything is gone, even if it was killed."""
+    whom = os.environ.get(SUPERVISOR)
+    if not whom:
+        return
+
+    def watch() -> None:
+        while is_alive(whom):
+            time.sleep(LOOK_EVERY_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="supervisor", daemon=True).start()
 
 
 def keep_running(command: list[str]) -> int:
@@ -29,6 +69,7 @@ def keep_running(command: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    end_with_supervisor()
     wait_s = FIRST_WAIT_S
     while not is_stopping:
         began = time.monotonic()

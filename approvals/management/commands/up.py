@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals import embedded
+from approvals.keep_running import SUPERVISOR, end_with_supervisor, identity
 
 ROOT = Path(settings.BASE_DIR)
 
@@ -59,6 +60,7 @@ class Command(BaseCommand):
         address = "http://localhost"
         return {
             "ASSENT_UNDER_UP": "1",
+            SUPERVISOR: identity(os.getpid()),
             "ASSENT_WEB_PORT": str(ports.web),
             "ASSENT_LIVE_PORT": str(ports.live),
             "ASSENT_SANDBOX_PORT": str(ports.sandbox),
@@ -70,6 +72,7 @@ class Command(BaseCommand):
     def _run(self, ports: Ports, workers: int) -> None:
         from honcho.manager import Manager
 
+        end_with_supervisor()
         call_command("migrate", verbosity=0)
         self.prepare()
         manager = Manager()

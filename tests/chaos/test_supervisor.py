@@ -1,0 +1,94 @@
+"""`make up` whose supervisor is killed: nothing goes on unseen, and the next start is clean."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import ROOT, free_port, until
+
+pytestmark = pytest.mark.slow
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", ".assent", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", ".hypothesis", "staticfiles",
+)  # fmt: skip
+
+
+class Up:
+    """``manage.py up`` in a copy of the project, with engines of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"DATABASE_URL", "REDIS_URL"} and not name.startswith("ASSENT_")
+        }
+        ports = {"ASSENT_PORT": free_port(), "ASSENT_LIVE_PORT": free_port()}
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--workers", "1"],
+            cwd=self.home,
+            env=environment | {name: str(port) for name, port in ports.items()},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        until(lambda: self.running("granian") and self.running("manage.py work"), 60, "it is up")
+
+    def running(self, what: str = "") -> list[str]:
+        """Command lines of the processes that work in this copy."""
+        return [line for line in command_lines(self.home) if what in line]
+
+
+def command_lines(home: Path) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            here = os.readlink(entry / "cwd")
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if here.startswith(str(home)) or str(home) in line:
+            found.append(line)
+    return found
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    home = tmp_path / "assent"
+    shutil.copytree(ROOT, home, ignore=LEFT_OUT)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)  # PostgreSQL gives up its privileges
+    up = Up(home)
+    yield up
+    if up.process is not None and up.process.poll() is None:
+        up.process.send_signal(signal.SIGTERM)
+        up.process.wait(30)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
+    up.start()
+    up.process.kill()
+    up.process.wait()
+
+    until(lambda: not up.running("granian"), 30, "the servers ended")
+    until(lambda: not up.running("manage.py"), 30, "workers and sweeper ended")
+
+    up.start()
+    assert len(up.running("redis-server")) == 1, "the one that was left over is gone"
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(60) == 0
+    until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
