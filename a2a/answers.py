@@ -11,6 +11,7 @@ from a2a.questions import CLIENT
 from ledger import coordinator
 from ledger.callers import Caller
 from ledger.errors import NotAllowed
+from ledger.models import Scope
 
 
 def by_client(task: Task, value: Any, *, caller: Caller, via: str) -> Question:
@@ -18,6 +19,7 @@ def by_client(task: Task, value: Any, *, caller: Caller, via: str) -> Question:
 
     Raises ``TaskNotPossible`` when none waits, ``NotAllowed``, and what ``questions.answer`` does.
     """
+    caller.require(Scope.SUBMIT)
     question = task.questions.order_by("-pk").first()
     if question is None:
         raise TaskNotPossible(
@@ -33,6 +35,7 @@ def by_client(task: Task, value: Any, *, caller: Caller, via: str) -> Question:
 
 def cancel_by_client(task: Task, *, caller: Caller, via: str, reason: str = "") -> Task:
     """Raises ``NotAllowed`` for a task that another agent submitted, ``TaskNotPossible``."""
+    caller.require(Scope.SUBMIT)
     if task.submitted_by != str(caller.principal):
         raise NotAllowed("Only the agent that submitted a task may cancel it.")
     if task.transaction_id is not None and not task.is_final:

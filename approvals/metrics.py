@@ -103,14 +103,14 @@ def tasks(tenants: Tenants) -> Iterator[Metric]:
         "assent_validation_errors_recent", "Inputs that did not fit, last 5 minutes.",
         "card_version", [(version or "not said", number) for version, number in versions],
     )  # fmt: skip
+    yield _reads_per_task(ended.filter(state=TaskState.COMPLETED).count(), tenants)
     if tenants is None:
-        yield _reads_per_task(ended.filter(state=TaskState.COMPLETED).count())
         drifted = RemoteAgent.objects.exclude(drift="").count()
         yield _single("assent_remote_agents_drifted", "Remote agents whose card differs.", drifted)
 
 
-def _reads_per_task(completed: int) -> Metric:
-    reads = pacing.recent_reads(int(WINDOW.total_seconds() // 60))
+def _reads_per_task(completed: int, tenants: Tenants) -> Metric:
+    reads = pacing.recent_reads(int(WINDOW.total_seconds() // 60), tenants)
     per_task = reads / completed if reads is not None and completed else None
     return _single("assent_reads_per_completed_task", "GETs per completed task.", per_task)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -25,6 +25,7 @@ from a2a.submissions import Submission, Submitted
 from a2a.transports.stream import in_thread
 from a2a.wire import skill_and_input
 from ledger import plans
+from ledger.api import unquoted
 from ledger.callers import callers_with
 from ledger.errors import LedgerError
 from ledger.models import AgentToken
@@ -85,7 +86,8 @@ async def answer(said: Any, token: str, headers: dict[bytes, bytes]) -> bytes | 
         if task_id is not None:
             result = await reads.ask((AgentToken.hash_of(token), task_id))
     elif said["method"] == "SendMessage" and _is_usual_message(params):
-        result = await sends.ask((params, token))
+        key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
+        result = await sends.ask((params, token, key))
     if result is None:
         return None
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (json.dumps(said["id"]).encode(), result)
@@ -107,7 +109,7 @@ def _is_usual(said: Any, headers: dict[bytes, bytes]) -> bool:
 
 # The rule is that of TaskQuerySet.visible_to: its own, what it works on, or all of its tenant.
 _LOOK = """
-    SELECT task.id, task.updated_at
+    SELECT task.id, task.updated_at, task.tenant
     FROM unnest(%s::text[], %s::uuid[]) WITH ORDINALITY AS asked (token_hash, task_id, place)
     LEFT JOIN ledger_agenttoken token ON token.token_hash = asked.token_hash
         AND token.revoked_at IS NULL AND (token.expires_at IS NULL OR token.expires_at > now())
@@ -150,8 +152,11 @@ def _look(asked: list[tuple[str, UUID]]) -> list[bytes | None]:
     with plans.kept(), connection.cursor() as cursor:
         cursor.execute(_LOOK, [hashes, ids])
         rows = cursor.fetchall()
-    pacing.count_reads(len(rows))
-    return [_rendered(*row) if row[0] is not None else None for row in rows]
+    pacing.count_reads(Counter(tenant for task_id, _, tenant in rows if task_id is not None))
+    return [
+        None if task_id is None else _rendered(task_id, updated_at)
+        for task_id, updated_at, _ in rows
+    ]
 
 
 def _rendered(task_id: UUID, updated_at: datetime) -> bytes:
@@ -187,15 +192,15 @@ def _is_usual_message(params: dict[str, Any]) -> bool:
     )
 
 
-def _send_all(asked: list[tuple[dict[str, Any], str]]) -> list[bytes | None]:
+def _send_all(asked: list[tuple[dict[str, Any], str, str]]) -> list[bytes | None]:
     """Nothing for a request that is refused: the long way says why."""
     found: list[bytes | None] = [None] * len(asked)
     drafts = []
-    callers = callers_with([token for _, token in asked])
-    for number, ((params, _), caller) in enumerate(zip(asked, callers, strict=True)):
+    callers = callers_with([token for _, token, _ in asked])
+    for number, ((params, _, key), caller) in enumerate(zip(asked, callers, strict=True)):
         with suppress(LedgerError):
             if caller is not None:
-                drafts.append((number, _submission(params["message"]), caller))
+                drafts.append((number, _submission(params["message"], key), caller))
     submitted = submissions.submit_all(
         [(submission, caller) for _, submission, caller in drafts], via=VIA
     )
@@ -205,7 +210,7 @@ def _send_all(asked: list[tuple[dict[str, Any], str]]) -> list[bytes | None]:
     return found
 
 
-def _submission(message: dict[str, Any]) -> Submission:
+def _submission(message: dict[str, Any], key: str) -> Submission:
     parts.refuse_unspeakable(message["parts"])
     metadata = dict(message.get("metadata", {}))
     envelope = metadata.pop(EXTENSION, None)
@@ -216,7 +221,7 @@ def _submission(message: dict[str, Any]) -> Submission:
         parts=message["parts"],
         message_id=message["messageId"],
         context_id=message.get("contextId", ""),
-        idempotency_key=str(metadata.pop("idempotency_key", "")),
+        idempotency_key=key or str(metadata.pop("idempotency_key", "")),
         card_version=str(metadata.pop("card_version", ""))[:50],
         metadata=metadata,
         envelope=envelope,
@@ -228,4 +233,4 @@ def _said(submitted: Submitted) -> dict[str, Any]:
     return speech.said_of_task(task, [first], [], None) if first else speech.render(task)
 
 
-sends: Batch[tuple[dict[str, Any], str], bytes | None] = Batch(_send_all)
+sends: Batch[tuple[dict[str, Any], str, str], bytes | None] = Batch(_send_all)

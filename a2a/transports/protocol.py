@@ -21,6 +21,7 @@ from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
 from a2a.transports.stream import follow, in_thread, until_it_rests
 from a2a.wire import pb
+from ledger.api import unquoted
 from ledger.callers import Caller
 from ledger.errors import LedgerError, NotFound
 
@@ -69,7 +70,7 @@ class TaskHub(wire.RequestHandler):
     ) -> pb.Task:
         caller = _caller(context)
         config = params.configuration
-        task_id = await in_thread(_receive, params, caller)
+        task_id = await in_thread(_receive, params, caller, _key(context))
         if not config.return_immediately:
             await until_it_rests(task_id, settings.BLOCKING_SEND_S)
         return await in_thread(_read, task_id, caller, _history(config))
@@ -77,7 +78,7 @@ class TaskHub(wire.RequestHandler):
     async def on_message_send_stream(
         self, params: pb.SendMessageRequest, context: wire.ServerCallContext
     ) -> AsyncGenerator[Any]:
-        task_id = await in_thread(_receive, params, _caller(context))
+        task_id = await in_thread(_receive, params, _caller(context), _key(context))
         async for update in follow(task_id):
             yield update
 
@@ -138,6 +139,12 @@ def _caller(context: wire.ServerCallContext) -> Caller:
     return caller
 
 
+def _key(context: wire.ServerCallContext) -> str:
+    """The Idempotency-Key header; in the metadata or the envelope it may stand as well."""
+    headers: dict[str, str] = context.state.get("headers", {})
+    return unquoted(headers.get("idempotency-key", ""))
+
+
 def _history(asked: Any) -> int | None:
     return max(0, asked.history_length) if asked.HasField("history_length") else None
 
@@ -146,7 +153,7 @@ def _history(asked: Any) -> int | None:
 
 
 @refusals_said
-def _receive(params: pb.SendMessageRequest, caller: Caller) -> UUID:
+def _receive(params: pb.SendMessageRequest, caller: Caller, key: str) -> UUID:
     """Take a message in: a new task, or a word on one that there is."""
     message = params.message
     if message.role == pb.ROLE_AGENT:
@@ -169,7 +176,7 @@ def _receive(params: pb.SendMessageRequest, caller: Caller) -> UUID:
             context_id=message.context_id,
             metadata=metadata,
             envelope=sent,
-            idempotency_key=str(metadata.pop("idempotency_key", "")),
+            idempotency_key=key or str(metadata.pop("idempotency_key", "")),
             card_version=str(metadata.pop("card_version", ""))[:50],
         ),
         caller=caller,
@@ -209,8 +216,9 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
 
 @refusals_said
 def _read(task_id: UUID | str, caller: Caller, history: int | None) -> pb.Task:
-    pacing.count_reads(1)
-    return wire.task_out(render(tasks.visible(caller, task_id), history))
+    task = tasks.visible(caller, task_id)
+    pacing.count_reads({task.tenant: 1})
+    return wire.task_out(render(task, history))
 
 
 @refusals_said

@@ -159,7 +159,7 @@ def cancel(request: HttpRequest, task_id: UUID, body: TaskCancelIn) -> HttpRespo
 
 
 def _rendered(task: Task, status: int = 200) -> HttpResponse:
-    pause = pacing.seconds_until_next(task.pk, task.state)
+    pause = pacing.seconds_until_next(task.pk, task.state, task.tenant)
     response = HttpResponse(
         json.dumps(task_as_json(task, pause)), status=status, content_type="application/json"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from ledger.errors import LedgerError, NotFound
 from ledger.models import Event
 
 PAGE = 50
+MOST_BELOW = 100
 
 
 @login_required
@@ -156,7 +157,7 @@ def _task_page(
         "questions": list(found.questions.order_by("pk")),
         "events": _condensed(found.events[:500]),
         "above": _above(found),
-        "below": list(found.children.order_by("pk")[:100]),
+        "below": list(_below(found)),
         "may_cancel": policies.may_cancel(found, roles),
         "is_open": found.state in set(TaskState) and not found.is_final,
     }
@@ -171,6 +172,17 @@ def _condensed(events: Iterable[Event]) -> list[Event]:
             found.pop()
         found.append(event)
     return found
+
+
+def _below(found: Task) -> Iterator[Task]:
+    """What was delegated from it, and from that: each followed by its own, 100 at most."""
+    waiting = list(found.children.order_by("-pk")[:MOST_BELOW])
+    for _ in range(MOST_BELOW):
+        if not waiting:
+            return
+        child = waiting.pop()
+        yield child
+        waiting += child.children.order_by("-pk")[:MOST_BELOW]
 
 
 def _above(found: Task) -> list[Task]:

@@ -162,6 +162,7 @@ async function refreshItem() {
 export async function openRow(row) {
   const address = $("a", row).getAttribute("href"), asked = ++openings;
   if (isNarrow.matches) { location.href = address; return; }
+  if (row.dataset.id === openId()) { refreshItem(); return; } // a dialog on it stays open
   const html = await fetchFragment(address);
   if (asked !== openings) return;
   if (html === null) { location.href = address; return; }

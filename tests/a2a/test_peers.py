@@ -265,3 +265,69 @@ def test_two_answers_at_once_have_one_winner(product, token, archivist, alice):
 
     assert sorted(outcomes) == ["late"] * 11 + ["won"]
     assert until(lambda: Task.objects.get().state) == "working"
+
+
+def test_an_answer_at_the_very_deadline_has_one_winner(a_claimed_task, worker):
+    """Answers and the sweeper race for the last milliseconds; each task ends up one way."""
+    from concurrent.futures import ThreadPoolExecutor
+    from datetime import timedelta
+
+    from django.db import connection
+
+    from a2a import questions
+    from a2a.errors import QuestionExpired
+    from a2a.models import Question
+    from ledger import principals
+
+    Skill.objects.update(max_concurrency=None)
+    asked = []
+    for _ in range(6):
+        task = a_claimed_task()
+        asked.append(
+            questions.ask(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
+                          text="Which?", ttl=timedelta(seconds=1), via="api")
+        )  # fmt: skip
+
+    def answer(question: Question) -> str:
+        try:
+            while True:
+                if Question.objects.due().filter(pk=question.pk).exists() or is_close(question):
+                    questions.answer(question.pk, "now", by=principals.user("alice"), via="web")
+                    return "answered"
+        except QuestionExpired:
+            return "late"
+        finally:
+            connection.close()
+
+    def lapse(question: Question) -> None:
+        try:
+            while Question.objects.waiting().filter(pk=question.pk).exists():
+                questions.lapse(question.pk)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(12) as pool:
+        lapsing = [pool.submit(lapse, question) for question in asked]
+        said = [pool.submit(answer, question) for question in asked]
+        outcomes = [one.result() for one in said]
+        for one in lapsing:
+            one.result()
+
+    for question, outcome in zip(asked, outcomes, strict=True):
+        question.refresh_from_db()
+        found = (question.state, question.task.state)
+        assert (
+            found
+            == {
+                "answered": ("answered", "working"),
+                "late": ("lapsed", "canceled"),
+            }[outcome]
+        )
+        kinds = [event.kind for event in question.task.events]
+        assert ("task_answered" in kinds) != ("task_question_lapsed" in kinds)
+
+
+def is_close(question: Any) -> bool:
+    from django.utils import timezone
+
+    return (question.expires_at - timezone.now()).total_seconds() < 0.01

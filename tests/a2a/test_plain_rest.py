@@ -233,7 +233,7 @@ def test_the_pauses_double_after_ten_answers_that_said_working(a_claimed_task):
     from a2a.pacing import seconds_until_next
 
     task = a_claimed_task()
-    pauses = [seconds_until_next(task.pk, "working") for _ in range(16)]
+    pauses = [seconds_until_next(task.pk, "working", "acme") for _ in range(16)]
 
     assert pauses == [2] * 10 + [4, 8, 16, 30, 30, 30]
 

@@ -72,6 +72,24 @@ def test_a_message_becomes_a_task_that_is_read_listed_and_canceled(peer, consoli
     assert peer.rpc("SubscribeToTask", {"id": task["id"]})["error"]["code"] == -32004
 
 
+@pytest.mark.parametrize("path", ["/a2a/v1", "/a2a/rest/message:send"])
+def test_an_idempotency_key_in_the_header_makes_one_task(peer, consolidate, path):
+    def send(value):
+        parts = [{"data": {"skill": "consolidate", "input": value}}]
+        message = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": parts}
+        params = {"message": message, "configuration": {"returnImmediately": True}}
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        body = rpc if path == "/a2a/v1" else params
+        return peer.http("POST", path, json=body, headers={"Idempotency-Key": '"k-1"'}).json()
+
+    first, again, other = send(GOOD_INPUT), send(GOOD_INPUT), send({"transcripts": []})
+
+    assert "error" not in first
+    assert Task.objects.get().idempotency_key == "k-1"
+    assert str(Task.objects.get().pk) in json.dumps(again)
+    assert "idempotency_key_reused" in json.dumps(other)
+
+
 def test_pages_are_cut_where_asked_newest_first(peer, consolidate):
     ids = [peer.send()["id"] for _ in range(5)]
     seen, token = [], ""

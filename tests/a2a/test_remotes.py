@@ -211,3 +211,19 @@ def test_the_poll_slows_down_while_nothing_changes(remote, submit):
         pauses.append(round(left.total_seconds()))
 
     assert pauses == [4, 8, 16, 30, 30]
+
+
+def test_a_push_of_theirs_hurries_the_next_look_and_a_strangers_does_not(remote, submit, client):
+    task = submit("ask")
+    until_it_is(task, "input-required")
+    later = timezone.now() + timedelta(hours=1)
+    Mirror.objects.update(look_at=later)
+    mirror = Mirror.objects.get()
+    there = f"/a2a/news/{mirror.pk}"
+
+    assert client.post(there, headers={"X-A2A-Notification-Token": "guess"}).status_code == 404
+    assert Mirror.objects.get().look_at == later
+    told = client.post(there, headers={"X-A2A-Notification-Token": mirror.secret})
+
+    assert told.status_code == 204
+    assert Mirror.objects.get().look_at <= timezone.now()
