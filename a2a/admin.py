@@ -19,7 +19,7 @@ from a2a import json_schemas, remotes
 from a2a.errors import SchemaUnusable
 from a2a.models import Question, RemoteAgent, Skill, Task
 from a2a.remotes import CardRefused
-from ledger.admin import ReadOnly, SearchedByIndex, TenantAdmin, as_json, tenants_of, uuid_in
+from ledger.admin_lists import ReadOnly, SearchedByIndex, TenantAdmin, as_json, tenants_of, uuid_in
 from ledger.models import Agent, Tenant
 
 

@@ -24,6 +24,7 @@ from django.utils import timezone
 from a2a import outbound, questions, remotes, states, tasks, wire
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Artifact, Mirror, Question, QuestionState, RemoteAgent, Task
+from a2a.parts import refuse_unstorable
 from a2a.states import FINAL, TaskState
 from a2a.transitions import advance
 from a2a.wire import pb
@@ -244,7 +245,7 @@ def _complete(mirror: Mirror, theirs: pb.Task, by: Principal) -> None:
     found = [wire.MessageToDict(artifact) for artifact in theirs.artifacts]
     for number, artifact in enumerate(found[:100]):
         parts = artifact.get("parts", [])
-        tasks.refuse_unstorable(parts)
+        refuse_unstorable(parts)
         artifact_id = str(artifact.get("artifactId") or number)[:200]
         details = {"artifact_id": artifact_id, "from": 0, "parts": len(parts)}
         advance(mirror.task_id, states.ADD_ARTIFACT, by=by, via=VIA,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,79 +11,21 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from a2a.errors import Reason
+from a2a.remote_agents import Mirror, RemoteAgent
+from a2a.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySet
 from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from ledger.callers import Caller
-from ledger.models import Agent, Event, Scope, Transaction, new_id
+from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal
 
-QUESTION_TTL = timedelta(minutes=10)
-TASK_TTL = timedelta(hours=24)
-LEASE = timedelta(seconds=60)
+__all__ = [
+    "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror", "PushConfig",
+    "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
+    "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none", "task_states",
+]  # fmt: skip
+
 # Whose the tasks are that no agent does.
 ASSENT = Principal("system", "assent", "Assent")
-
-
-class SkillQuerySet(models.QuerySet["Skill"]):
-    def offered_to(self, tenant: str) -> SkillQuerySet:
-        """What agents of this tenant may submit to."""
-        mine = Q(agent__tenant=tenant) | Q(open_to__contains=[tenant])
-        return self.filter(mine, is_active=True, agent__is_active=True)
-
-
-class Skill(models.Model):
-    """What a registered agent can do, and on which terms."""
-
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="skills")
-    tenant = models.CharField(max_length=63, editable=False)
-    slug = models.SlugField("id", max_length=100)
-    name = models.CharField(max_length=200)
-    description = models.TextField(blank=True)
-    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
-    input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12.")
-    output_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12.")
-    required_scope = models.CharField(
-        max_length=50, blank=True, help_text="The envelope has to carry it among its scopes."
-    )
-    max_concurrency = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Open tasks at a time; the next one is rejected."
-    )
-    timeout = models.DurationField(
-        default=TASK_TTL, help_text="From submission to the end, without the waits for people."
-    )
-    lease = models.DurationField(
-        default=LEASE, help_text="How long a worker may be silent while it works."
-    )
-    question_ttl = models.DurationField(
-        default=QUESTION_TTL, help_text="How long a question waits for its answer."
-    )
-    is_retry_safe = models.BooleanField(
-        default=False, help_text="A task whose worker fell silent is given to another one."
-    )
-    max_attempts = models.PositiveSmallIntegerField(default=3)
-    open_to = ArrayField(
-        models.SlugField(max_length=63),
-        default=list,
-        blank=True,
-        help_text="Other tenants whose agents may submit, with an envelope.",
-    )
-    is_active = models.BooleanField(default=True)
-    drift = models.TextField(
-        blank=True, help_text="How a remote agent's card changed; stops new tasks until pinned."
-    )
-
-    objects = SkillQuerySet.as_manager()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(name="a2a_skill_one_per_tenant", fields=["tenant", "slug"])
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.slug} ({self.tenant})"
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        self.tenant = self.agent.tenant_id
-        super().save(*args, **kwargs)
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
@@ -397,62 +338,6 @@ class PushConfig(models.Model):
     @property
     def recipient(self) -> str:
         return str(self.pk)
-
-
-class RemoteAgent(models.Model):
-    """An agent elsewhere that does tasks for us, with its card as we know it.
-
-    Its skills are those of ``agent``, so that clients submit to them like to any other.
-    """
-
-    agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="remote")
-    url = models.URLField(max_length=2000, help_text="Of the agent, or of its card.")
-    token = models.CharField(
-        max_length=2000, blank=True, help_text="Bearer token that we send; empty: none."
-    )
-    required_capabilities = ArrayField(
-        models.CharField(max_length=50), default=list, blank=True,
-        help_text="streaming, push_notifications, extended_agent_card",
-    )  # fmt: skip
-    wants_push = models.BooleanField(
-        default=False, help_text="Ask it to push news to us, where its card allows that."
-    )
-    card = models.JSONField(default=dict, help_text="As pinned: what we hold it to.")
-    card_version = models.CharField(max_length=100, blank=True)
-    seen_card = models.JSONField(default=dict, help_text="As it was when last fetched.")
-    drift = models.TextField(blank=True)
-    error = models.TextField(blank=True, help_text="Why it could not be reached last time.")
-    pinned_at = models.DateTimeField(db_default=Now())
-    fetched_at = models.DateTimeField(null=True)
-    refetch_at = models.DateTimeField(db_default=Now())
-
-    def __str__(self) -> str:
-        return f"{self.agent} at {self.url}"
-
-
-class Mirror(models.Model):
-    """One task that a remote agent does, as far as we know it."""
-
-    task = models.OneToOneField(Task, on_delete=models.CASCADE, related_name="mirror")
-    remote = models.ForeignKey(RemoteAgent, on_delete=models.PROTECT, related_name="mirrors")
-    remote_task_id = models.CharField(max_length=200, blank=True)
-    remote_context_id = models.CharField(max_length=200, blank=True)
-    # What tells a push of theirs from anybody else's request.
-    secret = models.CharField(max_length=64, unique=True)
-    is_over = models.BooleanField(default=False)
-    look_at = models.DateTimeField(db_default=Now())
-    unchanged_looks = models.PositiveSmallIntegerField(default=0)
-    failing_since = models.DateTimeField(null=True)
-    last_seen = models.CharField(max_length=64, blank=True, help_text="Digest of its last state.")
-    answers_sent = ArrayField(models.UUIDField(), default=list)
-
-    class Meta:
-        indexes = [
-            models.Index(name="a2a_mirror_due", fields=["look_at"], condition=Q(is_over=False))
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.task} at {self.remote.agent.name}"
 
 
 def task_states() -> Any:

@@ -1,4 +1,4 @@
-"""The parts of messages and artifacts, as the protocol has them; checked where they come in."""
+"""What clients and workers say, checked where it comes in: that it can be kept and be read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from ledger.errors import InvalidRequest
 
 KINDS = {"text": str, "url": str, "raw": str, "data": object}
+MAX_DEPTH = 32
 BESIDES = {"metadata": dict, "filename": str, "mediaType": str}
 
 
@@ -35,3 +36,31 @@ def _refuse_bad_base64(raw: str, where: str) -> None:
         base64.b64decode(raw, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidRequest(f"{where}.raw is not base64.") from None
+
+
+def refuse_unstorable(value: Any) -> None:
+    """What no JSON column holds: NUL, lone surrogates, nesting without end.
+
+    Raises ``InvalidRequest``.
+    """
+    stack: list[tuple[Any, int]] = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise InvalidRequest(f"It is nested more than {MAX_DEPTH} levels deep.")
+        if isinstance(item, str):
+            _refuse_unstorable_text(item)
+        elif isinstance(item, dict):
+            stack.extend((key, depth) for key in item)
+            stack.extend((inner, depth + 1) for inner in item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend((inner, depth + 1) for inner in item)
+
+
+def _refuse_unstorable_text(text: str) -> None:
+    if "\x00" in text:
+        raise InvalidRequest("The text contains U+0000, which cannot be kept.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest("The text contains half of a surrogate pair.") from None

@@ -20,8 +20,8 @@ from a2a.errors import (
     TaskNotPossible,
 )
 from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task
-from a2a.parts import refuse_unspeakable
-from a2a.tasks import LEASE_LIVES, Part, held_by, lease_from_now, lost_or_missing, refuse_unstorable
+from a2a.parts import refuse_unspeakable, refuse_unstorable
+from a2a.tasks import LEASE_LIVES, Part, held_by, lease_from_now, lost_or_missing
 from a2a.transitions import advance
 from ledger import intents
 from ledger.errors import InvalidRequest, NotAllowed

@@ -19,8 +19,9 @@ from a2a.envelope import Denial, Envelope
 from a2a.errors import Reason
 from a2a.models import TASK_TTL, Message, Role, Skill, Task
 from a2a.own_skills import OWN_SKILLS, OwnSkill
+from a2a.parts import refuse_unstorable
 from a2a.states import OPEN, TaskState
-from a2a.tasks import Part, refuse_unstorable
+from a2a.tasks import Part
 from ledger import intents
 from ledger.callers import Caller
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, LedgerError

@@ -13,44 +13,13 @@ from django.db.transaction import atomic
 from a2a import json_schemas, states
 from a2a.errors import Reason, ResultInvalid, TaskLeaseLost, TaskNotFound, TaskNotPossible
 from a2a.models import LEASE, Artifact, Message, Skill, Task, id_or_none
-from a2a.parts import refuse_unspeakable
+from a2a.parts import refuse_unspeakable, refuse_unstorable
 from a2a.states import OPEN, TaskState
 from a2a.transitions import ALWAYS, advance
 from ledger.callers import Caller
-from ledger.errors import InvalidRequest
 from ledger.principals import SWEEPER, Principal
 
-MAX_DEPTH = 32
-
 Part = dict[str, Any]
-
-
-def refuse_unstorable(value: Any) -> None:
-    """What no JSON column holds: NUL, lone surrogates, nesting without end.
-
-    Raises ``InvalidRequest``.
-    """
-    stack: list[tuple[Any, int]] = [(value, 0)]
-    while stack:
-        item, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            raise InvalidRequest(f"It is nested more than {MAX_DEPTH} levels deep.")
-        if isinstance(item, str):
-            _refuse_unstorable_text(item)
-        elif isinstance(item, dict):
-            stack.extend((key, depth) for key in item)
-            stack.extend((inner, depth + 1) for inner in item.values())
-        elif isinstance(item, list | tuple):
-            stack.extend((inner, depth + 1) for inner in item)
-
-
-def _refuse_unstorable_text(text: str) -> None:
-    if "\x00" in text:
-        raise InvalidRequest("The text contains U+0000, which cannot be kept.")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequest("The text contains half of a surrogate pair.") from None
 
 
 # --- at work -------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from approvals import decisions, policies
 from approvals.middleware import roles_of
 from approvals.models import Membership
 from approvals.principals import principal_of
-from ledger.admin import OPERATE, TransactionAdmin, tenants_of
+from ledger.admin import OPERATE, TransactionAdmin
+from ledger.admin_lists import tenants_of
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Tenant, Transaction
 from ledger.states import State

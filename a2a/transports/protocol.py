@@ -16,6 +16,7 @@ from django.db.models import F, Q
 
 from a2a import answers, cards, pacing, push, submissions, tasks, wire
 from a2a.models import Message, PushConfig, Question, QuestionState, Role, Task
+from a2a.parts import refuse_unstorable
 from a2a.speech import render
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
@@ -243,7 +244,7 @@ def _list(params: pb.ListTasksRequest, caller: Caller) -> pb.ListTasksResponse:
     size = params.page_size if params.HasField("page_size") else PAGE
     if not 1 <= size <= LARGEST_PAGE:
         raise wire.InvalidParamsError(f"pageSize lies between 1 and {LARGEST_PAGE}.")
-    tasks.refuse_unstorable([params.context_id, params.page_token])
+    refuse_unstorable([params.context_id, params.page_token])
     rows = Task.objects.visible_to(caller)
     if params.context_id:
         rows = rows.filter(context_id=params.context_id)

@@ -10,6 +10,7 @@ from ninja import Header, Query, Router
 
 from a2a import answers, pacing, submissions, tasks
 from a2a.models import Task
+from a2a.parts import refuse_unstorable
 from a2a.rendering import event_as_json, task_as_json
 from a2a.shapes import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
 from a2a.states import TaskState
@@ -79,7 +80,7 @@ def list_tasks(
     trace_id: str = Query("", max_length=32),
 ) -> HttpResponse:
     """The tasks that the agent submitted or works on, newest first."""
-    tasks.refuse_unstorable([skill, trace_id])
+    refuse_unstorable([skill, trace_id])
     wanted = {"state": state, "skill_slug": skill, "trace_id": trace_id}
     rows = Task.objects.visible_to(caller_of(request)).filter(
         **{name: value for name, value in wanted.items() if value}

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from approvals.models import Membership, Role
-from ledger import admin as ledger_admin
+from ledger import admin_lists as ledger_admin
 from ledger import coordinator, execution
 from ledger.models import Agent, AgentToken, Delivery, Event, IdempotencyKey, Tenant, Transaction
 from ledger.states import State

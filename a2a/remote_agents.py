@@ -1,0 +1,66 @@
+"""Agents elsewhere that do tasks for us, and such tasks as we know them. Part of the models."""
+
+from __future__ import annotations
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from ledger.models import Agent
+
+
+class RemoteAgent(models.Model):
+    """An agent elsewhere that does tasks for us, with its card as we know it.
+
+    Its skills are those of ``agent``, so that clients submit to them like to any other.
+    """
+
+    agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="remote")
+    url = models.URLField(max_length=2000, help_text="Of the agent, or of its card.")
+    token = models.CharField(
+        max_length=2000, blank=True, help_text="Bearer token that we send; empty: none."
+    )
+    required_capabilities = ArrayField(
+        models.CharField(max_length=50), default=list, blank=True,
+        help_text="streaming, push_notifications, extended_agent_card",
+    )  # fmt: skip
+    wants_push = models.BooleanField(
+        default=False, help_text="Ask it to push news to us, where its card allows that."
+    )
+    card = models.JSONField(default=dict, help_text="As pinned: what we hold it to.")
+    card_version = models.CharField(max_length=100, blank=True)
+    seen_card = models.JSONField(default=dict, help_text="As it was when last fetched.")
+    drift = models.TextField(blank=True)
+    error = models.TextField(blank=True, help_text="Why it could not be reached last time.")
+    pinned_at = models.DateTimeField(db_default=Now())
+    fetched_at = models.DateTimeField(null=True)
+    refetch_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.agent} at {self.url}"
+
+
+class Mirror(models.Model):
+    """One task that a remote agent does, as far as we know it."""
+
+    task = models.OneToOneField("Task", on_delete=models.CASCADE, related_name="mirror")
+    remote = models.ForeignKey(RemoteAgent, on_delete=models.PROTECT, related_name="mirrors")
+    remote_task_id = models.CharField(max_length=200, blank=True)
+    remote_context_id = models.CharField(max_length=200, blank=True)
+    # What tells a push of theirs from anybody else's request.
+    secret = models.CharField(max_length=64, unique=True)
+    is_over = models.BooleanField(default=False)
+    look_at = models.DateTimeField(db_default=Now())
+    unchanged_looks = models.PositiveSmallIntegerField(default=0)
+    failing_since = models.DateTimeField(null=True)
+    last_seen = models.CharField(max_length=64, blank=True, help_text="Digest of its last state.")
+    answers_sent = ArrayField(models.UUIDField(), default=list)
+
+    class Meta:
+        indexes = [
+            models.Index(name="a2a_mirror_due", fields=["look_at"], condition=Q(is_over=False))
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} at {self.remote.agent.name}"

@@ -1,0 +1,158 @@
+"""What each page of the ledger admin has: the tenants of its reader, bounds, searches by index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.core.paginator import Paginator
+from django.db import models
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from ledger import contracts
+
+COUNTED = 2_000  # rows that a list counts and pages through; a longer one has to be narrowed down
+FOUND = 1_000  # rows that one search finds at most
+LATEST = 100_000  # rows that are read for what no index answers
+
+
+def tenants_of(request: HttpRequest) -> frozenset[str]:
+    """Nobody's, where the request does not say."""
+    return frozenset(getattr(request, "tenants", ()))
+
+
+class BoundedPaginator(Paginator):
+    """Counts no further than ``COUNTED``: to count a million rows takes a second, on every page."""
+
+    @cached_property
+    def _counted(self) -> int:
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows[: COUNTED + 1].count()
+
+    @property
+    def has_more(self) -> bool:
+        return self._counted > COUNTED
+
+    @cached_property
+    def count(self) -> int:
+        return min(self._counted, COUNTED)
+
+
+class TenantAdmin(ModelAdmin):
+    """Shows the tenants of the person who looks, and nothing at all if those are not known."""
+
+    tenant_path = "tenant"
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    paginator = BoundedPaginator
+    list_per_page = 50
+    list_max_show_all = 200
+    ordering: ClassVar[tuple[str, ...]] = ("-pk",)
+    sortable_by: ClassVar[tuple[str, ...]] = ()  # any other order would sort a million rows
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return self.of_tenants(super().get_queryset(request), tenants_of(request))
+
+    def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
+        return rows.filter(**{f"{self.tenant_path}__in": tenants})
+
+    def among_latest(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Those of the rows that are among the newest, which are few enough to be read."""
+        newest = self.get_queryset(request).order_by("-pk").values_list("pk", flat=True)
+        beyond = list(newest[LATEST : LATEST + 1])
+        return rows.filter(pk__gt=beyond[0]) if beyond else rows
+
+
+class ReadOnly:
+    """Nothing is added, changed or deleted by hand."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class SearchedByIndex(TenantAdmin):
+    """Searches for one whole value; ``LIKE '%…%'`` would read a million rows."""
+
+    search_fields = ("pk",)  # only so that there is a search box
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        """Questions, of which each is quick on its own. PostgreSQL is not quick with their OR."""
+        raise NotImplementedError
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        value = search_term.replace("\x00", "").strip()
+        if not value:
+            return queryset, False
+        found: set[Any] = set()
+        for rows in self.rows_of(request, value):
+            found.update(rows.values_list("pk", flat=True)[:FOUND])
+        return queryset.filter(pk__in=found), False
+
+
+class ToolFilter(SimpleListFilter):
+    """The tools that are declared; a DISTINCT over the table would read all of it."""
+
+    title = parameter_name = "tool"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in sorted(contracts.tools)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(tool=self.value()) if self.value() else queryset
+
+
+class ReadonlyToolFilter(ToolFilter):
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in sorted(contracts.readonly_tools)]
+
+
+def pretty(value: Any) -> SafeString | str:
+    """JSON as people read it. What is kept as text is parsed first, if it is JSON."""
+    if value in (None, ""):
+        return ""
+    if isinstance(value, str):
+        try:
+            return pretty(json.loads(value))
+        except ValueError:
+            return f"{value}"
+    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    return format_html('<pre class="json">{}</pre>', text)
+
+
+def as_json(column: str, label: str) -> Any:
+    @admin.display(description=label)
+    def shown(self: Any, row: models.Model) -> SafeString | str:
+        return pretty(getattr(row, column))
+
+    return shown
+
+
+def link_to(transaction_id: UUID | None) -> SafeString | str:
+    if transaction_id is None:
+        return ""
+    address = reverse("admin:ledger_transaction_change", args=[transaction_id])
+    return format_html('<a href="{}">{}</a>', address, transaction_id.hex[-8:])
+
+
+def uuid_in(word: str) -> UUID | None:
+    try:
+        return UUID(word)
+    except ValueError:
+        return None
