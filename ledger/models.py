@@ -350,7 +350,13 @@ class Delivery(models.Model):
                 name="ledger_delivery_overdue",
                 fields=["next_attempt_at"],
                 condition=Q(state=DeliveryState.WAITING),
-            )
+            ),
+            # What operators are shown; the others are all but all of the rows.
+            models.Index(
+                name="ledger_delivery_given_up",
+                fields=["-id"],
+                condition=Q(state=DeliveryState.GIVEN_UP),
+            ),
         ]
 
     def __str__(self) -> str:

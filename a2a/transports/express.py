@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from django.db import connection
 
 from a2a import pacing, parts, speech, submissions
 from a2a.envelope import EXTENSION
-from a2a.models import Task, id_or_none
+from a2a.models import QuestionState, Task, id_or_none
 from a2a.submissions import Submission, Submitted
 from a2a.transports.stream import in_thread
 from a2a.wire import skill_and_input
@@ -153,18 +154,28 @@ def _look(asked: list[tuple[str, UUID]]) -> list[bytes | None]:
         cursor.execute(_LOOK, [hashes, ids])
         rows = cursor.fetchall()
     pacing.count_reads(Counter(tenant for task_id, _, tenant in rows if task_id is not None))
-    return [
-        None if task_id is None else _rendered(task_id, updated_at)
-        for task_id, updated_at, _ in rows
-    ]
+    seen = {task_id: updated_at for task_id, updated_at, _ in rows if task_id is not None}
+    rendered = {task_id: _kept.get(task_id, updated_at) for task_id, updated_at in seen.items()}
+    rendered |= _render_all([task_id for task_id, found in rendered.items() if found is None])
+    return [rendered.get(task_id) for task_id, *_ in rows]
 
 
-def _rendered(task_id: UUID, updated_at: datetime) -> bytes:
-    found = _kept.get(task_id, updated_at)
-    if found is None:
-        task = Task.objects.select_related("transaction").get(pk=task_id)
-        found = json.dumps(speech.render(task)).encode()
-        _kept.keep(task, found)
+def _render_all(ids: list[UUID]) -> dict[UUID, bytes]:
+    """Those that are not kept, with what belongs to them, in a query a table."""
+    if not ids:
+        return {}
+    found = {}
+    rows = Task.objects.filter(pk__in=ids).select_related("transaction")
+    for task in rows.prefetch_related("messages", "artifacts", "questions"):
+        open_questions = [q for q in task.questions.all() if q.state == QuestionState.OPEN]
+        said = speech.said_of_task(
+            task,
+            sorted(task.messages.all(), key=attrgetter("pk")),
+            sorted(task.artifacts.all(), key=attrgetter("pk")),
+            next(iter(open_questions), None),
+        )
+        found[task.pk] = json.dumps(said).encode()
+        _kept.keep(task, found[task.pk])
     return found
 
 
@@ -206,7 +217,9 @@ def _send_all(asked: list[tuple[dict[str, Any], str, str]]) -> list[bytes | None
     )
     for (number, *_), one in zip(drafts, submitted, strict=True):
         if isinstance(one, Submitted):
-            found[number] = b'{"task":%b}' % json.dumps(_said(one)).encode()
+            rendered = json.dumps(_said(one)).encode()
+            _kept.keep(one.task, rendered)
+            found[number] = b'{"task":%b}' % rendered
     return found
 
 
