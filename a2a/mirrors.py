@@ -360,7 +360,7 @@ async def _send(client: wire.Client, request: pb.SendMessageRequest) -> pb.Task:
 
 
 async def _get(client: wire.Client, task_id: str) -> pb.Task:
-    return await client.get_task(pb.GetTaskRequest(id=task_id, history_length=0))
+    return await client.get_task(pb.GetTaskRequest(id=task_id))
 
 
 async def _cancel(client: wire.Client, task_id: str) -> None:

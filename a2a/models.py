@@ -144,7 +144,7 @@ class Task(models.Model):
         indexes = [
             # A worker that looks for work.
             models.Index(
-                name="a2a_task_to_claim", fields=["skill", "id"], condition=Q(state="submitted")
+                name="a2a_task_to_claim", fields=["owner", "id"], condition=Q(state="submitted")
             ),
             # What the sweeper asks once a second.
             models.Index(

@@ -92,6 +92,15 @@ def ask(
             expires_at=Now() + wait,
             ttl=wait,
         )
+        Message.objects.create(
+            task=task,
+            message_id=f"question-{question.pk}",
+            role=Role.AGENT,
+            principal=question.asked_by,
+            principal_name=question.asked_by_name,
+            parts=[{"text": text}, *(evidence or [])],
+            metadata={"question_id": str(question.pk)},
+        )
     question.refresh_from_db()
     return question
 

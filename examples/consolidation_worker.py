@@ -144,9 +144,11 @@ def consolidate(work: Work) -> None:
 
 def work_on(http: httpx.Client, once: bool) -> None:
     while True:
-        body = {"skills": [SKILL], "wait_s": CLAIM_WAIT_S}
+        body, began = {"skills": [SKILL], "wait_s": CLAIM_WAIT_S}, time.monotonic()
         answer = persistently(http, "POST", "/api/v1/work/claim", json=body)
         if answer.status_code == 204:
+            # Where too many wait already, the answer comes at once.
+            time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
             continue
         answer.raise_for_status()
         work = Work(http, answer.json())

@@ -22,6 +22,7 @@ from django.db import connection
 from a2a import pacing, parts, speech, submissions
 from a2a.envelope import EXTENSION
 from a2a.models import QuestionState, Task, id_or_none
+from a2a.own_skills import OWN_SKILLS
 from a2a.submissions import Submission, Submitted
 from a2a.transports.stream import in_thread
 from a2a.wire import skill_and_input
@@ -209,9 +210,13 @@ def _send_all(asked: list[tuple[dict[str, Any], str, str]]) -> list[bytes | None
     drafts = []
     callers = callers_with([token for _, token, _ in asked])
     for number, ((params, _, key), caller) in enumerate(zip(asked, callers, strict=True)):
+        if caller is None:
+            continue
         with suppress(LedgerError):
-            if caller is not None:
-                drafts.append((number, _submission(params["message"], key), caller))
+            submission = _submission(params["message"], key)
+            # What Assent does itself may ask a tool; nobody else waits for that.
+            if submission.skill not in OWN_SKILLS:
+                drafts.append((number, submission, caller))
     submitted = submissions.submit_all(
         [(submission, caller) for _, submission, caller in drafts], via=VIA
     )

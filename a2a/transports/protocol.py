@@ -20,7 +20,7 @@ from a2a.parts import refuse_unstorable
 from a2a.speech import render
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
-from a2a.transports.stream import follow, in_thread, until_it_rests
+from a2a.transports.stream import follow, in_patient_thread, in_thread, until_it_rests
 from a2a.wire import pb
 from ledger.api import unquoted
 from ledger.callers import Caller
@@ -71,7 +71,7 @@ class TaskHub(wire.RequestHandler):
     ) -> pb.Task:
         caller = _caller(context)
         config = params.configuration
-        task_id = await in_thread(_receive, params, caller, _key(context))
+        task_id = await in_patient_thread(_receive, params, caller, _key(context))
         if not config.return_immediately:
             await until_it_rests(task_id, settings.BLOCKING_SEND_S)
         return await in_thread(_read, task_id, caller, _history(config))
@@ -79,7 +79,7 @@ class TaskHub(wire.RequestHandler):
     async def on_message_send_stream(
         self, params: pb.SendMessageRequest, context: wire.ServerCallContext
     ) -> AsyncGenerator[Any]:
-        task_id = await in_thread(_receive, params, _caller(context), _key(context))
+        task_id = await in_patient_thread(_receive, params, _caller(context), _key(context))
         async for update in follow(task_id):
             yield update
 

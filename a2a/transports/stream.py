@@ -39,12 +39,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="a2a")
+# Taking a message in may plan a transaction, which takes as long as its tool; reads do not wait.
+_patient_pool = ThreadPoolExecutor(max_workers=2 * THREADS, thread_name_prefix="a2a-patient")
 
 
 async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run one piece of database work in a thread that keeps its connection."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_pool, partial(_with_fresh_connection, work, *args, **kwargs))
+
+
+async def in_patient_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """As ``in_thread``, for what may take seconds."""
+    run = partial(_with_fresh_connection, work, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_patient_pool, run)
 
 
 def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

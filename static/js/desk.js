@@ -149,7 +149,9 @@ async function refreshItem() {
   const item = openItem(), asked = openings;
   if (!item || isBusy()) return;
   const html = await fetchFragment(item.dataset.address);
-  if (html === null || asked !== openings || openItem() !== item || isBusy()) return;
+  if (html === null || asked !== openings || isBusy()) return;
+  // Replaced meanwhile, by what may have been older than our news: ask again.
+  if (openItem() !== item) { refreshItem(); return; }
   const form = $("[data-answer]", item), next = $("[data-item]", parsed(html));
   if (form && isTouched(form) && next?.dataset.state === item.dataset.state) return;
   const top = $(".item-body", item)?.scrollTop ?? 0;

@@ -159,7 +159,8 @@ def test_without_the_live_process_the_page_says_so_and_catches_up(desk_of, ask, 
     expect(row_of(alice, told)).to_be_visible()
     product.start("live")
 
-    expect(alice.locator("[data-live]")).to_have_text("Live")
+    # A browser that was refused waits up to ten seconds before it tries again.
+    expect(alice.locator("[data-live]")).to_have_text("Live", timeout=15_000)
 
 
 def test_without_redis_a_new_row_still_arrives(desk_of, ask, product):
