@@ -42,6 +42,7 @@ def main() -> None:
             figures = median_of(lambda: tasks.measure(connections))  # noqa: B023
             limit = "send 5 times, get 3 times the SDK's own server; p99 lower"
             say(f"A2A tasks, {connections} connections", figures, limit)
+        say("GetTask over 20,000 tasks", median_of(tasks.many_known), "none promised")
         say("10,000 parked tasks", tasks.parked_memory(), "ours flat")
         say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
 

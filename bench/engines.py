@@ -45,10 +45,12 @@ def engines() -> Iterator[None]:
 
 
 @contextmanager
-def process(*command: str, port: int | None = None, **environment: str) -> Iterator[int]:
+def process(
+    *command: str, port: int | None = None, python: str = sys.executable, **environment: str
+) -> Iterator[int]:
     """One process of the product, ready when its port answers; its process id."""
     child = subprocess.Popen(
-        [sys.executable, *command],
+        [python, *command],
         cwd=ROOT,
         env=os.environ | environment,
         stdout=subprocess.DEVNULL,
@@ -57,6 +59,7 @@ def process(*command: str, port: int | None = None, **environment: str) -> Itera
     )
     try:
         while port is not None and not listens(port):
+            assert child.poll() is None, f"{command} ended before it listened"
             time.sleep(0.05)
         yield child.pid
     finally:

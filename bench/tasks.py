@@ -1,65 +1,68 @@
-"""A2A tasks a second, beside the SDK's own server over its PostgreSQL store, in one run.
+"""A2A tasks a second, beside the SDK's own server over PostgreSQL: same database, one run.
 
 Ours is what ``make up`` runs for A2A: one asynchronous process. So is theirs.
+
+Until a worker comes, Assent writes a task once. The SDK's server that parks a task writes it twice
+(submitted, then waiting for input); its skill ``enter`` writes it once. Both are measured, and the
+ratio that is promised is the one of equal work.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import socket
+import shutil
 import subprocess
 import sys
-import threading
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
-from bench.engines import ROOT, free_port, listens, process
-from bench.prepare import _load
+from bench import a2a_load
+from bench.a2a_load import Figures
+from bench.engines import ROOT, free_port, process
 
 PARKED = 10_000
 KNOWN = 2_000
+# More than Assent keeps rendered (a2a.transports.express.MOST_KEPT), several times over.
+MANY_KNOWN = 20_000
 RIVAL_HOME = ROOT / ".assent" / "a2a-rival"
+RIVAL_TOKEN = "only-for-the-bench"
 PATH = "/a2a/v1"
 
+# The address and the token of a server, and the process that everything of it comes from.
+Server = tuple[str, str, int]
+Serving = Callable[[], AbstractContextManager[Server]]
 
-def measure(connections: int) -> dict[str, float]:
+
+def measure(connections: int) -> Figures:
     """Requests per second and p50/p99 in milliseconds, ours and theirs, and their ratio."""
-    token = _prepare()
-    found: dict[str, float] = {}
-    for name, serving in (("sdk", rival), ("ours", ours)):
-        with serving() as (port, _pid):
-            known = _park(port, token, KNOWN)
-            for method, client, extra in (
-                ("send", _sender, ()),
-                ("get", _getter, (known,)),
-            ):
-                _load(connections, client, (port, token, *extra), seconds=1.0)  # warm up
-                rate, p50, p99 = _load(connections, client, (port, token, *extra))
-                found |= {
-                    f"{name}: {method}/s": rate,
-                    f"{name}: {method} p50 ms": p50,
-                    f"{name}: {method} p99 ms": p99,
-                }
-    for method in ("send", "get"):
-        found[f"ratio of {method}"] = found[f"ours: {method}/s"] / found[f"sdk: {method}/s"]
+    found: Figures = {}
+    for name, serving, skill in SERVERS:
+        with serving() as (url, token, _pid):
+            ids = a2a_load.park(url, token, KNOWN, skill)
+            found |= a2a_load.measure(name, url, token, connections, ids, skill)
+    found["ratio of send"] = found["ours: send/s"] / found["sdk once: send/s"]
+    found["ratio of send, theirs twice"] = found["ours: send/s"] / found["sdk: send/s"]
+    found["ratio of get"] = found["ours: get/s"] / found["sdk: get/s"]
     return found
 
 
-def parked_memory() -> dict[str, float]:
+def many_known(connections: int = 32) -> Figures:
+    """Our ``GetTask`` over far more tasks than are kept rendered; the SDK's server keeps none."""
+    with ours() as (url, token, _pid):
+        ids = a2a_load.park(url, token, MANY_KNOWN)
+        found = a2a_load.measure("ours", url, token, connections, ids)
+    return {name: value for name, value in found.items() if "get" in name}
+
+
+def parked_memory() -> Figures:
     """Resident MiB of each server before and after it has 10,000 parked tasks."""
-    token = _prepare()
-    found: dict[str, float] = {}
+    found: Figures = {}
     for name, serving in (("sdk", rival), ("ours", ours)):
-        with serving() as (port, pid):
-            _park(port, token, 200)
-            found[f"{name}: before, MiB"] = _resident(pid)
-            _park(port, token, PARKED)
-            found[f"{name}: after, MiB"] = _resident(pid)
+        with serving() as (url, token, pid):
+            a2a_load.park(url, token, 200)
+            found[f"{name}: before, MiB"] = a2a_load.resident(pid)
+            a2a_load.park(url, token, PARKED)
+            found[f"{name}: after, MiB"] = a2a_load.resident(pid)
     return found
 
 
@@ -67,68 +70,50 @@ def parked_memory() -> dict[str, float]:
 
 
 @contextmanager
-def ours() -> Iterator[tuple[int, int]]:
-    port = free_port()
+def ours() -> Iterator[Server]:
+    token, port = _prepare(), free_port()
     with process(
         "-m", "granian", "--interface", "asgi", "--workers", "1", "--port", str(port),
         "--log-level", "error", "approvals.asgi:application", port=port,
     ) as pid:  # fmt: skip
-        yield port, pid
+        yield f"http://127.0.0.1:{port}{PATH}", token, pid
 
 
 @contextmanager
-def rival() -> Iterator[tuple[int, int]]:
-    python, port = _rival_python(), free_port()
-    script = RIVAL_HOME / "server.py"
-    script.write_text((ROOT / "bench/a2a_rival.py").read_text())
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    child = subprocess.Popen(
-        [str(python), str(script), str(port), _for_asyncpg(os.environ["DATABASE_URL"])],
-        cwd=RIVAL_HOME,
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        while not listens(port):
-            assert child.poll() is None, "the SDK's server did not start"
-        yield port, child.pid
-    finally:
-        child.kill()
-        child.wait()
+def rival(workers: int = 1, **settings: str) -> Iterator[Server]:
+    """The SDK's server; further settings as bench/a2a_rival.py has them."""
+    port = free_port()
+    environment = {
+        "RIVAL_PORT": str(port),
+        "RIVAL_DATABASE": _for_asyncpg(),
+        "RIVAL_TOKEN": RIVAL_TOKEN,
+        "RIVAL_WORKERS": str(workers),
+        "PYTHONPATH": "",  # the name a2a is the SDK's alone there
+    }
+    python, script = _rival_python(), RIVAL_HOME / "server.py"
+    shutil.copyfile(ROOT / "bench/a2a_rival.py", script)
+    with process(str(script), port=port, python=str(python), **environment, **settings) as pid:
+        yield f"http://127.0.0.1:{port}{PATH}", RIVAL_TOKEN, pid
 
 
 def _rival_python() -> Path:
-    python = RIVAL_HOME / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(RIVAL_HOME)], check=True)
-        wanted = ["-m", "pip", "install", "-q", "-r", str(ROOT / "bench/a2a_rival.txt")]
-        subprocess.run([str(python), *wanted], check=True)
+    """An environment of its own, made once and again when what it needs has changed."""
+    python, installed = RIVAL_HOME / "bin" / "python", RIVAL_HOME / "installed.txt"
+    wanted = ROOT / "bench/a2a_rival.txt"
+    if not installed.exists() or installed.read_text() != wanted.read_text():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(RIVAL_HOME)], check=True)
+        pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-r", str(wanted)], check=True)
+        shutil.copyfile(wanted, installed)
     return python
 
 
-def _for_asyncpg(url: str) -> str:
+def _for_asyncpg() -> str:
     from django.db import connection
 
-    del url
     info = connection.get_connection_params()
-    return (
-        f"postgresql+asyncpg://{info.get('user', 'postgres')}@/{info['dbname']}?host={info['host']}"
-    )
-
-
-def _resident(pid: int) -> float:
-    """MiB of a process and its children."""
-    total = 0.0
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            fields = dict(
-                line.split(":", 1) for line in status.read_text().splitlines() if ":" in line
-            )
-        except OSError:
-            continue
-        if str(pid) in {fields["Pid"].strip(), fields["PPid"].strip()}:
-            total += float(fields.get("VmRSS", "0 kB").split()[0]) / 1024
-    return total
+    where = f"{info.get('user', 'postgres')}@/{info['dbname']}?host={info['host']}"
+    return f"postgresql+asyncpg://{where}"
 
 
 def _prepare() -> str:
@@ -145,73 +130,9 @@ def _prepare() -> str:
     return token
 
 
-# --- the load --------------------------------------------------------------------------------
-
-
-class Rpc:
-    """A keep-alive connection that says and reads just what is needed."""
-
-    def __init__(self, port: int, token: str) -> None:
-        self.wire = socket.create_connection(("127.0.0.1", port))
-        self.wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.head = (
-            f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            f"A2A-Version: 1.0\r\nAuthorization: Bearer {token}\r\n"
-        )
-
-    def call(self, method: str, params: Any) -> bytes:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        self.wire.sendall(f"{self.head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            answer += self.wire.recv(65536)
-        headers, _, rest = answer.partition(b"\r\n\r\n")
-        length = int(headers.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        while len(rest) < length:
-            rest += self.wire.recv(65536)
-        assert b'"result"' in rest, rest
-        return rest
-
-
-INPUT = {"customer": "Ana Ruiz", "order": 1042, "lines": ["A lamp arrived broken."] * 16}
-
-
-def _sender(port: int, token: str) -> Callable[[], None]:
-    rpc = Rpc(port, token)
-
-    def once() -> None:
-        parts = [{"data": {"skill": "park", "input": INPUT}}]
-        message = {"messageId": uuid.uuid4().hex, "role": "ROLE_USER", "parts": parts}
-        rpc.call("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
-
-    return once
-
-
-def _getter(port: int, token: str, known: list[str]) -> Callable[[], None]:
-    rpc = Rpc(port, token)
-
-    def once() -> None:
-        rpc.call("GetTask", {"id": random.choice(known)})
-
-    return once
-
-
-def _park(port: int, token: str, number: int) -> list[str]:
-    """Ids of so many new tasks, sent over four connections."""
-    found: list[str] = []
-
-    def send() -> None:
-        rpc = Rpc(port, token)
-        for _ in range(number // 4):
-            parts = [{"data": {"skill": "park", "input": INPUT}}]
-            message = {"messageId": uuid.uuid4().hex, "role": "ROLE_USER", "parts": parts}
-            config = {"returnImmediately": True}
-            answer = rpc.call("SendMessage", {"message": message, "configuration": config})
-            found.append(json.loads(answer)["result"]["task"]["id"])
-
-    threads = [threading.Thread(target=send) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+# Another server is measured by a line more: its name, how it is served, and the skill.
+SERVERS: list[tuple[str, Serving, str]] = [
+    ("sdk", rival, "park"),
+    ("sdk once", rival, "enter"),
+    ("ours", ours, "park"),
+]
