@@ -18,7 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -89,9 +89,9 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
 
 def start_redis(folder: Path, stack: ExitStack) -> str:
     """A redis-server on a socket in ``folder``, without persistence; its URL."""
-    socket = _socket_in(folder, stack)
     record = folder / "redis.pid"
     _stop_leftover(record)
+    socket = _socket_in(folder, stack)
     command = [redis_server(), "--port", "0", "--unixsocket", str(socket), "--save", ""]
     command += ["--appendonly", "no", "--unixsocketperm", "700", "--dir", str(socket.parent)]
     process = subprocess.Popen(
@@ -149,13 +149,18 @@ def _socket_in(folder: Path, stack: ExitStack) -> Path:
 
 
 def _stop_leftover(record: Path) -> None:
-    """A redis-server whose supervisor was killed: nobody knows its socket any more."""
+    """A redis-server whose supervisor was killed. It takes its socket's path along as it ends, so
+    that the next may only begin then."""
     try:
         whom = record.read_text()
     except OSError:
         return
-    if is_alive(whom):
-        os.kill(int(whom.partition(":")[0]), signal.SIGTERM)
+    ends_by_force = time.monotonic() + 5
+    while is_alive(whom):
+        is_late = time.monotonic() > ends_by_force
+        with suppress(ProcessLookupError):
+            os.kill(int(whom.partition(":")[0]), signal.SIGKILL if is_late else signal.SIGTERM)
+        time.sleep(0.02)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

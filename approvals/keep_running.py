@@ -23,12 +23,15 @@ STEADY_S = 10.0
 
 
 def identity(pid: int) -> str:
-    """A process, even if its number is given out again: ``1234:567890`` (start time, Linux)."""
+    """A process, even if its number is given out again: ``1234:567890`` (start time, Linux).
+
+    One that ended counts as gone even while nobody has taken note of its end.
+    """
     try:
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        started = ""
-    return f"{pid}:{started}"
+        return f"{pid}:"
+    return f"{pid}:{'ended' if state in 'ZX' else rest[18]}"
 
 
 def is_alive(whom: str) -> bool:

@@ -8,11 +8,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
+from approvals.embedded import start_redis
+from approvals.keep_running import is_alive
 from tests.processes import ROOT, free_port, until
 
 pytestmark = pytest.mark.slow
@@ -27,7 +31,8 @@ class Up:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.process: subprocess.Popen[bytes] | None = None
+        self.said = home.with_name("said.txt")
+        self.process: Any = None
 
     def start(self) -> None:
         environment = {
@@ -36,15 +41,21 @@ class Up:
             if name not in {"DATABASE_URL", "REDIS_URL"} and not name.startswith("ASSENT_")
         }
         ports = {"ASSENT_PORT": free_port(), "ASSENT_LIVE_PORT": free_port()}
-        self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--workers", "1"],
-            cwd=self.home,
-            env=environment | {name: str(port) for name, port in ports.items()},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        until(lambda: self.running("granian") and self.running("manage.py work"), 60, "it is up")
+        with self.said.open("w") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up", "--workers", "1"],
+                cwd=self.home,
+                env=environment | {name: str(port) for name, port in ports.items()},
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        until(self.is_up_or_ended, 120, "it is up")
+        assert self.process.poll() is None, self.said.read_text()
+
+    def is_up_or_ended(self) -> bool:
+        is_up = self.running("granian") and self.running("manage.py work")
+        return bool(is_up) or self.process.poll() is not None
 
     def running(self, what: str = "") -> list[str]:
         """Command lines of the processes that work in this copy."""
@@ -92,3 +103,15 @@ def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
     up.process.send_signal(signal.SIGTERM)
     assert up.process.wait(60) == 0
     until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
+
+
+def test_a_leftover_redis_has_ended_before_the_next_begins(tmp_path: Path) -> None:
+    """Its last act is to remove the path of its socket, which is the next one's as well."""
+    with ExitStack() as at_the_end:
+        start_redis(tmp_path, at_the_end)
+        left_over = (tmp_path / "redis.pid").read_text()
+
+        url = start_redis(tmp_path, at_the_end)
+
+        assert not is_alive(left_over)
+        assert redis.Redis.from_url(url).ping()
