@@ -26,6 +26,7 @@ from examples.sandbox.wire import (
 )
 
 BODY_MAX = 64 * 1024  # bytes
+DRAINED_AT_MOST = 4 * 1024 * 1024  # bytes of a body that is refused
 # Never delayed, dropped or broken, or else nobody could look.
 UNFAILING = {"/", "/effects", "/faults", "/reset"}
 
@@ -161,6 +162,8 @@ class Door(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "0")
         if not length.isdecimal() or int(length) > BODY_MAX:
             self.close_connection = True
+            # A connection closed over what nobody read is reset, and the answer lost with it.
+            self.rfile.read(min(int(length), DRAINED_AT_MOST) if length.isdecimal() else 0)
             raise Refused(413, "too_large", f"The body may have {BODY_MAX} bytes.")
         return self.rfile.read(int(length))
 
@@ -173,6 +176,8 @@ class Door(BaseHTTPRequestHandler):
         )
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.send_header("X-Content-Type-Options", "nosniff")
         for name, value in answer.headers.items():
             self.send_header(name, value)
