@@ -16,6 +16,7 @@ from a2a import keys, speech, wire
 from a2a.models import PushConfig, Task
 from a2a.transitions import PUSH
 from ledger import webhooks
+from ledger.deliveries import Owed
 from ledger.errors import InvalidRequest
 from ledger.models import Delivery, Event
 
@@ -57,7 +58,7 @@ class PushChannel:
         """Never by its kind: the event itself says whom it owes (``a2a.transitions``)."""
         return False
 
-    def address(self, event: Event) -> Iterable[str]:
+    def address(self, event: Event) -> Iterable[Owed]:
         return []
 
     def send(self, delivery: Delivery) -> None:

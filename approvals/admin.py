@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 
-from approvals import decisions, policies
+from approvals import admin_slack, decisions, policies  # noqa: F401
 from approvals.middleware import roles_of
 from approvals.models import Membership
 from approvals.principals import principal_of

@@ -20,6 +20,8 @@ from ledger import coordinator
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Transaction
 
+DESK = "web"
+
 
 def approve(
     user: User, transaction_id: UUID, *, digest: str, via: str, typed: str = "", reason: str = ""
@@ -30,7 +32,8 @@ def approve(
     """
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
-    if policies.is_irreversible(row) and _plain(typed) != _plain(policies.confirmation_word(row)):
+    _refuse_elsewhere(row, via)
+    if policies.is_irreversible(row) and not is_typed(typed, policies.confirmation_word(row)):
         raise InvalidRequest(
             f"It cannot be undone: type “{policies.confirmation_word(row)}” to confirm.",
             hint="Nothing was decided.",
@@ -44,6 +47,7 @@ def reject(user: User, transaction_id: UUID, *, digest: str, via: str, reason: s
     """Say no, with the reason that the agent will read."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
+    _refuse_elsewhere(row, via)
     return coordinator.reject(
         transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
     )
@@ -81,11 +85,15 @@ def answer(user: User, question_id: UUID, value: Any, *, via: str) -> Question:
     question = mine.select_related("task").filter(pk=question_id).first()
     if question is None:
         raise NotFound("There is no such question.")
-    principal = principal_of(user)
-    may = policies.may_answer(question, str(principal), roles_of(user), timezone.now())
+    check_may_answer(user, question)
+    return questions.answer(question_id, value, by=principal_of(user), via=via)
+
+
+def check_may_answer(user: User, question: Question) -> None:
+    """Raises ``NotAllowed``. What is closed already is explained by ``answer`` itself."""
+    may = policies.may_answer(question, str(principal_of(user)), roles_of(user), timezone.now())
     if not may and question.state == QuestionState.OPEN and question.expires_at > timezone.now():
         raise NotAllowed(may.why_not)
-    return questions.answer(question_id, value, by=principal, via=via)
 
 
 def cancel_task(user: User, task_id: UUID, *, via: str, reason: str) -> Task:
@@ -117,6 +125,14 @@ def _require(role: Role, row: Transaction, roles: Roles) -> None:
         )
 
 
-def _plain(text: str) -> str:
+def _refuse_elsewhere(row: Transaction, via: str) -> None:
+    if via != DESK and policies.only_on_the_desk(row):
+        raise NotAllowed(
+            "The contract of this tool has it signed off on the desk only.",
+            hint="Open it on the desk. Nothing was decided.",
+        )
+
+
+def is_typed(typed: str, word: str) -> bool:
     """Typed like what is shown, apart from spaces and case."""
-    return "".join(text.split()).casefold()
+    return "".join(typed.split()).casefold() == "".join(word.split()).casefold()

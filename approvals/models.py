@@ -36,3 +36,17 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} is {self.role} of {self.tenant}"
+
+
+from approvals.slack.models import (  # noqa: E402
+    SlackIdentity,
+    SlackLinkRequest,
+    SlackMessage,
+    SlackRoute,
+    SlackWorkspace,
+)
+
+__all__ = [
+    "Membership", "Role", "SlackIdentity", "SlackLinkRequest", "SlackMessage", "SlackRoute",
+    "SlackWorkspace",
+]  # fmt: skip

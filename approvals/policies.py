@@ -48,6 +48,12 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
     return YES
 
 
+def only_on_the_desk(row: Transaction) -> bool:
+    """Whether no other surface may take the decision. Yes for a tool that nobody knows any more."""
+    tool = tools.get(row.tool)
+    return tool is None or tool.contract.web_only
+
+
 def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
     """Whether this person may settle what is in doubt, or compensate."""
     if Role.OPERATOR not in roles.get(row.tenant, frozenset()):

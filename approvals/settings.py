@@ -110,8 +110,9 @@ REDIS_PATIENCE = {
 }
 RQ = {"COMMIT_MODE": "auto"}  # we enqueue from on_commit already
 _QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE}
+# In the order in which a worker looks for work.
 RQ_QUEUES = {name: dict(_QUEUE) for name in (
-    "commit", "roll_back", "compensate", "deliver", "mirror", "fetch_card",
+    "commit", "react", "roll_back", "compensate", "deliver", "mirror", "fetch_card",
 )}  # fmt: skip
 CHANNEL_LAYERS = {
     "default": {
@@ -192,6 +193,15 @@ A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.
 WEBHOOK_NETWORKS = words("ASSENT_WEBHOOK_NETWORKS")
+
+# Slack: a bot token per workspace, in the same order the signing secret and (for Socket Mode) the
+# app-level token of its app; one secret or app token may stand for all.
+SLACK_BOT_TOKENS = words("ASSENT_SLACK_BOT_TOKEN")
+SLACK_SIGNING_SECRETS = words("ASSENT_SLACK_SIGNING_SECRET")
+SLACK_APP_TOKENS = words("ASSENT_SLACK_APP_TOKEN")
+# http: Slack calls us under /slack/. socket: `manage.py slack_listen` calls Slack.
+SLACK_TRANSPORT = text("ASSENT_SLACK_TRANSPORT", "http")
+SLACK_API_URL = text("ASSENT_SLACK_API_URL", "https://slack.com/api/")
 
 LOGGING = {
     "version": 1,

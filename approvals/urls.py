@@ -11,6 +11,7 @@ admin.site.site_url = "/"
 urlpatterns = [
     path("", include("approvals.web.urls")),
     path("", include("a2a.urls")),
+    path("slack/", include("approvals.slack.urls")),
     path("api/v1/", api.urls),
     path("admin/rq/", include("django_rq.urls")),
     path("admin/", admin.site.urls),

@@ -103,6 +103,8 @@ def describe(tool: Tool[Any, Any]) -> dict[str, Any]:
         "retry_safe": contract.retry_safe,
         "quorum": contract.quorum,
         "undo": contract.undo,
+        "web_only": contract.web_only,
+        "remind_s": contract.remind.total_seconds() if contract.remind else None,
         "timeout_s": contract.timeout.total_seconds(),
         "ttl_s": contract.ttl.total_seconds(),
         "min_ttl_s": contract.min_ttl.total_seconds(),

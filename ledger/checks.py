@@ -91,3 +91,15 @@ def _limits(contract: Contract) -> Iterator[Rule]:
         "its quorum cannot be reached.",
         "A quorum is 1 or more, and needs a required_approver.",
     )
+    yield (
+        contract.web_only and contract.required_approver != RequiredApprover.HUMAN,
+        "E011",
+        "it is signed off on the desk only, where no agent comes.",
+        "Say required_approver='HUMAN', or leave out web_only.",
+    )
+    yield (
+        contract.remind is not None and not timedelta(0) < contract.remind < contract.ttl,
+        "E012",
+        "its reminder does not lie within its ttl.",
+        "remind is how long before the end, so it is shorter than ttl.",
+    )

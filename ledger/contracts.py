@@ -25,18 +25,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import Any, Generic, ParamSpec, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
 from babel.numbers import get_currency_precision, list_currencies
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel
 
-from ledger.errors import InvalidArguments, InvalidRequest, PlanRefused, UnknownTool
+from ledger.arguments import SUMMARY_MAX, meaning, model_of, plain_summary, validated
+from ledger.errors import InvalidRequest, PlanRefused, UnknownTool
 
 CURRENCIES = frozenset(list_currencies())  # ISO 4217, the withdrawn ones included
-SUMMARY_MAX = 3_000  # characters
 AMOUNT_MAX = Decimal(10) ** 14
 
 P = ParamSpec("P")
@@ -152,6 +151,8 @@ class Contract:
     retention: timedelta
     quorum: int
     undo: str
+    web_only: bool
+    remind: timedelta | None
 
 
 class Tool(Generic[P, R]):
@@ -197,15 +198,15 @@ class Tool(Generic[P, R]):
     @cached_property
     def arguments_model(self) -> type[BaseModel]:
         """The signature of the function as a pydantic model; its JSON Schema is published."""
-        return _model_of(self.execute, self.name)
+        return model_of(self.execute, self.name)
 
     def validate(self, arguments: Any) -> BaseModel:
         """Raises ``InvalidArguments`` with one entry in ``errors`` per field."""
-        return _validated(self.arguments_model, self.name, arguments)
+        return validated(self.arguments_model, self.name, arguments)
 
     def meaning_of(self, arguments: BaseModel) -> dict[str, Any]:
         """The arguments as JSON in which 1, 1.0 and 1.00 of a Decimal are the same."""
-        return {name: _meaning(getattr(arguments, name)) for name in type(arguments).model_fields}
+        return {name: meaning(getattr(arguments, name)) for name in type(arguments).model_fields}
 
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
         """Fields are percent-encoded, so that no two operations share a key by accident."""
@@ -229,7 +230,7 @@ class Tool(Generic[P, R]):
     def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
         """The plan of the owner, or a plain one. Raises ``PlanRefused``."""
         if not self.has("plan"):
-            return Plan(summary=_plain_summary(self.name, arguments))
+            return Plan(summary=plain_summary(self.name, arguments))
         try:
             plan: Plan = self.run("plan", arguments, context)
         except NothingHappened as refusal:
@@ -251,11 +252,11 @@ class ReadonlyTool:
 
     @cached_property
     def arguments_model(self) -> type[BaseModel]:
-        return _model_of(self.function, self.name)
+        return model_of(self.function, self.name)
 
     def validate(self, arguments: Any) -> BaseModel:
         """Raises ``InvalidArguments``."""
-        return _validated(self.arguments_model, self.name, arguments)
+        return validated(self.arguments_model, self.name, arguments)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -284,13 +285,17 @@ def transactional(
     retention: timedelta = timedelta(days=365 * 7),
     quorum: int = 1,
     undo: str = "",
+    web_only: bool = False,
+    remind: timedelta | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Declare a tool that changes the world. The defaults are the strictest there are.
 
     ``operation_key`` is a template over the arguments and ``tenant``. ``receipt`` names the field
     of the result that proves success. ``retry_safe`` promises that running it twice with the same
     operation key has one effect. ``quorum`` is how many different approvers it takes. ``undo``
-    tells the approver, in words, how it can be undone. Unsafe contracts fail ``manage.py check``.
+    tells the approver, in words, how it can be undone. ``web_only`` has it signed off on the desk
+    and nowhere else; ``remind`` is how long before it lapses approvers in Slack are reminded.
+    Unsafe contracts fail ``manage.py check``.
     """
 
     def declare(function: Callable[P, R]) -> Tool[P, R]:
@@ -311,6 +316,8 @@ def transactional(
             retention=retention,
             quorum=quorum,
             undo=undo,
+            web_only=web_only,
+            remind=remind,
         )
         _note_if_declared(function.__name__)
         tool = Tool(function, contract)
@@ -350,51 +357,3 @@ def key_fields(template: str) -> list[str]:
 def _note_if_declared(name: str) -> None:
     if name in tools or name in readonly_tools:
         declared_twice.add(name)
-
-
-def _validated(model: type[BaseModel], name: str, arguments: Any) -> BaseModel:
-    try:
-        return model.model_validate(arguments)
-    except ValidationError as refusal:
-        errors = [
-            {"field": ".".join(map(str, error["loc"])) or "arguments", "message": error["msg"]}
-            for error in refusal.errors(include_url=False, include_context=False)
-        ]
-        raise InvalidArguments(
-            f"{len(errors)} argument{'s' if len(errors) > 1 else ''} of {name} "
-            "cannot be used as sent.",
-            errors=errors[:50],
-        ) from refusal
-
-
-def _model_of(function: Callable[..., Any], name: str) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == "context":
-            continue
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[parameter.name] = (hints.get(parameter.name, Any), default)
-    config = ConfigDict(extra="forbid", allow_inf_nan=False, str_max_length=10_000, frozen=True)
-    return create_model(name, __config__=config, **fields)
-
-
-def _plain(value: Decimal) -> str:
-    return f"{value.normalize():f}"
-
-
-def _meaning(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return _plain(value)
-    if isinstance(value, BaseModel):
-        return {name: _meaning(getattr(value, name)) for name in type(value).model_fields}
-    if isinstance(value, Mapping):
-        return {str(key): _meaning(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_meaning(item) for item in value]
-    return to_jsonable_python(value)
-
-
-def _plain_summary(name: str, arguments: BaseModel) -> str:
-    listed = ", ".join(f"{key} {value}" for key, value in arguments.model_dump(mode="json").items())
-    return f"{name.replace('_', ' ').capitalize()}: {listed}"[:SUMMARY_MAX]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterable
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from django.db import models
@@ -24,6 +25,22 @@ MOST_ATTEMPTS = 30  # about four hours
 SENDING_TAKES_AT_MOST = timedelta(seconds=60)
 
 
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """One message to one recipient, and from when on."""
+
+    recipient: str
+    not_before: datetime | None = None
+
+
+class NotNow(Exception):
+    """The outside asks for patience: sending is put off, and that is no failure."""
+
+    def __init__(self, wait: timedelta, why: str) -> None:
+        super().__init__(why)
+        self.wait = wait
+
+
 class Channel(Protocol):
     """A way to the outside. Registered by its room in ``AppConfig.ready()``."""
 
@@ -32,11 +49,14 @@ class Channel(Protocol):
     def wants(self, kind: str) -> bool:
         """Whether events of this kind concern anybody on this channel."""
 
-    def address(self, event: Event) -> Iterable[str]:
+    def address(self, event: Event) -> Iterable[Owed]:
         """Whom the event concerns; one delivery each. May be nobody."""
 
     def send(self, delivery: Delivery) -> None:
-        """Make the outside match how things stand *now*; may run twice. Raises on failure."""
+        """Make the outside match how things stand *now*; may run twice.
+
+        Raises ``NotNow``, and anything else on failure.
+        """
 
 
 channels: dict[str, Channel] = {}
@@ -65,27 +85,33 @@ def overdue(limit: int = 500) -> list[int]:
     )
 
 
-def deliver(delivery_id: int) -> None:
-    """Address or send one delivery, if it is due and nobody else is at it."""
+def deliver(delivery_id: int) -> list[int]:
+    """Address or send one delivery, if it is due and nobody else is at it.
+
+    Returns the deliveries that are due because this one was addressed.
+    """
     delivery = _claim(delivery_id)
     if delivery is None:
-        return
+        return []
     try:
         channel = channels[delivery.channel]
         if delivery.recipient:
             channel.send(delivery)
             _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
         else:
-            _address(delivery, channel)
+            return _address(delivery, channel)
+    except NotNow as patience:
+        _put_off(delivery, patience.wait, str(patience))
     except Exception as failure:
         logger.warning("delivery %s (%s): %s", delivery.pk, delivery.channel, failure)
-        _put_off(delivery, failure)
+        _fail(delivery, failure)
+    return []
 
 
 def retry(delivery_id: int) -> None:
     """Make a delivery that waits or was given up due at once."""
     Delivery.objects.filter(pk=delivery_id).exclude(state=DeliveryState.DONE).update(
-        state=DeliveryState.WAITING, next_attempt_at=Now(), attempts=0
+        state=DeliveryState.WAITING, next_attempt_at=Now(), failures=0
     )
 
 
@@ -115,21 +141,40 @@ def _still_claimed(delivery: Delivery) -> models.QuerySet[Delivery]:
     return Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts)
 
 
-def _address(delivery: Delivery, channel: Channel) -> None:
-    recipients = list(channel.address(delivery.event))
+def _address(delivery: Delivery, channel: Channel) -> list[int]:
     rows = [
-        Delivery(event=delivery.event, channel=delivery.channel, recipient=recipient)
-        for recipient in recipients
+        Delivery(
+            event=delivery.event,
+            channel=delivery.channel,
+            recipient=owed.recipient,
+            next_attempt_at=owed.not_before or Now(),
+        )
+        for owed in channel.address(delivery.event)
     ]
     with atomic():
         Delivery.objects.bulk_create(rows, ignore_conflicts=True)
         _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
+    if not rows:
+        return []
+    born = Delivery.objects.filter(
+        event=delivery.event,
+        channel=delivery.channel,
+        state=DeliveryState.WAITING,
+        next_attempt_at__lte=Now(),
+    )
+    return list(born.order_by("pk").values_list("pk", flat=True))
 
 
-def _put_off(delivery: Delivery, failure: Exception) -> None:
-    given_up = delivery.attempts >= MOST_ATTEMPTS
+def _put_off(delivery: Delivery, wait: timedelta, why: str) -> None:
+    _still_claimed(delivery).update(next_attempt_at=Now() + wait, error=why[:2000])
+
+
+def _fail(delivery: Delivery, failure: Exception) -> None:
+    failures = delivery.failures + 1
+    given_up = failures >= MOST_ATTEMPTS
     _still_claimed(delivery).update(
         state=DeliveryState.GIVEN_UP if given_up else DeliveryState.WAITING,
-        next_attempt_at=Now() + wait_before(delivery.attempts + 1),
+        failures=failures,
+        next_attempt_at=Now() + wait_before(failures + 1),
         error=f"{type(failure).__name__}: {failure}"[:2000].replace("\x00", ""),
     )

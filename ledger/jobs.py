@@ -50,9 +50,10 @@ def compensate(transaction_id: str) -> None:
 
 
 def deliver(delivery_id: str) -> None:
-    """Address or send one delivery."""
+    """Address or send one delivery, and hurry what follows from it."""
     close_old_connections()
-    deliveries.deliver(int(delivery_id))
+    for follows in deliveries.deliver(int(delivery_id)):
+        enqueue("deliver", follows)
 
 
 JOBS: dict[str, Callable[[str], None]] = {

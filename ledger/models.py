@@ -333,7 +333,9 @@ class Delivery(models.Model):
     channel = models.CharField(max_length=30)
     recipient = models.CharField(max_length=300, blank=True)
     state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.WAITING)
-    attempts = models.PositiveSmallIntegerField(default=0)
+    # Raised by one at every claim; a word of an older claim is void.
+    attempts = models.PositiveIntegerField(default=0)
+    failures = models.PositiveSmallIntegerField(db_default=0)
     next_attempt_at = models.DateTimeField(db_default=Now())
     error = models.TextField(blank=True)
     done_at = models.DateTimeField(null=True)

@@ -156,6 +156,8 @@ class ToolOut(Schema):
     max_ttl_s: float | None = None
     retention_s: float | None = None
     undo: str | None = None
+    web_only: bool | None = None
+    remind_s: float | None = None
     companions: list[str] = []
 
 

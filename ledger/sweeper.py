@@ -48,7 +48,9 @@ class Sweeper:
     def __init__(self) -> None:
         self._knocked: dict[tuple[str, str], float] = {}
         # Without Redis no worker hears of anything, so the sweeper carries the work itself.
+        # What waits for the outside must not keep a commit waiting.
         self._hands = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
+        self._couriers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="courier")
         self._checkpoint_due = 0.0
 
     def run(self, stop: Flag) -> None:
@@ -64,7 +66,8 @@ class Sweeper:
             except Exception:
                 logger.exception("a round of sweeping failed")
             stop.wait(max(0.05, settings.SWEEP_EVERY_S - (time.monotonic() - began)))
-        self._hands.shutdown(wait=False, cancel_futures=True)
+        for hands in (self._hands, self._couriers):
+            hands.shutdown(wait=False, cancel_futures=True)
 
     def sweep(self) -> None:
         """One round. Each step finds rows; each row is settled in a transaction of its own."""
@@ -92,7 +95,8 @@ class Sweeper:
             if queue_is_empty or now - self._knocked.get(job, 0) >= KNOCK_AGAIN_S:
                 self._knocked[job] = now
                 if not enqueue(*job):
-                    self._hands.submit(_do_here, *job)
+                    hands = self._couriers if name == "deliver" else self._hands
+                    hands.submit(_do_here, *job)
         self._knocked = {
             job: at for job, at in self._knocked.items() if job[0] != name or job in waiting
         }

@@ -22,6 +22,7 @@ import httpx
 from django.conf import settings
 from django.utils import timezone
 
+from ledger.deliveries import Owed
 from ledger.models import Agent, Delivery, Event, Transaction
 
 KINDS = frozenset(
@@ -54,12 +55,14 @@ class WebhookChannel:
     def wants(self, kind: str) -> bool:
         return kind in KINDS
 
-    def address(self, event: Event) -> Iterable[str]:
+    def address(self, event: Event) -> Iterable[Owed]:
         """The proposing agent, if it has a webhook."""
         if event.transaction is None:
             return []
         agent = _agent_of(event.transaction.proposed_by)
-        return [f"{agent.tenant_id}/{agent.slug}"] if agent and agent.webhook_url else []
+        if agent is None or not agent.webhook_url:
+            return []
+        return [Owed(f"{agent.tenant_id}/{agent.slug}")]
 
     def send(self, delivery: Delivery) -> None:
         """Tell how it stands now. Raises ``AddressRefused, NotAccepted, SecretMissing``."""

@@ -11,11 +11,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a.models import Question, QuestionState, Task
+from a2a.models import Task
 from a2a.states import TaskState
-from approvals import policies
+from approvals import policies, words
 from approvals.metrics import Metric
-from ledger.models import Event, Transaction
+from ledger.models import Transaction
 from ledger.results import web_address
 from ledger.states import FINAL, State
 
@@ -40,43 +40,6 @@ TONE_OF = {
     State.FAILED: "bad",
     State.PREPARED: "soon",
 }
-SAID_OF = {
-    "prepared": "Proposed",
-    "refused": "Refused by the tool",
-    "approval_recorded": "Approved; another approver is needed",
-    "approved": "Approved",
-    "rejected": "Rejected",
-    "expired": "Expired: nobody decided in time",
-    "canceled": "Canceled by the agent",
-    "claimed": "A worker began",
-    "hold_lapsed": "What was held lapsed",
-    "committed": "Committed",
-    "failed": "Failed; nothing happened",
-    "fell_in_doubt": "Outcome not known",
-    "retried": "Run again with the same operation key",
-    "retry_ordered": "Another run was ordered",
-    "disproved": "Found that nothing happened",
-    "aborted": "Everything held was let go of",
-    "failure_settled": "Everything held was let go of",
-    "compensation_started": "Compensation asked for",
-    "compensated": "Compensated",
-    "task_submitted": "Submitted",
-    "task_rejected": "Rejected before it began",
-    "task_claimed": "Taken up",
-    "task_put_back": "Put back for another worker",
-    "task_handed_over": "Handed over",
-    "task_progressed": "Progress",
-    "task_artifact_added": "Artifact added",
-    "task_message_added": "Message added",
-    "task_asked": "Asked a question",
-    "task_answered": "Answered",
-    "task_question_lapsed": "Canceled: nobody answered in time",
-    "task_awaits_sign_off": "Waits for sign-off",
-    "task_resumed": "Signed off; goes on",
-    "task_completed": "Completed",
-    "task_failed": "Failed",
-    "task_canceled": "Canceled",
-}
 TASK_ICON = {
     TaskState.SUBMITTED: "clock",
     TaskState.WORKING: "loader",
@@ -94,6 +57,12 @@ TASK_TONE = {
     TaskState.INPUT_REQUIRED: "soon",
     TaskState.AUTH_REQUIRED: "soon",
 }
+
+for words_of in (
+    policies.money, words.plain, words.said, words.surface, words.via, words.what_became,
+    words.what_became_of_it,
+):  # fmt: skip
+    register.filter(words_of.__name__, words_of)
 
 
 @register.simple_tag
@@ -122,11 +91,6 @@ def tone(row: Transaction) -> str:
 
 
 @register.filter
-def money(row: Transaction) -> str:
-    return policies.money(row)
-
-
-@register.filter
 def risk_icon(row: Transaction) -> str:
     return "shield-alert" if row.risk_level in {"HIGH", "CRITICAL"} else "shield"
 
@@ -137,35 +101,6 @@ def consequence_icon(row: Transaction) -> str:
 
 
 @register.filter
-def said(event: Event) -> str:
-    if event.kind == "task_progressed":
-        return _progress(json.loads(event.details))
-    return SAID_OF.get(event.kind, event.kind.replace("_", " ").capitalize())
-
-
-def _progress(details: dict[str, Any]) -> str:
-    """``Progress: reading, 40 %, 8 of 47 transcripts``."""
-    percent = details.get("percent")
-    facts = [details.get("stage"), f"{percent} %" if percent is not None else "",
-             details.get("message")]  # fmt: skip
-    return f"Progress: {', '.join(str(fact) for fact in facts if fact)[:200]}"
-
-
-@register.filter
-def what_became(row: Transaction) -> str:
-    """``Approved by Bob Tanaka in the web`` for a row that was decided elsewhere."""
-    decisive = [
-        e for e in row.events.all() if e.kind in {"approved", "rejected", "expired", "canceled"}
-    ]
-    if not decisive:
-        return str(row.get_state_display()).capitalize()
-    event = max(decisive, key=lambda event: event.seq)
-    if event.kind == "expired":
-        return "Expired; nobody decided in time"
-    return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
-
-
-@register.filter
 def task_icon(task: Task) -> str:
     return TASK_ICON[TaskState(task.state)]
 
@@ -173,14 +108,6 @@ def task_icon(task: Task) -> str:
 @register.filter
 def task_tone(task: Task) -> str:
     return TASK_TONE.get(TaskState(task.state), "calm")
-
-
-@register.filter
-def what_became_of_it(question: Question) -> str:
-    """``Answered by Bob Tanaka on the desk``, for a row that somebody else dealt with."""
-    if question.state == QuestionState.ANSWERED:
-        return f"Answered by {question.answered_by_name} {surface(question.answered_via)}"
-    return str(question.get_state_display()).capitalize()
 
 
 @register.filter
@@ -205,23 +132,6 @@ def pretty(value: Any) -> str:
 @register.filter
 def is_web_address(value: Any) -> bool:
     return bool(web_address(value))
-
-
-@register.filter
-def via(event: Event) -> str:
-    return surface(event.via)
-
-
-@register.filter
-def surface(via: str) -> str:
-    return {
-        "web": "on the desk",
-        "slack": "in Slack",
-        "api": "by REST",
-        "a2a": "by A2A",
-        "admin": "in the admin",
-        "system": "automatically",
-    }.get(via, via)
 
 
 @register.filter
@@ -259,14 +169,6 @@ def rounded(seconds: float) -> str:
             per = 60 if unit == "min" else size
             return f"{seconds / per:.1f}".removesuffix(".0") + f" {unit}"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
-
-
-@register.filter
-def plain(value: Any) -> str:
-    """A value of a payload, as a person would write it."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 @register.simple_tag

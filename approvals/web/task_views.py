@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST, require_safe
 from a2a.models import Question, Task, TaskQuerySet
 from a2a.states import TaskState
 from approvals import decisions, policies
+from approvals.answer_forms import Unreadable, answer_from, fields_of
 from approvals.principals import principal_of
-from approvals.web.answer_forms import Unreadable, answer_from, fields_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.requests import tenants_of_request, wants_fragment
 from ledger.errors import LedgerError, NotFound

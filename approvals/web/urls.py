@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from approvals.web import operations, task_views, views
+from approvals.web import operations, slack_views, task_views, views
 
 app_name = "desk"
 urlpatterns = [
@@ -27,6 +27,10 @@ urlpatterns = [
     path(
         "ops/deliveries/<int:delivery_id>/again", operations.send_again, name="delivery-send-again"
     ),
+    path("slack/", slack_views.slack, name="slack"),
+    path("slack/<int:workspace_id>/link", slack_views.ask, name="slack-ask"),
+    path("slack/<int:workspace_id>/unlink", slack_views.unlink, name="slack-unlink"),
+    path("slack/link/<str:token>/", slack_views.confirm, name="slack-confirm"),
     path("metrics", operations.prometheus, name="metrics"),
     path("history/", views.history, name="history"),
     path("history/export.<str:form>", views.export, name="history-export"),

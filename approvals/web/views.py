@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 from uuid import UUID
@@ -24,7 +23,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from approvals import decisions, inbox, policies
+from approvals import decisions, inbox, policies, words
 from approvals.principals import principal_of
 from approvals.web.forms import (
     ApproveForm,
@@ -202,34 +201,10 @@ def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "undo": policies.undo_of(row),
         "can_compensate": policies.can_compensate(row),
         "can_retry": policies.can_retry(row),
-        "fields": list(compared(row)),
+        "fields": list(words.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One argument, as it was requested and as planning validated it."""
-
-    name: str
-    requested: Any
-    validated: Any
-    is_requested: bool
-
-    @property
-    def is_changed(self) -> bool:
-        return self.is_requested and str(self.requested) != str(self.validated)
-
-
-def compared(row: Transaction) -> Iterator[Field]:
-    tool = contracts.tools.get(row.tool)
-    in_order = list(tool.arguments_model.model_fields) if tool else []
-    # The database keeps an object's names in an order of its own; people read the author's.
-    for name in dict.fromkeys([*in_order, *row.arguments, *row.payload]):
-        if name not in row.arguments and name not in row.payload:
-            continue
-        yield Field(name, row.payload.get(name), row.arguments.get(name), name in row.payload)
 
 
 # --- history ----------------------------------------------------------------------------

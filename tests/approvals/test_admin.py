@@ -121,7 +121,7 @@ def test_a_token_is_shown_once_rotated_and_revoked(as_olga, helpdesk):
 
 def test_a_delivery_that_was_given_up_can_be_sent_again(as_olga, a_payment):
     event = Event.objects.get(transaction=a_payment())
-    delivery = Delivery.objects.create(event=event, channel="webhook", state="given_up", attempts=9)
+    delivery = Delivery.objects.create(event=event, channel="webhook", state="given_up", failures=9)
 
     as_olga.post(
         reverse("admin:ledger_delivery_changelist"),
@@ -129,7 +129,7 @@ def test_a_delivery_that_was_given_up_can_be_sent_again(as_olga, a_payment):
     )
 
     delivery.refresh_from_db()
-    assert (delivery.state, delivery.attempts) == ("waiting", 0)
+    assert (delivery.state, delivery.failures) == ("waiting", 0)
 
 
 def test_the_queues_are_for_staff_only(as_olga, as_alice):

@@ -118,5 +118,5 @@ def test_what_was_given_up_is_tried_again_by_its_own_operator_only(
     assert as_olga.post(f"/ops/deliveries/{mine.pk}/again").status_code == 302
 
     mine.refresh_from_db()
-    assert (mine.state, mine.attempts) == ("waiting", 0)
+    assert (mine.state, mine.failures) == ("waiting", 0)
     assert Tenant.objects.count() == 2

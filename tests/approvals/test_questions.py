@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from a2a import questions, tasks
 from a2a.models import Question, Task
-from approvals.web.answer_forms import answer_from, fields_of
+from approvals.answer_forms import answer_from, fields_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

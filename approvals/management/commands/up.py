@@ -16,6 +16,7 @@ from approvals import embedded
 from approvals.keep_running import SUPERVISOR, end_with_supervisor, identity
 
 ROOT = Path(settings.BASE_DIR)
+OUTWARD = ("deliver", "mirror", "fetch_card")  # the queues of work that waits for others
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,13 @@ class Command(BaseCommand):
             "live": f"env ASSENT_LONG_POLLS=200 {serve} asgi --ws --workers 1 "
             f"--workers-kill-timeout 2 --port {ports.live} approvals.asgi:application",
             "sweeper": f"{keep} manage.py sweep",
+            # Alone with what waits for others: a receiver that is slow holds up no commit.
+            "courier": f"{keep} manage.py work --only {' '.join(OUTWARD)}",
         }
         for number in range(1, workers + 1):
-            found[f"worker-{number}"] = f"{keep} manage.py work"
+            found[f"worker-{number}"] = f"{keep} manage.py work --but {' '.join(OUTWARD)}"
+        if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
+            found["slack"] = f"{keep} manage.py slack_listen"
         return found
 
     def prepare(self) -> None:

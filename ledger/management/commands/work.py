@@ -5,11 +5,9 @@ import time
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from redis import Redis, RedisError
 from rq import Queue, SimpleWorker
-
-from ledger.jobs import JOBS
 
 logger = logging.getLogger(__name__)
 LOOK_AGAIN_S = 1.0
@@ -23,20 +21,26 @@ class WarmWorker(SimpleWorker):
 
 
 class Command(BaseCommand):
-    help = "One warm worker for commit, roll_back, compensate and deliver. Run several."
+    help = "One warm worker, for all queues or for those that are named. Run several."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--only", nargs="+", choices=list(settings.RQ_QUEUES), default=[])
+        parser.add_argument("--but", nargs="+", choices=list(settings.RQ_QUEUES), default=[])
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Works until it is told to stop; while Redis is away the sweeper carries the work."""
+        wanted = options["only"] or list(settings.RQ_QUEUES)
+        names = [name for name in wanted if name not in options["but"]]
         while True:
             try:
-                work()
+                work(names)
                 return
             except RedisError as failure:
                 logger.info("no Redis to hear from: %s", failure)
                 time.sleep(LOOK_AGAIN_S)
 
 
-def work() -> None:
+def work(names: list[str]) -> None:
     connection = Redis.from_url(settings.REDIS_URL)
-    queues = [Queue(name, connection=connection) for name in JOBS]
+    queues = [Queue(name, connection=connection) for name in names]
     WarmWorker(queues, connection=connection).work(logging_level="WARNING", with_scheduler=False)

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from approvals.slack.inspection import inspect
+
+SIGN = {"ok": "ok      ", "hint": "hint    ", "missing": "MISSING "}
+
+
+class Command(BaseCommand):
+    help = "Says what is missing before Slack works. Ends with 1 when something is."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        findings = list(inspect())
+        for finding in findings:
+            self.stdout.write(f"{SIGN[finding.level]}{finding.text}")
+        if any(finding.level == "missing" for finding in findings):
+            sys.exit(1)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from slack_sdk.errors import SlackClientError
+
+from approvals.models import SlackRoute, SlackWorkspace
+from approvals.slack import workspaces
+from approvals.slack.calls import NETWORK
+from approvals.slack.credentials import apps
+from ledger.models import Tenant
+
+
+class Command(BaseCommand):
+    help = "Connects the workspaces of the bot tokens with a tenant, and makes the first route."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--tenant", required=True, help="Whose messages are shown there.")
+        parser.add_argument("--channel", default="", help="Where they go by default: an id (C…).")
+        parser.add_argument("--team", default="", help="Only this workspace (T…), of several.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """May run again: what is there stays, what is new is added."""
+        tenant = Tenant.objects.filter(slug=options["tenant"]).first()
+        if tenant is None:
+            raise CommandError(f"There is no tenant {options['tenant']}. `invite` makes one.")
+        if not apps():
+            raise CommandError("ASSENT_SLACK_BOT_TOKEN is not set. docs/slack.md says how.")
+        connected = list(self._connected(options["team"]))
+        if not connected:
+            raise CommandError("No bot token is for that workspace.")
+        for workspace in connected:
+            workspace.tenants.add(tenant)
+            self._route(workspace, tenant, options["channel"])
+
+    def _connected(self, team: str) -> Any:
+        for app in apps():
+            try:
+                workspace = workspaces.connect(app)
+            except (SlackClientError, *NETWORK) as failure:
+                raise CommandError(f"Slack refused the bot token: {failure}") from failure
+            if team in {"", workspace.team_id}:
+                yield workspace
+
+    def _route(self, workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
+        if channel:
+            SlackRoute.objects.get_or_create(workspace=workspace, tenant=tenant, channel=channel)
+        routes = workspace.routes.filter(tenant=tenant).count()
+        self.stdout.write(
+            f"{workspace} serves {tenant.slug}, with {routes} route{'s' if routes != 1 else ''}. "
+            "More routes: in the admin. Next: manage.py slack_check"
+        )

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from approvals.slack import socket_mode
+
+
+class Command(BaseCommand):
+    help = "Listens to Slack through Socket Mode, where there is no public address."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.SLACK_APP_TOKENS:
+            raise CommandError(
+                "Socket Mode needs ASSENT_SLACK_APP_TOKEN, an app-level token (xapp-…) with the "
+                "scope connections:write. docs/slack.md says where to make it."
+            )
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        socket_mode.listen(stop)

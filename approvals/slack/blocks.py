@@ -1,0 +1,318 @@
+"""What a message shows: a row of the ledger, or a question, as Slack's blocks.
+
+Every limit of Block Kit (https://docs.slack.dev/reference/block-kit) is kept by how the parts are
+made, so that no payload, however long, loses its message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+from slack_sdk.models.blocks import (
+    ActionsBlock,
+    Block,
+    ButtonElement,
+    ContextBlock,
+    HeaderBlock,
+    LinkButtonElement,
+    RichTextBlock,
+    SectionBlock,
+)
+
+from a2a.models import Question, QuestionState
+from a2a.questions import CLIENT
+from approvals import policies, words
+from approvals.answer_forms import Field, fields_of
+from approvals.models import SlackMessage
+from approvals.slack.buttons import Press
+from approvals.slack.text import (
+    BUTTON_MOST,
+    HEADER_MOST,
+    bold,
+    code,
+    date,
+    escaped,
+    fixed,
+    marked,
+    moment,
+    one_line,
+    plain,
+    quoted,
+    rich,
+    shortened,
+)
+from approvals.slack.text import words as said
+from ledger import contracts, intents
+from ledger.models import Transaction, Verdict
+from ledger.states import State
+
+SUMMARY_MOST = 2900
+KEY_FIELDS = 8
+CHOICES_AS_BUTTONS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A message as it should be now. ``is_waiting``: somebody may still act on it."""
+
+    text: str
+    blocks: list[dict[str, Any]]
+    is_waiting: bool
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(json.dumps([self.text, self.blocks]).encode()).hexdigest()
+
+
+def shown(copy: SlackMessage) -> Shown:
+    """How this copy should look, from the tables as they are."""
+    if copy.question is not None:
+        return _question(copy, copy.question)
+    assert copy.transaction is not None
+    return _transaction(copy, copy.transaction)
+
+
+def desk_link(name: str, *args: object) -> str:
+    return f"{settings.PUBLIC_URL.rstrip('/')}{reverse(f'desk:{name}', args=args)}"
+
+
+# --- a transaction ---------------------------------------------------------------------------
+
+
+def _transaction(copy: SlackMessage, row: Transaction) -> Shown:
+    is_waiting = row.state == State.PREPARED
+    blocks = [*_why(copy), *_headline(row.action_summary)]
+    blocks += _waiting(row) if is_waiting else _outcome(row)
+    blocks += _facts(row) if is_waiting else []
+    blocks += [_about(row), _transaction_actions(copy, row)]
+    became = "waits for sign-off" if is_waiting else words.what_became(row)
+    text = f"{one_line(row.action_summary)}: {became}"
+    return Shown(escaped(text), _as_dicts(blocks), is_waiting)
+
+
+def _headline(summary: str) -> Iterator[Block]:
+    """The sentence large; whole below if it is longer than a headline may be."""
+    yield HeaderBlock(text=plain(one_line(summary), HEADER_MOST))
+    if len(one_line(summary)) > HEADER_MOST - 2:
+        yield SectionBlock(text=plain(_or_on_the_desk(summary, SUMMARY_MOST)))
+
+
+def _or_on_the_desk(text: str, most: int) -> str:
+    short = shortened(text, most)
+    return short if short == text else f"{short}\n(The rest is on the desk.)"
+
+
+def _waiting(row: Transaction) -> Iterator[Block]:
+    for warning in row.warnings[:5]:
+        yield quoted("Warning", str(warning), 600)
+    facts = [f"*Consequence*\n{row.consequence_level.lower().capitalize()}"]
+    if row.amount is not None:
+        facts.insert(0, f"*Amount*\n{policies.money(row)}")
+    facts.append(f"*Lapses*\n{date(row.expires_at)}")
+    yield SectionBlock(fields=[marked(fact) for fact in facts])
+    yield rich(bold("To undo it: "), said(shortened(policies.undo_of(row), 500)))
+    approved = [vote for vote in row.decisions.all() if vote.verdict == Verdict.APPROVE]
+    if approved:
+        names = ", ".join(vote.principal_name for vote in approved)
+        missing = policies.still_missing(row)
+        yield rich(bold(names), said(f" approved. {missing} more needed."))
+
+
+def _outcome(row: Transaction) -> Iterator[Block]:
+    """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
+    parts = [bold(words.what_became(row))]
+    if row.state != State.PREPARED and row.state != row.ending:
+        parts.append(said(f" · {_became(row)}"))
+    if row.receipt:
+        parts += [said(" · receipt "), fixed(shortened(row.receipt, 200))]
+    yield rich(*parts)
+    if row.compensation_receipt:
+        yield rich(said("Made up for · receipt "), fixed(row.compensation_receipt[:200]))
+    if row.ending_reason and row.ending != "expired":
+        yield quoted("Reason", row.ending_reason, 600)
+    if row.error and row.error != row.ending_reason:
+        yield quoted("What the tool said", row.error, 600)
+    if row.state == State.IN_DOUBT:
+        yield rich(said("It may or may not have happened: an operator has to look."))
+
+
+def _became(row: Transaction) -> str:
+    return {
+        State.APPROVED: "waiting for a worker",
+        State.COMMITTING: "being carried out",
+        State.COMMITTED: "committed",
+        State.IN_DOUBT: "outcome not known",
+        State.ROLLING_BACK: "letting go of what was held",
+        State.ABORTED: "nothing was done",
+        State.FAILED: "failed, nothing was done",
+        State.COMPENSATING: "being compensated",
+        State.COMPENSATED: "committed, then compensated",
+    }.get(State(row.state), str(row.get_state_display()))
+
+
+def _facts(row: Transaction) -> Iterator[Block]:
+    """The payload as it was validated: what names the operation first, then the author's order."""
+    fields = {one.name: one for one in words.compared(row)}
+    tool = contracts.tools.get(row.tool)
+    key = contracts.key_fields(tool.contract.operation_key) if tool else []
+    names = [name for name in dict.fromkeys([*key, *fields]) if name in fields]
+    if names:
+        yield SectionBlock(fields=[marked(_fact(fields[name])) for name in names[:KEY_FIELDS]])
+    if len(names) > KEY_FIELDS:
+        left = len(names) - KEY_FIELDS
+        yield ContextBlock(elements=[plain(f"{left} more fields are on the desk.")])
+    if row.stated_reason.strip():
+        yield quoted("In the agent's words", row.stated_reason, 1500)
+
+
+def _fact(one: words.Field) -> str:
+    value = code(words.plain(one.validated))
+    if one.is_changed:
+        value += f"\n_changed from_ {code(words.plain(one.requested), 100)}"
+    return f"*{code(one.name, 80)}*\n{value}"
+
+
+def _about(row: Transaction) -> ContextBlock:
+    about = (
+        f"Asked for by {row.proposed_by_name} · {row.tool} · {row.risk_level.lower()} risk · "
+        f"{row.tenant}"
+    )
+    return ContextBlock(elements=[plain(one_line(about), 500)])
+
+
+def _transaction_actions(copy: SlackMessage, row: Transaction) -> Block:
+    link = _open(desk_link("transaction", row.pk))
+    if row.state != State.PREPARED:
+        return ActionsBlock(elements=[link])
+    if policies.only_on_the_desk(row):
+        return ActionsBlock(elements=[_open(link.url or "", "Decide on the desk", "primary")])
+    is_irreversible = policies.is_irreversible(row)
+    label = f"Approve {policies.money(row)}".strip()
+    word = policies.confirmation_word(row) if is_irreversible else ""
+
+    def press(verb: str) -> str:
+        about = shortened(one_line(row.action_summary), 200)
+        team = copy.workspace.team_id
+        digest = row.intent_digest
+        return Press(verb, str(row.pk), digest, team, copy.pk, about, word).signed()
+
+    approve = ButtonElement(
+        text=plain(f"{label}…" if is_irreversible else label, BUTTON_MOST),
+        action_id="approve",
+        value=press("approve"),
+        style="primary",
+    )
+    reject = ButtonElement(text=plain("Reject…"), action_id="reject", value=press("reject"))
+    return ActionsBlock(elements=[approve, reject, link])
+
+
+# --- a question ------------------------------------------------------------------------------
+
+
+def _question(copy: SlackMessage, question: Question) -> Shown:
+    is_waiting = question.state == QuestionState.OPEN
+    blocks: list[Block] = [
+        *_why(copy),
+        HeaderBlock(text=plain(f"{one_line(question.asked_by_name)} asks", HEADER_MOST)),
+        SectionBlock(text=plain(_or_on_the_desk(question.text, SUMMARY_MOST))),
+        *_evidence(question),
+        *(_waits_for_answer(question) if is_waiting else _answered(question)),
+    ]
+    about = f"{question.task.skill_slug} · {question.tenant}"
+    blocks.append(ContextBlock(elements=[plain(one_line(about), 500)]))
+    blocks.append(_question_actions(copy, question))
+    became = "waits for an answer" if is_waiting else words.what_became_of_it(question)
+    text = f"{one_line(question.asked_by_name)} asks: {one_line(question.text)} ({became})"
+    return Shown(escaped(text), _as_dicts(blocks), is_waiting)
+
+
+def _evidence(question: Question) -> Iterator[RichTextBlock]:
+    """What the agent shows for it; two parts at most, the rest is on the desk."""
+    for part in question.evidence[:2]:
+        text = part.get("text") or words.plain(part.get("data", "a file: it is on the desk"))
+        yield quoted("Evidence", _or_on_the_desk(str(text), 1000), 1100)
+
+
+def _waits_for_answer(question: Question) -> Iterator[Block]:
+    yield rich(bold("Answer before "), moment(question.expires_at))
+    if CLIENT in question.may_answer:
+        yield ContextBlock(elements=[plain("The agent that asked for the task may answer too.")])
+
+
+def _answered(question: Question) -> Iterator[Block]:
+    yield rich(bold(words.what_became_of_it(question)))
+    if question.state == QuestionState.ANSWERED:
+        yield quoted("Answer", words.plain(question.answer), 1500)
+
+
+def _question_actions(copy: SlackMessage, question: Question) -> Block:
+    link = _open(desk_link("question", question.pk))
+    if question.state != QuestionState.OPEN:
+        return ActionsBlock(elements=[link])
+
+    def press(verb: str, choice: int = -1) -> str:
+        about = shortened(one_line(question.text), 200)
+        digest, team = digest_of(question), copy.workspace.team_id
+        return Press(verb, str(question.pk), digest, team, copy.pk, about, "", choice).signed()
+
+    choices = choices_of(question.form)
+    buttons: list[Any] = [
+        ButtonElement(
+            text=plain(one_line(label), BUTTON_MOST),
+            action_id=f"choose.{number}",
+            value=press("choose", number),
+        )
+        for number, (label, _) in enumerate(choices)
+    ]
+    if not buttons:
+        form = ButtonElement(
+            text=plain("Answer…"), action_id="answer", value=press("answer"), style="primary"
+        )
+        buttons = [form]
+    return ActionsBlock(elements=[*buttons, link])
+
+
+def digest_of(question: Question) -> str:
+    return intents.digest_of({"text": question.text, "form": question.form})
+
+
+def choices_of(form: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Label and value of each answer, if the form is one choice of a few; otherwise none."""
+    fields = fields_of(form)
+    if len(fields) != 1 or fields[0].name:
+        return []
+    found = _choices(fields[0])
+    fits = len(found) <= CHOICES_AS_BUTTONS and all(
+        len(label.strip()) in range(1, BUTTON_MOST) for label, _ in found
+    )
+    return found if fits else []
+
+
+def _choices(one: Field) -> list[tuple[str, Any]]:
+    if one.kind == "yes_no":
+        return [("Yes", True), ("No", False)]
+    if one.kind == "choice":
+        return [(choice.label, json.loads(choice.value)) for choice in one.choices]
+    return []
+
+
+# --- parts -----------------------------------------------------------------------------------
+
+
+def _why(copy: SlackMessage) -> Iterator[Block]:
+    if copy.why:
+        yield ContextBlock(elements=[plain(copy.why, 500)])
+
+
+def _open(url: str, label: str = "Open", style: str | None = None) -> LinkButtonElement:
+    return LinkButtonElement(text=plain(label), url=url, action_id="open", style=style)
+
+
+def _as_dicts(blocks: list[Block]) -> list[dict[str, Any]]:
+    return [block.to_dict() for block in blocks]

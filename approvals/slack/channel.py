@@ -1,0 +1,175 @@
+"""Slack as a channel of the outbox: an event becomes posts, rewrites, notes and reminders.
+
+A recipient is ``<what>:<copy>``: ``copy`` brings a message up to date, ``note`` says the event in
+its thread, ``remind`` and ``escalate`` fall due later and act only if nobody has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+
+from a2a.models import Question
+from approvals.models import SlackMessage
+from approvals.slack import copies, credentials, notes, routing
+from approvals.slack.routing import Place
+from ledger import contracts
+from ledger.deliveries import NotNow, Owed
+from ledger.models import Delivery, DeliveryState, Event
+
+NAME = "slack"
+ASKS = frozenset({"prepared", "task_asked"})
+CHANGES = frozenset(
+    {"approval_recorded", "approved", "rejected", "expired", "canceled", "claimed", "hold_lapsed",
+     "committed", "failed", "fell_in_doubt", "retried", "disproved", "aborted", "failure_settled",
+     "compensation_started", "compensated", "task_answered", "task_question_lapsed",
+     "task_completed", "task_failed", "task_canceled"}
+)  # fmt: skip
+SOON = timedelta(seconds=1)
+
+
+class SlackChannel:
+    name = NAME
+
+    def wants(self, kind: str) -> bool:
+        return credentials.is_configured() and kind in ASKS | CHANGES
+
+    def address(self, event: Event) -> Iterable[Owed]:
+        """Every copy that there is, or that has to be."""
+        if event.kind == "prepared":
+            return list(_ask_for_sign_off(event))
+        if event.kind == "task_asked":
+            return list(_ask(event))
+        return list(_tell(event))
+
+    def send(self, delivery: Delivery) -> None:
+        """Raises ``NotNow`` and what ``calls.call`` raises."""
+        what, _, which = delivery.recipient.partition(":")
+        SENDERS[what](delivery, int(which))
+
+
+def _ask_for_sign_off(event: Event) -> Iterator[Owed]:
+    row = event.transaction
+    assert row is not None
+    tool = contracts.tools.get(row.tool)
+    remind = tool.contract.remind if tool else None
+    for place in routing.places_for(row):
+        copy = copies.new_copy(place.workspace, place.target, transaction=row)
+        yield Owed(f"copy:{copy.pk}")
+        if remind is not None and row.expires_at - remind > row.created_at:
+            yield Owed(f"remind:{copy.pk}", row.expires_at - remind)
+        yield from _escalation(place, copy, event)
+
+
+def _ask(event: Event) -> Iterator[Owed]:
+    question = Question.objects.filter(task=event.subject).order_by("-pk").first()
+    if question is None:
+        return
+    for place in routing.places_for_question(question):
+        copy = copies.new_copy(place.workspace, place.target, question=question)
+        yield Owed(f"copy:{copy.pk}")
+        yield from _escalation(place, copy, event)
+
+
+def _escalation(place: Place, copy: SlackMessage, event: Event) -> Iterator[Owed]:
+    if place.escalate_to and place.escalate_after is not None:
+        yield Owed(f"escalate:{copy.pk}", event.at + place.escalate_after)
+
+
+def _tell(event: Event) -> Iterator[Owed]:
+    for copy in copies.copies_of(event.subject):
+        yield Owed(f"copy:{copy.pk}")
+        if notes.is_said(event):
+            yield Owed(f"note:{copy.pk}")
+
+
+# --- sending ---------------------------------------------------------------------------------
+
+
+def _send_copy(delivery: Delivery, copy_id: int) -> None:
+    copies.refresh(copy_id)
+
+
+def _send_note(delivery: Delivery, copy_id: int) -> None:
+    """In the order of the events; a copy that was never posted needs none."""
+    copy = _copy(copy_id)
+    if copy is None or copy.is_gone:
+        return
+    if not copy.ts:
+        if copy.posting_at is None and not _is_owed(delivery, f"copy:{copy_id}"):
+            return
+        raise NotNow(SOON, "The message itself is not posted yet.")
+    if _is_owed(delivery, delivery.recipient):
+        raise NotNow(SOON, "An earlier note is still on its way.")
+    text, said = notes.note(delivery.event)
+    copies.say_in_thread(
+        copy, text, said, mark=f"{copy_id}.{delivery.event_id}",
+        is_repeated=delivery.attempts > 1, since=delivery.event.at,
+    )  # fmt: skip
+
+
+def _is_owed(delivery: Delivery, recipient: str) -> bool:
+    """Whether the like of it is still on its way for an earlier event, or for this one."""
+    return (
+        Delivery.objects.filter(
+            event__subject=delivery.event.subject,
+            event__lte=delivery.event_id,
+            channel=NAME,
+            recipient=recipient,
+            state=DeliveryState.WAITING,
+        )
+        .exclude(pk=delivery.pk)
+        .exists()
+    )
+
+
+def _remind(delivery: Delivery, copy_id: int) -> None:
+    copy = _copy(copy_id)
+    if copy is None or copy.is_gone or not copy.ts or not copies.is_waiting(copy):
+        return
+    text, said = notes.reminder(copy)
+    copies.say_in_thread(
+        copy, text, said, mark=f"{copy_id}.reminder", is_repeated=delivery.attempts > 1,
+        since=delivery.event.at, to_all=True,
+    )  # fmt: skip
+
+
+def _escalate(delivery: Delivery, copy_id: int) -> None:
+    """Nobody has acted: the next channel gets a copy of its own, and the first hears of it."""
+    copy = _copy(copy_id)
+    if copy is None or not copies.is_waiting(copy):
+        return
+    place = _place_of(copy)
+    if place is None or not place.escalate_to:
+        return  # the route was changed since
+    subject = {"transaction": copy.transaction} if copy.transaction else {"question": copy.question}
+    why = "Escalated: nobody acted in time where it was asked first."
+    copies.refresh(copies.new_copy(place.workspace, place.escalate_to, why, **subject).pk)
+    if copy.ts and not copy.is_gone:
+        text, said = notes.escalated(place.escalate_to)
+        copies.say_in_thread(
+            copy, text, said, mark=f"{copy_id}.escalation",
+            is_repeated=delivery.attempts > 1, since=delivery.event.at,
+        )  # fmt: skip
+
+
+def _place_of(copy: SlackMessage) -> Place | None:
+    if copy.transaction is not None:
+        places = routing.places_for(copy.transaction)
+    else:
+        assert copy.question is not None
+        places = routing.places_for_question(copy.question)
+    return next((place for place in places if place.target == copy.target), None)
+
+
+def _copy(copy_id: int) -> SlackMessage | None:
+    related = ("workspace", "transaction", "question__task")
+    return SlackMessage.objects.select_related(*related).filter(pk=copy_id).first()
+
+
+SENDERS: dict[str, Callable[[Delivery, int], None]] = {
+    "copy": _send_copy,
+    "note": _send_note,
+    "remind": _remind,
+    "escalate": _escalate,
+}

@@ -1,0 +1,146 @@
+"""Who clicks. A Slack user is a person of the desk only when both sides said so, or an operator."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core import signing
+from django.db import IntegrityError
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+from slack_sdk.errors import SlackApiError
+from slack_sdk.models.blocks import ActionsBlock, LinkButtonElement
+
+from approvals.middleware import roles_of
+from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
+from approvals.slack.blocks import desk_link
+from approvals.slack.calls import Unreachable, call, error_of
+from approvals.slack.credentials import NoSuchApp
+from approvals.slack.models import LINK_VALID
+from approvals.slack.text import escaped, plain, rich, words
+from approvals.slack.workspaces import app_for
+from ledger.deliveries import NotNow
+
+SALT = "approvals.slack.link"
+
+
+class NotLinked(Exception):
+    """It could not be linked; says why, and what to do."""
+
+
+def person_behind(workspace: SlackWorkspace, slack_user_id: str, home_team: str) -> User | None:
+    """The person whom this Slack user is, if that was verified. Nobody whose account is closed."""
+    identity = (
+        SlackIdentity.objects.select_related("user")
+        .filter(workspace=workspace, slack_user_id=slack_user_id, user__is_active=True)
+        .first()
+    )
+    if identity is None:
+        return None
+    home = identity.home_team_id or workspace.team_id
+    return identity.user if home_team in {"", home} else None
+
+
+def workspaces_for(user: User) -> list[SlackWorkspace]:
+    """Those that serve one of the person's tenants."""
+    found = SlackWorkspace.objects.filter(tenants__in=roles_of(user).keys())
+    return list(found.distinct().order_by("name"))
+
+
+def ask_to_link(user: User, workspace: SlackWorkspace) -> None:
+    """Send a one-time link, by direct message, to the Slack user with this person's e-mail.
+
+    The e-mail is that of the account, which operators set. Raises ``NotLinked``.
+    """
+    if not user.email:
+        raise NotLinked("Your account has no e-mail address: an operator can link you.")
+    try:
+        _send_link(user, workspace)
+    except SlackApiError as refusal:
+        if error_of(refusal) == "users_not_found":
+            raise NotLinked(
+                f"Nobody in {workspace.name} has the address {user.email}. "
+                "An operator can link you."
+            ) from None
+        raise NotLinked(
+            f"Slack refused: {error_of(refusal)}. `manage.py slack_check` says what is missing."
+        ) from None
+    except (Unreachable, NotNow, NoSuchApp, OSError) as failure:
+        raise NotLinked(f"{failure} Nothing was sent: try again later.") from None
+
+
+def _send_link(user: User, workspace: SlackWorkspace) -> None:
+    app = app_for(workspace)
+    found: dict[str, Any] = call(app, "users.lookupByEmail", email=user.email)["user"]
+    if found.get("is_bot") or found.get("deleted"):
+        raise NotLinked(f"The address {user.email} is not a person's in {workspace.name}.")
+    request = SlackLinkRequest.objects.create(
+        user=user,
+        workspace=workspace,
+        slack_user_id=found["id"],
+        home_team_id=str(found.get("team_id") or ""),
+    )
+    url = desk_link("slack-confirm", signing.dumps(request.pk, salt=SALT))
+    name = user.get_full_name() or user.get_username()
+    text = f"{name} asked at the desk to be linked with you. If that is you, open the link."
+    button = LinkButtonElement(text=plain("Link my account"), url=url, action_id="open")
+    blocks = [
+        rich(words(f"{text} It is good once, for {minutes(LINK_VALID)} minutes. "
+                   "If you did not ask for it, do nothing.")),
+        ActionsBlock(elements=[button]),
+    ]  # fmt: skip
+    channel = call(app, "conversations.open", users=found["id"])["channel"]["id"]
+    call(
+        app, "chat.postMessage", channel=channel, text=escaped(text), parse="none",
+        blocks=[block.to_dict() for block in blocks],
+    )  # fmt: skip
+
+
+def minutes(span: timedelta) -> int:
+    return int(span.total_seconds() // 60)
+
+
+def request_of(token: str, user: User) -> SlackLinkRequest:
+    """The request behind a link, for the person who made it. Raises ``NotLinked``."""
+    try:
+        pk = signing.loads(token, salt=SALT, max_age=LINK_VALID)
+    except signing.BadSignature:
+        raise NotLinked("The link has lapsed or is damaged. Ask for a new one.") from None
+    request = SlackLinkRequest.objects.select_related("workspace").filter(pk=pk, user=user).first()
+    if request is None:
+        raise NotLinked("The link was sent for another person. Nothing was linked.")
+    if request.used_at is not None:
+        raise NotLinked("The link was used before. Nothing was changed.")
+    return request
+
+
+def link(token: str, user: User) -> SlackIdentity:
+    """Once per link. Raises ``NotLinked``."""
+    request = request_of(token, user)
+    with atomic():
+        if not SlackLinkRequest.objects.filter(pk=request.pk, used_at=None).update(used_at=Now()):
+            raise NotLinked("The link was used before. Nothing was changed.")
+        try:
+            with atomic():
+                identity, _ = SlackIdentity.objects.update_or_create(
+                    workspace=request.workspace,
+                    user=user,
+                    defaults={
+                        "slack_user_id": request.slack_user_id,
+                        "home_team_id": request.home_team_id,
+                        "linked_by": user.get_username(),
+                    },
+                )
+        except IntegrityError:
+            taken = (
+                f"{request.slack_user_id} is linked to somebody else. An operator can change it."
+            )
+        else:
+            return identity
+    raise NotLinked(taken)
+
+
+def unlink(user: User, workspace: SlackWorkspace) -> None:
+    SlackIdentity.objects.filter(user=user, workspace=workspace).delete()

@@ -1,0 +1,203 @@
+"""What people do in Slack, acknowledged within Slack's 3 seconds whatever the database does.
+
+Nothing here waits for PostgreSQL: a modal is opened from what the button itself carries, and the
+work goes to a job. The same for both transports; whoever calls has verified that it is Slack.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from functools import partial
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.db import connection
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.models.views import View
+
+from approvals import decisions
+from approvals.slack import buttons, modals, reactions
+from approvals.slack.buttons import NotOurs, Press
+from approvals.slack.calls import NETWORK
+from approvals.slack.credentials import NoSuchApp, SlackApp, app_of, client_of
+from approvals.slack.orders import Order
+from ledger import jobs
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Together well below 3 s, with the second that a dead Redis may cost.
+OPENING_S, LOOKING_S = 1.5, 1.5
+_hands = ThreadPoolExecutor(max_workers=16, thread_name_prefix="slack")
+
+OLD_BUTTON = "This button is not valid any more. Nothing was decided: open it on the desk."
+NO_MODAL = "Slack did not open the form. Nothing was decided: press the button again."
+WRONG_WORD = "That is not what is written above. Nothing was decided."
+
+
+def handle(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
+    """What to answer Slack; ``None`` for a bare acknowledgement."""
+    match payload.get("type"):
+        case "block_actions":
+            for action in payload.get("actions") or []:
+                _pressed(payload, action, apps)
+        case "view_submission":
+            return _submitted(payload, apps)
+    return None
+
+
+def command(said: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
+    """``/assent``: how much waits for me, and where."""
+    order = Order("command", _fingerprints(apps), str(said.get("team_id", "")),
+                  str(said.get("user_id", "")))  # fmt: skip
+    try:
+        text = _in_time(LOOKING_S, partial(reactions.count_for, order))
+    except Exception as failure:
+        logger.info("/assent could not look: %s", failure)
+        text = f"Assent could not look just now. The desk: {settings.PUBLIC_URL}"
+    return {"response_type": "ephemeral", "text": text}
+
+
+def event(said: dict[str, Any], apps: list[SlackApp]) -> None:
+    """Somebody opened the Home tab."""
+    inner = said.get("event") or {}
+    if inner.get("type") == "app_home_opened" and inner.get("tab", "home") == "home":
+        _order("home", apps, str(said.get("team_id", "")), str(inner.get("user", "")))
+
+
+# --- presses ---------------------------------------------------------------------------------
+
+
+def _pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[SlackApp]) -> None:
+    name = str(action.get("action_id", ""))
+    if name == "open" or not action.get("value"):
+        return
+    order = partial(_order_of, payload, apps)
+    try:
+        press = buttons.read(action["value"])
+    except NotOurs:
+        order("tell", text=OLD_BUTTON)
+        return
+    trigger, channel, ts = str(payload.get("trigger_id", "")), *_where(payload)
+    if press.verb == "reject":
+        _open(modals.reject(press, channel, ts), press, trigger, apps, order)
+    elif press.verb == "approve" and press.word:
+        _open(modals.confirm(press, channel, ts), press, trigger, apps, order)
+    elif press.verb == "answer":
+        view = _open(modals.one_moment(press, channel, ts), press, trigger, apps, order)
+        if view:
+            order("form", press=press, view=view)
+    else:
+        order("press", press=press)
+
+
+def _open(
+    view: View, press: Press, trigger: str, apps: list[SlackApp], order: Callable[..., None]
+) -> str:
+    """The id of the view; empty, and the person is told, when Slack did not open it."""
+    try:
+        return _in_time(OPENING_S, partial(_open_view, view, press.team, trigger, apps))
+    except (SlackClientError, SlackApiError, NoSuchApp, TooLate, *NETWORK) as failure:
+        logger.warning("no modal for %s %s: %s", press.verb, press.subject, failure)
+        order("tell", text=NO_MODAL)
+        return ""
+
+
+def _open_view(view: View, team: str, trigger: str, apps: list[SlackApp]) -> str:
+    app = apps[0] if len(apps) == 1 else app_of(team, apps)
+    answer: Any = client_of(app, timeout_s=2).views_open(trigger_id=trigger, view=view)
+    return str(answer["view"]["id"])
+
+
+# --- submissions -----------------------------------------------------------------------------
+
+
+def _submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
+    view = payload.get("view") or {}
+    try:
+        press, channel, ts = buttons.unsealed(view.get("private_metadata"))
+    except NotOurs:
+        return {"response_action": "update", "view": modals.trouble(OLD_BUTTON).to_dict()}
+    state = (view.get("state") or {}).get("values") or {}
+    order = partial(_order_of, payload, apps, press=press, channel=channel, ts=ts)
+    match press.verb:
+        case "reject":
+            reason = _typed(state, modals.REASON)
+            if not reason:
+                return _errors({modals.REASON: "Say why: the agent reads it."})
+            order("press", text=reason)
+        case "approve":
+            typed = _typed(state, modals.TYPED)
+            if not decisions.is_typed(typed, press.word):
+                return _errors({modals.TYPED: WRONG_WORD})
+            order("press", text=typed)
+        case "answer":
+            if errors := _misfits(press, state):
+                return _errors(errors)
+            order("press", state=state)
+    return None
+
+
+def _misfits(press: Press, state: dict[str, Any]) -> dict[str, str]:
+    """Errors for the modal. If the database is slow the job says them afterwards instead."""
+    try:
+        return _in_time(LOOKING_S, partial(reactions.misfits, press, state))
+    except Exception as failure:
+        logger.warning("an answer could not be checked in time: %s", failure)
+        return {}
+
+
+def _typed(state: dict[str, Any], name: str) -> str:
+    return str(state.get(name, {}).get(name, {}).get("value") or "").strip()
+
+
+def _errors(errors: dict[str, str]) -> dict[str, Any]:
+    return {"response_action": "errors", "errors": errors}
+
+
+# --- orders ----------------------------------------------------------------------------------
+
+
+def _order_of(
+    payload: dict[str, Any], apps: list[SlackApp], kind: str, *, channel: str = "", ts: str = "",
+    **more: Any,
+) -> None:  # fmt: skip
+    user = payload.get("user") or {}
+    team = (payload.get("team") or {}).get("id") or user.get("team_id") or ""
+    there = _where(payload)
+    _order(
+        kind, apps, str(team), str(user.get("id", "")), home_team=str(user.get("team_id") or ""),
+        channel=channel or there[0], ts=ts or there[1], **more,
+    )  # fmt: skip
+
+
+def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -> None:
+    """To the workers; without Redis, to a thread of this process."""
+    text = Order(kind, _fingerprints(apps), team, user, **more).as_text()
+    if not jobs.enqueue("react", text):
+        _hands.submit(_closing_connection, partial(reactions.react, text))
+
+
+def _fingerprints(apps: list[SlackApp]) -> list[str]:
+    return [app.fingerprint for app in apps]
+
+
+def _where(payload: dict[str, Any]) -> tuple[str, str]:
+    container = payload.get("container") or {}
+    return str(container.get("channel_id") or ""), str(container.get("message_ts") or "")
+
+
+def _in_time(seconds: float, work: Callable[[], T]) -> T:
+    """Raises ``TimeoutError`` when it takes longer; the work itself goes on."""
+    future: Future[T] = _hands.submit(_closing_connection, work)
+    return future.result(seconds)
+
+
+def _closing_connection(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    finally:
+        connection.close()

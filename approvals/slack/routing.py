@@ -1,0 +1,83 @@
+"""Where a message goes: of the routes that match, the most specific ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Q
+
+from a2a.models import Question
+from a2a.questions import CLIENT
+from approvals.models import SlackIdentity, SlackRoute, SlackWorkspace
+from approvals.slack.models import RISKS, Concern
+from ledger.contracts import RequiredApprover
+from ledger.models import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One channel, or one person's direct messages, of one workspace."""
+
+    workspace: SlackWorkspace
+    target: str
+    escalate_to: str = ""
+    escalate_after: timedelta | None = None
+
+
+def places_for(row: Transaction) -> list[Place]:
+    """Nowhere for what passes by policy."""
+    if row.required_approver == RequiredApprover.NONE:
+        return []
+    routes = _routes(row.tenant, Concern.TRANSACTIONS, row.tool)
+    return _places([route for route in routes if _is_grave_enough(route, row.risk_level)])
+
+
+def places_for_question(question: Question) -> list[Place]:
+    """Nowhere for what only the agent that submitted the task may answer."""
+    if set(question.may_answer) <= {CLIENT}:
+        return []
+    routes = _routes(question.tenant, Concern.QUESTIONS, question.task.skill_slug)
+    return _places([route for route in routes if not route.min_risk])
+
+
+def _routes(tenant: str, concern: Concern, tool: str) -> list[SlackRoute]:
+    found = SlackRoute.objects.filter(
+        Q(tool="") | Q(tool=tool),
+        tenant=tenant,
+        workspace__tenants=tenant,
+        concerns__in=[concern, Concern.EVERYTHING],
+    )
+    return list(found.select_related("workspace").order_by("pk"))
+
+
+def _is_grave_enough(route: SlackRoute, risk: str) -> bool:
+    return not route.min_risk or RISKS.index(risk) >= RISKS.index(route.min_risk)
+
+
+def _places(routes: list[SlackRoute]) -> list[Place]:
+    """A route that names the tool beats one that does not; then the higher risk counts."""
+    best = max((_specificity(route) for route in routes), default=None)
+    found: dict[tuple[int, str], Place] = {}
+    for route in routes:
+        if _specificity(route) == best:
+            for place in _place(route):
+                found.setdefault((place.workspace.pk, place.target), place)
+    return list(found.values())
+
+
+def _specificity(route: SlackRoute) -> tuple[bool, int]:
+    return bool(route.tool), RISKS.index(route.min_risk) if route.min_risk else -1
+
+
+def _place(route: SlackRoute) -> Iterator[Place]:
+    """An approver who is not linked to Slack cannot be written to."""
+    target = route.channel
+    if route.approver_id is not None:
+        identity = SlackIdentity.objects.filter(
+            workspace=route.workspace, user=route.approver_id, user__is_active=True
+        ).first()
+        target = identity.slack_user_id if identity else ""
+    if target:
+        yield Place(route.workspace, target, route.escalate_to, route.escalate_after)

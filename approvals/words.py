@@ -1,0 +1,130 @@
+"""How every surface says what became of a row: the desk, Slack, whoever comes next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from a2a.models import Question, QuestionState
+from ledger import contracts
+from ledger.models import Event, Transaction
+
+SAID_OF = {
+    "prepared": "Proposed",
+    "refused": "Refused by the tool",
+    "approval_recorded": "Approved; another approver is needed",
+    "approved": "Approved",
+    "rejected": "Rejected",
+    "expired": "Expired: nobody decided in time",
+    "canceled": "Canceled by the agent",
+    "claimed": "A worker began",
+    "hold_lapsed": "What was held lapsed",
+    "committed": "Committed",
+    "failed": "Failed; nothing happened",
+    "fell_in_doubt": "Outcome not known",
+    "retried": "Run again with the same operation key",
+    "retry_ordered": "Another run was ordered",
+    "disproved": "Found that nothing happened",
+    "aborted": "Everything held was let go of",
+    "failure_settled": "Everything held was let go of",
+    "compensation_started": "Compensation asked for",
+    "compensated": "Compensated",
+    "task_submitted": "Submitted",
+    "task_rejected": "Rejected before it began",
+    "task_claimed": "Taken up",
+    "task_put_back": "Put back for another worker",
+    "task_handed_over": "Handed over",
+    "task_progressed": "Progress",
+    "task_artifact_added": "Artifact added",
+    "task_message_added": "Message added",
+    "task_asked": "Asked a question",
+    "task_answered": "Answered",
+    "task_question_lapsed": "Canceled: nobody answered in time",
+    "task_awaits_sign_off": "Waits for sign-off",
+    "task_resumed": "Signed off; goes on",
+    "task_completed": "Completed",
+    "task_failed": "Failed",
+    "task_canceled": "Canceled",
+}
+
+
+def said(event: Event) -> str:
+    if event.kind == "task_progressed":
+        return _progress(json.loads(event.details))
+    return SAID_OF.get(event.kind, event.kind.replace("_", " ").capitalize())
+
+
+def _progress(details: dict[str, Any]) -> str:
+    """``Progress: reading, 40 %, 8 of 47 transcripts``."""
+    percent = details.get("percent")
+    facts = [details.get("stage"), f"{percent} %" if percent is not None else "",
+             details.get("message")]  # fmt: skip
+    return f"Progress: {', '.join(str(fact) for fact in facts if fact)[:200]}"
+
+
+def what_became(row: Transaction) -> str:
+    """``Approved by Bob Tanaka in the web`` for a row that was decided elsewhere."""
+    decisive = [
+        e for e in row.events.all() if e.kind in {"approved", "rejected", "expired", "canceled"}
+    ]
+    if not decisive:
+        return str(row.get_state_display()).capitalize()
+    event = max(decisive, key=lambda event: event.seq)
+    if event.kind == "expired":
+        return "Expired; nobody decided in time"
+    return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
+
+
+def what_became_of_it(question: Question) -> str:
+    """``Answered by Bob Tanaka on the desk``, for a row that somebody else dealt with."""
+    if question.state == QuestionState.ANSWERED:
+        return f"Answered by {question.answered_by_name} {surface(question.answered_via)}"
+    return str(question.get_state_display()).capitalize()
+
+
+def via(event: Event) -> str:
+    return surface(event.via)
+
+
+def surface(via: str) -> str:
+    return {
+        "web": "on the desk",
+        "slack": "in Slack",
+        "api": "by REST",
+        "a2a": "by A2A",
+        "admin": "in the admin",
+        "system": "automatically",
+    }.get(via, via)
+
+
+def plain(value: Any) -> str:
+    """A value of a payload, as a person would write it."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument, as it was requested and as planning validated it."""
+
+    name: str
+    requested: Any
+    validated: Any
+    is_requested: bool
+
+    @property
+    def is_changed(self) -> bool:
+        return self.is_requested and str(self.requested) != str(self.validated)
+
+
+def compared(row: Transaction) -> Iterator[Field]:
+    tool = contracts.tools.get(row.tool)
+    in_order = list(tool.arguments_model.model_fields) if tool else []
+    # The database keeps an object's names in an order of its own; people read the author's.
+    for name in dict.fromkeys([*in_order, *row.arguments, *row.payload]):
+        if name not in row.arguments and name not in row.payload:
+            continue
+        yield Field(name, row.payload.get(name), row.arguments.get(name), name in row.payload)

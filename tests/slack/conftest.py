@@ -1,0 +1,147 @@
+"""A Slack on loopback, its people, and the product in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import django_rq
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from rq import SimpleWorker
+
+from a2a.models import Question
+from approvals.models import SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
+from approvals.slack import credentials
+from ledger import deliveries
+from ledger.models import Delivery, Tenant, Transaction
+from tests.slack.fake import FakeSlack, Message, SlackUser, Team
+
+CHANNEL = "C0FINANCE"
+
+
+@pytest.fixture
+def slack() -> Iterator[FakeSlack]:
+    with FakeSlack() as slack:
+        yield slack
+
+
+@pytest.fixture
+def team(slack: FakeSlack, settings: Any) -> Iterator[Team]:
+    """The workspace of Acme, to which the settings have the keys."""
+    team = slack.add_team("T0ACME", "Acme")
+    slack.add_channel(team, CHANNEL, name="finance")
+    settings.SLACK_API_URL = slack.api_url
+    settings.SLACK_BOT_TOKENS = [team.bot_token]
+    settings.SLACK_SIGNING_SECRETS = [team.signing_secret]
+    settings.SLACK_APP_TOKENS = []
+    credentials._team_of_token.clear()
+    yield team
+    credentials._team_of_token.clear()
+
+
+@pytest.fixture
+def workspace(team: Team, acme: Tenant) -> SlackWorkspace:
+    """Connected as an operator would; everything goes to #finance."""
+    call_command("slack_connect", tenant="acme", channel=CHANNEL, stdout=StringIO())
+    return SlackWorkspace.objects.get()
+
+
+def linked(slack: FakeSlack, team: Team, workspace: SlackWorkspace, user: User) -> SlackUser:
+    person = slack.add_user(
+        team,
+        f"U0{user.username.upper()}",
+        name=user.username,
+        email=f"{user.username}@acme.example",
+    )
+    SlackIdentity.objects.create(
+        user=user, workspace=workspace, slack_user_id=person.id, linked_by="olga"
+    )
+    return person
+
+
+@pytest.fixture
+def slack_alice(
+    slack: FakeSlack, team: Team, workspace: SlackWorkspace, alice_user: User
+) -> SlackUser:
+    return linked(slack, team, workspace, alice_user)
+
+
+@pytest.fixture
+def slack_bob(slack: FakeSlack, team: Team, workspace: SlackWorkspace, bob_user: User) -> SlackUser:
+    return linked(slack, team, workspace, bob_user)
+
+
+@pytest.fixture
+def mallory(slack: FakeSlack, team: Team) -> SlackUser:
+    """A member of the channel whom Assent does not know."""
+    return slack.add_user(team, "U0MALLORY", name="mallory", email="mallory@acme.example")
+
+
+@pytest.fixture
+def served(slack: FakeSlack, live_server: Any) -> None:
+    """Slack calls the product over HTTP; needs a database that other threads see."""
+    slack.interactivity_url = f"{live_server.url}/slack/interactions"
+    slack.commands_url = f"{live_server.url}/slack/commands"
+    slack.events_url = f"{live_server.url}/slack/events"
+
+
+def settle() -> None:
+    """Do all the work that is due now, as the workers and the sweeper would."""
+    queues = [django_rq.get_queue(name) for name in django_settings.RQ_QUEUES]
+    while True:
+        SimpleWorker(queues, connection=queues[0].connection).work(
+            burst=True, logging_level="ERROR", with_scheduler=False
+        )
+        due = deliveries.overdue()
+        for delivery_id in due:
+            deliveries.deliver(delivery_id)
+        if not due and not any(queue.count for queue in queues):
+            return
+
+
+def make_due(recipient: str = "") -> None:
+    """As if the time had come."""
+    from django.db.models.functions import Now
+
+    waiting = Delivery.objects.filter(state="waiting", recipient__startswith=recipient)
+    waiting.update(next_attempt_at=Now() - timedelta(seconds=1))
+
+
+def only_message(slack: FakeSlack) -> Message:
+    """The one message that is not in a thread."""
+    (message,) = [one for one in slack.messages if not one.thread_ts]
+    return message
+
+
+def thread_of(slack: FakeSlack, message: Message) -> list[str]:
+    return [FakeSlack.plain(one) for one in slack.messages if one.thread_ts == message.ts]
+
+
+Poster = Callable[..., tuple[Transaction, Message]]
+
+
+@pytest.fixture
+def posted(slack: FakeSlack, workspace: SlackWorkspace, a_transaction: Any) -> Poster:
+    """A transaction that waits for sign-off, and its message."""
+
+    def post(tool: str = "pay", **arguments: Any) -> tuple[Transaction, Message]:
+        row = a_transaction(tool, **arguments)
+        settle()
+        copy = SlackMessage.objects.get(transaction=row)
+        return row, next(one for one in slack.messages if one.ts == copy.ts)
+
+    return post
+
+
+def route(workspace: SlackWorkspace, tenant: str = "acme", **what: Any) -> SlackRoute:
+    return SlackRoute.objects.create(workspace=workspace, tenant_id=tenant, **what)
+
+
+def state_of(row: Transaction | Question) -> str:
+    row.refresh_from_db()
+    return str(row.state)

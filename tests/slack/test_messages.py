@@ -1,0 +1,325 @@
+"""What a message shows, where it goes, and that nothing in it breaks out."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from django.core.exceptions import ValidationError
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as some
+
+from approvals.models import SlackMessage, SlackRoute
+from approvals.slack import blocks, text
+from ledger import contracts, coordinator
+from ledger.coordinator import Proposal
+from ledger.models import Delivery, Transaction
+from ledger.principals import Principal
+from ledger.rendering import render_token
+from tests.slack.conftest import CHANNEL, make_due, only_message, route, settle, thread_of
+from tests.slack.fake import FakeSlack
+from tests.slack.fake.block_kit import refuse_bad_blocks
+
+NASTY = (
+    "<!channel> <@U0ALICE> @here #general https://evil.example <https://evil.example|click> "
+    "*bold* _it_ ~no~ `code` ```block``` &amp; :tada: > quote\n- list\n"
+)
+
+
+def test_the_message_says_what_will_happen_to_whom_and_how_much(slack, posted, workspace):
+    row, message = posted(reference="order-1042", amount="4820.00")
+
+    said = FakeSlack.plain(message)
+
+    for words in (
+        "Pay 4820.00 EUR for order-1042", "€4,820.00", "Compensable", "Large amount.",
+        "Reversed in full within 30 days.", "Helpdesk agent", "high risk", "order-1042",
+        "Approve €4,820.00", "Reject…", "Open",
+    ):  # fmt: skip
+        assert words in said, words
+    assert f"<!date^{int(row.expires_at.timestamp())}^" in json.dumps(message.blocks)
+    assert message.text == "Pay 4820.00 EUR for order-1042: waits for sign-off"
+    (link,) = [one for one in message.blocks[-1]["elements"] if one["action_id"] == "open"]
+    assert link["url"] == f"http://localhost:8000/transactions/{row.pk}/"
+
+
+def test_what_planning_changed_is_marked(slack, workspace, a_transaction, monkeypatch):
+    row = a_transaction("pay")
+    Transaction.objects.filter(pk=row.pk).update(payload={**row.payload, "amount": "99.00"})
+    settle()
+
+    assert "`48.20`\n_changed from_ `99.00`" in FakeSlack.plain(only_message(slack))
+
+
+def proposed(reason="", **arguments):
+    answer = coordinator.prepare(
+        Proposal("sprawl", arguments, reason=reason),
+        by=Principal("agent", "acme/helpdesk", "Helpdesk agent"),
+        tenant="acme", key=uuid4().hex, via="api", render=render_token,
+    )  # fmt: skip
+    return Transaction.objects.get(pk=answer.transaction_id)
+
+
+@pytest.fixture
+def sprawl(monkeypatch):
+    """A tool with an argument of any shape, whose plan repeats the agent's words."""
+
+    def sprawl(reference: str, said: str, fields: dict[str, str]) -> dict[str, str]:
+        return {"receipt_id": "1"}
+
+    contract = contracts.Contract(
+        **{name: getattr(contracts.tools["pay"].contract, name)
+           for name in contracts.Contract.__slots__}
+        | {"name": "sprawl", "operation_key": "sprawl:{tenant}:{reference}"}
+    )  # fmt: skip
+    tool = contracts.Tool(sprawl, contract)
+
+    @tool.plan
+    def plan(said: str) -> contracts.Plan:
+        return contracts.Plan(
+            said, warnings=[said[:900]] * 7, amount=Decimal("1.00"), currency="EUR"
+        )
+
+    monkeypatch.setitem(contracts.tools, "sprawl", tool)
+    return tool
+
+
+def test_agents_words_mention_nobody_link_nowhere_and_break_no_block(
+    slack, workspace, sprawl, acme, db
+):
+    proposed(reference=uuid4().hex, said=NASTY, fields={"<!here>": NASTY}, reason=NASTY)
+    settle()
+
+    message = only_message(slack)
+    assert FakeSlack.mentions_in(message) == []
+    assert FakeSlack.links_in(message) == []
+    assert "<!channel> <@U0ALICE> @here" in FakeSlack.plain(message)  # and yet readable
+
+
+def test_a_summary_of_3000_characters_and_200_fields_fit(slack, workspace, sprawl, acme, db):
+    fields = {f"field {number} {'x' * 100}": "y" * 2000 for number in range(200)}
+    proposed(reference="r" * 200, said="ä😀" * 1500, fields=fields, reason="z" * 9000)
+    settle()
+
+    message = only_message(slack)
+    assert "(The rest is on the desk.)" in FakeSlack.plain(message)
+    assert len(message.blocks) <= 50
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """A tool with two hundred arguments."""
+    names = [f"field_{number}" for number in range(200)]
+    source = f"def wide({', '.join(f'{name}: str' for name in names)}): ..."
+    scope: dict = {}
+    exec(source, scope)
+    contract = contracts.Contract(
+        **{name: getattr(contracts.tools["pay"].contract, name)
+           for name in contracts.Contract.__slots__}
+        | {"name": "wide", "operation_key": "wide:{tenant}:{field_150}"}
+    )  # fmt: skip
+    monkeypatch.setitem(contracts.tools, "wide", contracts.Tool(scope["wide"], contract))
+    return names
+
+
+def test_of_200_fields_those_that_name_the_operation_come_first(
+    slack, workspace, wide, a_transaction
+):
+    a_transaction("wide", **{name: f"value of {name}" for name in wide})
+    settle()
+
+    said = FakeSlack.plain(only_message(slack))
+    assert "value of field_150" in said
+    assert "192 more fields are on the desk." in said
+    assert "value of field_7`" not in said
+
+
+any_text = some.text(max_size=400) | some.just(NASTY) | some.text("😀<&>`*\n", max_size=3500)
+
+
+@hypothesis_settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    summary=any_text, reason=any_text, warning=any_text, receipt=any_text, name=any_text,
+    fields=some.dictionaries(some.text(max_size=300), any_text, max_size=12),
+    state=some.sampled_from(["prepared", "committed", "aborted", "in_doubt", "failed"]),
+)  # fmt: skip
+def test_no_row_can_break_a_block(
+    summary, reason, warning, receipt, name, fields, state, db, acme, workspace_row
+):
+    """Every limit of Block Kit is kept by construction, and nobody is ever mentioned."""
+    row = Transaction(
+        tenant="acme", tool="unknown", state=state, action_summary=summary or "x",
+        stated_reason=reason, warnings=[warning] * 9, payload=fields, arguments=fields,
+        receipt=receipt, ending_reason=reason, error=warning, proposed_by="agent:acme/x",
+        proposed_by_name=name, risk_level="HIGH", required_approver="HUMAN",
+        consequence_level="IRREVERSIBLE", intent_digest="0" * 64,
+        expires_at=workspace_row.identities_at,
+    )  # fmt: skip
+    copy = SlackMessage(pk=1, workspace=workspace_row, transaction=row)
+
+    shown = blocks._transaction(copy, row)
+
+    refuse_bad_blocks(shown.blocks)
+    assert FakeSlack.mentions_in(shown.blocks) == []
+    assert FakeSlack.links_in(shown.blocks) == []
+
+
+@pytest.fixture
+def workspace_row(db):
+    from django.utils import timezone
+
+    from approvals.models import SlackWorkspace
+
+    row = SlackWorkspace.objects.create(team_id="T0ACME", name="Acme", bot_user_id="U1")
+    row.identities_at = timezone.now()
+    return row
+
+
+@given(some.text("a😀", max_size=300), some.integers(2, 150))
+def test_a_shortened_text_is_as_long_as_slack_counts(words, most):
+    short = text.shortened(words, most)
+
+    assert len(short.encode("utf-16-le")) // 2 <= most
+    assert short == words or short.endswith("…")
+
+
+# --- where it goes ---------------------------------------------------------------------------
+
+
+def test_what_passes_by_policy_is_not_posted(slack, workspace, a_transaction):
+    a_transaction("write_note", text="hello")
+    settle()
+
+    assert slack.messages == []
+
+
+def test_the_most_specific_route_wins(slack, workspace, team, a_transaction):
+    """A route that names the tool beats one for any; then the higher risk."""
+    for channel in ("C0PAY", "C0GRAVE", "C0OTHER"):
+        slack.add_channel(team, channel)
+    route(workspace, channel="C0PAY", tool="pay")
+    route(workspace, channel="C0GRAVE", min_risk="CRITICAL")
+    route(workspace, channel="C0OTHER", concerns="questions")
+
+    a_transaction("pay")
+    a_transaction("launch", rocket="Ariane")
+    a_transaction("order", item="chair")
+    settle()
+
+    by_channel = {one.channel: one.text for one in slack.messages}
+    assert set(by_channel) == {"C0PAY", "C0GRAVE", CHANNEL}
+    assert by_channel["C0GRAVE"].startswith("Launch")
+    assert by_channel[CHANNEL].startswith("Order")
+
+
+def test_another_tenants_rows_go_nowhere(slack, workspace, globex, a_transaction):
+    a_transaction("pay", tenant="globex")
+    settle()
+
+    assert slack.messages == []
+
+
+def test_a_route_to_an_approver_is_a_direct_message(slack, workspace, slack_alice, a_transaction):
+    SlackRoute.objects.all().delete()
+    route(workspace, approver_id=workspace.identities.get().user_id)
+
+    a_transaction()
+    settle()
+
+    assert only_message(slack).channel.startswith("D")
+
+
+def test_a_route_has_one_target_and_a_tenant_that_the_workspace_serves(workspace, globex):
+    with pytest.raises(ValidationError, match="Name a channel or an approver"):
+        SlackRoute(workspace=workspace, tenant_id="acme").full_clean()
+    with pytest.raises(ValidationError, match="does not serve this tenant"):
+        SlackRoute(workspace=workspace, tenant=globex, channel="C1").full_clean()
+
+
+def test_without_slack_nothing_is_owed(a_payment, settings):
+    settings.SLACK_BOT_TOKENS = []
+    a_payment()
+
+    assert not Delivery.objects.filter(channel="slack").exists()
+
+
+# --- in time ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reminding(monkeypatch):
+    tool = contracts.tools["pay"]
+    with_reminder = contracts.Contract(
+        **{name: getattr(tool.contract, name) for name in contracts.Contract.__slots__}
+        | {"remind": timedelta(minutes=5)}
+    )
+    monkeypatch.setattr(tool, "contract", with_reminder)
+
+
+def test_the_contract_says_when_to_remind(slack, workspace, reminding, posted):
+    row, message = posted()
+    owed = Delivery.objects.get(recipient__startswith="remind:")
+    assert owed.next_attempt_at == row.expires_at - timedelta(minutes=5)
+    assert thread_of(slack, message) == []
+
+    make_due("remind:")
+    settle()
+
+    (note,) = thread_of(slack, message)
+    assert note.startswith("Still waits for sign-off\n by somebody. It lapses")
+
+
+def test_nobody_is_reminded_of_what_is_decided(slack, workspace, reminding, posted, bob):
+    row, message = posted()
+    coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
+    settle()
+    said = thread_of(slack, message)
+
+    make_due("remind:")
+    settle()
+
+    assert thread_of(slack, message) == said
+
+
+def test_when_nobody_acts_the_next_channel_is_asked(
+    slack, workspace, team, served, slack_alice, a_transaction
+):
+    slack.add_channel(team, "C0BOSSES")
+    SlackRoute.objects.update(escalate_to="C0BOSSES", escalate_after=timedelta(minutes=3))
+    row = a_transaction()
+    settle()
+    first = only_message(slack)
+    owed = Delivery.objects.get(recipient__startswith="escalate:")
+    assert abs(owed.next_attempt_at - row.created_at - timedelta(minutes=3)).total_seconds() < 5
+
+    make_due("escalate:")
+    settle()
+
+    second = next(one for one in slack.messages if one.channel == "C0BOSSES")
+    assert "Escalated: nobody acted in time" in FakeSlack.plain(second)
+    assert "it was put before" in thread_of(slack, first)[0]
+    slack.click(second, "approve", slack_alice)
+    settle()
+    for message in (first, second):
+        assert "Approved by Alice Moreau in Slack" in FakeSlack.plain(message)
+
+
+def test_what_is_decided_is_not_escalated(slack, workspace, team, a_transaction, bob):
+    slack.add_channel(team, "C0BOSSES")
+    SlackRoute.objects.update(escalate_to="C0BOSSES", escalate_after=timedelta(minutes=3))
+    row = a_transaction()
+    settle()
+    coordinator.approve(row.pk, digest=row.intent_digest, by=bob, via="web")
+    settle()
+
+    make_due("escalate:")
+    settle()
+
+    assert not [one for one in slack.messages if one.channel == "C0BOSSES"]
+    assert not SlackMessage.objects.filter(target="C0BOSSES").exists()
