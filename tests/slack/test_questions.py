@@ -1,0 +1,313 @@
+"""Questions of agents in Slack: choices as buttons, a form in a modal, errors where they belong."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from a2a import questions, tasks
+from a2a.models import Question, Task
+from a2a.questions import lapse
+from approvals.slack import modals
+from tests.slack.conftest import only_message, route, settle, thread_of
+from tests.slack.fake import FakeSlack
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DATES = {"enum": ["Monday", "Tuesday"]}
+FORM = {
+    "type": "object",
+    "properties": {
+        "date": {"enum": ["Monday", "Tuesday"], "title": "Which day?"},
+        "rooms": {"type": "array", "items": {"enum": ["A", "B", "C"]}, "minItems": 2},
+        "people": {"type": "integer", "minimum": 2},
+        "catering": {"type": "boolean"},
+        "note": {"type": "string", "maxLength": 20},
+        "details": {"type": "string"},
+    },
+    "required": ["date", "rooms", "people", "catering"],
+}
+
+
+@pytest.fixture
+def asked(slack, workspace, a_claimed_task, worker):
+    def ask(text="Which date is right?", **said):
+        task = a_claimed_task()
+        question = questions.ask(
+            task.pk,
+            agent=worker.principal,
+            fencing_token=task.fencing_token,
+            text=text,
+            via="api",
+            **said,
+        )
+        settle()
+        return question, slack.messages[-1]
+
+    return ask
+
+
+def labels(message):
+    return [one["text"]["text"] for one in message.blocks[-1]["elements"]]
+
+
+def whispered(slack):
+    (only,) = slack.ephemerals
+    return FakeSlack.plain(only)
+
+
+def test_choices_are_buttons_and_one_click_answers(slack, served, asked, slack_alice):
+    question, message = asked(form=DATES)
+    assert labels(message) == ["Monday", "Tuesday", "Open"]
+    assert "Archivist asks" in FakeSlack.plain(message)
+
+    slack.click(message, "choose.1", slack_alice)
+    settle()
+
+    question.refresh_from_db()
+    assert (question.state, question.answer) == ("answered", "Tuesday")
+    assert (question.answered_by, question.answered_via) == ("user:alice", "slack")
+    assert "Answered by Alice Moreau in Slack" in FakeSlack.plain(message)
+    assert labels(message) == ["Open"]
+    assert thread_of(slack, message) == [
+        "Answered\n by Alice Moreau in Slack\nAnswer\nTuesday"
+    ]  # fmt: skip
+
+
+def test_yes_and_no_are_buttons(slack, served, asked, slack_alice):
+    question, message = asked(form={"type": "boolean"})
+
+    slack.click(message, "choose.1", slack_alice)
+    settle()
+
+    question.refresh_from_db()
+    assert question.answer is False
+
+
+LABELS = {"date": "Which day?"}
+
+
+def field_of(modal, name):
+    """The block of a field, found as a person finds it: by its label."""
+    label = LABELS.get(name, name.capitalize())
+    return next(
+        one["block_id"] for one in modal.view["blocks"] if one.get("label", {}).get("text") == label
+    )
+
+
+def filled(modal, **said):
+    return {(field_of(modal, name), "answer"): value for name, value in said.items()}
+
+
+def test_a_form_becomes_a_modal_and_its_answer_has_the_shape_of_the_schema(
+    slack, served, asked, slack_alice
+):
+    question, message = asked(form=FORM)
+    assert labels(message) == ["Answer…", "Open"]
+
+    slack.click(message, "answer", slack_alice)
+    (modal,) = slack.modals
+    assert "One moment…" in FakeSlack.plain(modal)
+    settle()
+    assert "Which day?" in FakeSlack.plain(modal)
+
+    slack.submit(
+        modal,
+        filled(modal, date="1", rooms=["0", "2"], people="3", catering="true", note="quiet"),
+        slack_alice,
+    )
+    settle()
+
+    question.refresh_from_db()
+    assert modal.is_closed
+    assert question.answer == {
+        "date": "Tuesday", "rooms": ["A", "C"], "people": 3, "catering": True, "note": "quiet",
+    }  # fmt: skip
+
+
+def test_what_does_not_fit_is_said_at_its_field_in_the_modal(slack, served, asked, slack_alice):
+    question, message = asked(form=FORM)
+    slack.click(message, "answer", slack_alice)
+    settle()
+    (modal,) = slack.modals
+
+    slack.submit(
+        modal, filled(modal, date="0", rooms=["0"], people="1", catering="false", note="x" * 21),
+        slack_alice,
+    )  # fmt: skip
+
+    assert set(modal.errors) == {field_of(modal, name) for name in ("rooms", "people", "note")}
+    assert not modal.is_closed
+    settle()
+    question.refresh_from_db()
+    assert question.state == "open"
+
+
+def test_any_text_is_a_modal_with_one_input(slack, served, asked, slack_alice):
+    question, message = asked()
+    slack.click(message, "answer", slack_alice)
+    settle()
+
+    slack.submit(slack.modals[0], {("field.0", "answer"): "The second one."}, slack_alice)
+    settle()
+
+    question.refresh_from_db()
+    assert question.answer == "The second one."
+
+
+def test_a_form_that_no_modal_can_hold_is_answered_on_the_desk(slack, served, asked, slack_alice):
+    many = {f"field {number}": {"type": "string"} for number in range(60)}
+    question, message = asked(form={"type": "object", "properties": many})
+
+    slack.click(message, "answer", slack_alice)
+    settle()
+
+    said = FakeSlack.plain(slack.modals[0])
+    assert "too large for Slack" in said
+    assert (
+        slack.modals[0]
+        .view["blocks"][-1]["elements"][0]["url"]
+        .endswith(f"/questions/{question.pk}/")
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"enum": [f"choice {number} {'x' * 200}" for number in range(100)]},
+        {"enum": [f"choice {number}" for number in range(101)]},
+        {"enum": ["", " ", "\n", "<!here>", "a" * 5000]},
+        {"type": "array", "items": {"enum": list(range(11))}},
+        {"type": "object", "properties": {"": {"type": "string"}, "x" * 5000: {"enum": [1]}}},
+        {"type": "object", "properties": {"a": {"type": "number", "default": 1.5}}},
+        {"type": "string", "default": "y" * 10_000, "title": "t" * 9000, "description": "d" * 9000},
+        {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {}}}}},
+        {"oneOf": [{"const": {"deep": [1]}, "title": ""}, {"const": None, "title": "None"}]},
+        {"type": "integer", "default": "many"},
+    ],
+)
+def test_no_form_can_break_a_modal_or_a_message(slack, served, asked, slack_alice, form):
+    _, message = asked(form=form, text="<!channel> " + "long " * 1900)
+
+    if "answer" in {one["action_id"] for one in message.blocks[-1]["elements"]}:
+        slack.click(message, "answer", slack_alice)
+        settle()
+        (modal,) = slack.modals
+        assert "One moment" not in FakeSlack.plain(modal)
+        assert FakeSlack.mentions_in(modal) == []
+    assert FakeSlack.mentions_in(message) == []
+    assert not slack.ephemerals
+
+
+def test_who_may_not_answer_is_told_in_the_modal(slack, served, asked, slack_alice):
+    _, message = asked(may_answer=["operator"])
+
+    slack.click(message, "answer", slack_alice)
+    settle()
+
+    assert "You may not answer it" in FakeSlack.plain(slack.modals[0])
+    assert not Question.objects.exclude(state="open").exists()
+
+
+def test_a_stranger_answers_nothing(slack, served, asked, mallory):
+    question, message = asked(form=DATES)
+
+    slack.click(message, "choose.0", mallory)
+    settle()
+
+    question.refresh_from_db()
+    assert question.state == "open"
+    assert "does not know who you are" in whispered(slack)
+
+
+def test_the_second_answer_hears_who_was_faster(slack, served, asked, slack_alice, as_bob):
+    question, message = asked(form=DATES)
+    waiting = json.loads(json.dumps(message.blocks))
+    as_bob.post(f"/questions/{question.pk}/answer", {"answer": json.dumps("Monday")})
+
+    slack.click(message, "choose.1", slack_alice, as_of=waiting)
+    settle()
+
+    question.refresh_from_db()
+    assert question.answer == "Monday"
+    assert "Bob Tanaka answered it" in whispered(slack)
+    assert "Answered by Bob Tanaka on the desk" in FakeSlack.plain(message)
+
+
+def test_a_double_answer_is_one_answer(slack, served, asked, slack_alice):
+    _, message = asked(form=DATES)
+    waiting = json.loads(json.dumps(message.blocks))
+
+    for _ in range(2):
+        slack.click(message, "choose.0", slack_alice, as_of=waiting)
+    settle()
+
+    assert Task.objects.get().messages.filter(message_id__startswith="answer").count() == 1
+    assert "You had answered already: Monday" in whispered(slack)
+
+
+def test_a_modal_submitted_too_late_is_told_so(slack, served, asked, slack_alice):
+    question, message = asked()
+    slack.click(message, "answer", slack_alice)
+    settle()
+    Question.objects.update(expires_at=Now() - timedelta(seconds=1))
+    lapse(question.pk)
+
+    slack.submit(slack.modals[0], {("field.0", "answer"): "The second one."}, slack_alice)
+    settle()
+
+    assert "Nobody answered within" in whispered(slack)
+    assert "Not answered in time" in FakeSlack.plain(message)
+    assert labels(message) == ["Open"]
+
+
+def test_the_copy_is_rewritten_when_the_task_ends_without_an_answer(slack, asked, orchestrator):
+    question, message = asked(form=DATES)
+
+    tasks.cancel(
+        question.task_id, by=orchestrator.principal, via="a2a", reason="Not needed any more."
+    )
+    settle()
+
+    assert "Withdrawn" in FakeSlack.plain(message)
+    assert labels(message) == ["Open"]
+    assert "Not needed any more." in thread_of(slack, message)[0]
+
+
+def test_what_only_the_client_may_answer_is_not_posted(slack, workspace, a_claimed_task, worker):
+    task = a_claimed_task()
+    questions.ask(
+        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="?", via="api",
+        may_answer=["client"],
+    )  # fmt: skip
+    settle()
+
+    assert slack.messages == []
+
+
+def test_a_route_may_name_the_skill(slack, workspace, team, asked):
+    slack.add_channel(team, "C0NOTES")
+    route(workspace, channel="C0NOTES", tool="consolidate", concerns="questions")
+
+    _, message = asked()
+
+    assert message.channel == "C0NOTES"
+    assert only_message(slack) is message
+
+
+def test_evidence_is_shown_and_mentions_nobody(slack, asked):
+    _, message = asked(
+        evidence=[{"text": "<!here> said *Monday*"}, {"data": {"page": 3}}, {"text": "third"}]
+    )
+
+    assert "<!here> said *Monday*" in FakeSlack.plain(message)
+    assert FakeSlack.mentions_in(message) == []
+
+
+def test_errors_without_a_field_go_to_the_first():
+    errors = [{"field": "", "message": "wrong"}, {"field": "/rooms/0", "message": "no room"}]
+
+    assert modals.errors_for(errors, FORM) == {"field.0": "wrong", "field.1": "no room"}
