@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
+from slack_sdk.errors import SlackApiError
+
 from a2a.models import Question
 from approvals.models import SlackMessage
 from approvals.slack import copies, credentials, notes, routing
+from approvals.slack.calls import error_of
 from approvals.slack.routing import Place
 from ledger import contracts
 from ledger.deliveries import NotNow, Owed
@@ -26,6 +29,26 @@ CHANGES = frozenset(
      "task_completed", "task_failed", "task_canceled"}
 )  # fmt: skip
 SOON = timedelta(seconds=1)
+
+
+# What an operator does about what Slack says.
+REMEDY = {
+    "not_in_channel": "Invite the bot there: /invite @Assent.",
+    "channel_not_found": "Check the route's channel, and invite the bot there.",
+    "is_archived": "Give the route another channel.",
+    "missing_scope": "Add the scope to the app and install it again: manage.py slack_check.",
+    **dict.fromkeys(
+        ("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"),
+        "Renew ASSENT_SLACK_BOT_TOKEN: manage.py slack_check.",
+    ),
+}
+
+
+class SlackRefused(Exception):
+    """Slack answered, and said no."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(f"{error}. {REMEDY.get(error, '')}".strip())
 
 
 class SlackChannel:
@@ -43,9 +66,12 @@ class SlackChannel:
         return list(_tell(event))
 
     def send(self, delivery: Delivery) -> None:
-        """Raises ``NotNow`` and what ``calls.call`` raises."""
+        """Raises ``NotNow, Unreachable, NoSuchApp`` and ``SlackRefused``."""
         what, _, which = delivery.recipient.partition(":")
-        SENDERS[what](delivery, int(which))
+        try:
+            SENDERS[what](delivery, int(which))
+        except SlackApiError as refusal:
+            raise SlackRefused(error_of(refusal)) from None
 
 
 def _ask_for_sign_off(event: Event) -> Iterator[Owed]:

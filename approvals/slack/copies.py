@@ -81,6 +81,8 @@ def refresh(copy_id: int) -> None:
             _update(app, copy, shown)
         elif shown.is_waiting:
             _post(app, copy, shown)
+        else:
+            _keep(copy, posting_at=None)
 
 
 def rewrite_stray(copy: SlackMessage, channel: str, ts: str) -> None:

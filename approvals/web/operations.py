@@ -18,7 +18,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from a2a.models import RemoteAgent
 from approvals import metrics
-from approvals.models import Role
+from approvals.models import Role, SlackMessage
+from approvals.slack.channel import NAME as SLACK
 from ledger import deliveries
 from ledger.models import Delivery, DeliveryState, Event
 
@@ -45,14 +46,12 @@ def prometheus(request: HttpRequest) -> HttpResponse:
 @require_safe
 def operations(request: HttpRequest) -> HttpResponse:
     tenants = _operated(request)
-    given_up = Delivery.objects.filter(
-        state=DeliveryState.GIVEN_UP, event__tenant__in=tenants
-    ).select_related("event")
     remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related("agent")
     bars = _bars(tenants)
     context = {
         "metrics": metrics.gathered(tenants),
-        "given_up": list(given_up.order_by("-pk")[:SHOWN]),
+        "given_up": _owed(tenants, state=DeliveryState.GIVEN_UP),
+        "still_trying": _owed(tenants, state=DeliveryState.WAITING, failures__gt=0),
         "bars": bars,
         "most": max(bar["count"] for bar in bars),
         "remotes": list(remotes.order_by("agent__slug")),
@@ -61,10 +60,35 @@ def operations(request: HttpRequest) -> HttpResponse:
     return render(request, "desk/operations.html", context)
 
 
+def _owed(tenants: frozenset[str], **which: Any) -> list[Delivery]:
+    """Deliveries of these tenants, the newest first, each with ``to``: whom it is for."""
+    mine = Delivery.objects.filter(event__tenant__in=tenants, **which).select_related("event")
+    found = list(mine.order_by("-pk")[:SHOWN])
+    places = _places_in_slack(found)
+    for delivery in found:
+        delivery.to = places.get(delivery.pk) or f"{delivery.channel} {delivery.recipient}"  # type: ignore[attr-defined]
+    return found
+
+
+def _places_in_slack(found: list[Delivery]) -> dict[int, str]:
+    """A recipient there is one of our rows; people know the channel."""
+    rows = {
+        delivery.pk: int(delivery.recipient.partition(":")[2])
+        for delivery in found
+        if delivery.channel == SLACK and delivery.recipient
+    }
+    messages = SlackMessage.objects.select_related("workspace").in_bulk(set(rows.values()))
+    return {
+        pk: f"Slack, {messages[row].target} in {messages[row].workspace.name}"
+        for pk, row in rows.items()
+        if row in messages
+    }
+
+
 @login_required
 @require_POST
 def send_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
-    """A delivery that was given up is due at once."""
+    """A delivery that waits or was given up is due at once."""
     mine = Delivery.objects.filter(pk=delivery_id, event__tenant__in=_operated(request))
     if not mine.exists():
         raise Http404
