@@ -83,6 +83,7 @@ class Product:
             "sandbox": ["-m", "examples.sandbox", "--port", str(self.sandbox_port), "--data",
                         str(self.logs / "sandbox.sqlite3")],
             "sweeper": ["manage.py", "sweep"],
+            "listener": ["manage.py", "slack_listen"],
         }.get(name, ["manage.py", "work"])  # fmt: skip
 
     def _wait_until_up(self, name: str) -> None:

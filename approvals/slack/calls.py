@@ -23,7 +23,7 @@ RATE_LIMITED = 429
 # After a call that got no answer, nobody else need wait for one at once.
 SILENT_FOR = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=10)
-PER_SECOND = 5  # of those put off, about so many come back
+PER_SECOND = 50  # of those put off, about so many come back
 
 
 class Unreachable(Exception):
