@@ -39,6 +39,7 @@ class Membership(models.Model):
 
 
 from approvals.slack.models import (  # noqa: E402
+    SlackClick,
     SlackIdentity,
     SlackLinkRequest,
     SlackMessage,
@@ -47,6 +48,6 @@ from approvals.slack.models import (  # noqa: E402
 )
 
 __all__ = [
-    "Membership", "Role", "SlackIdentity", "SlackLinkRequest", "SlackMessage", "SlackRoute",
-    "SlackWorkspace",
+    "Membership", "Role", "SlackClick", "SlackIdentity", "SlackLinkRequest", "SlackMessage",
+    "SlackRoute", "SlackWorkspace",
 ]  # fmt: skip

@@ -99,6 +99,7 @@ DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=600)}
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False
 DATABASES["default"].setdefault("OPTIONS", {})["server_side_binding"] = True
+DATABASES["default"]["OPTIONS"].setdefault("connect_timeout", 5)  # seconds
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")

@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.models.views import View
 
 from approvals import decisions
-from approvals.slack import buttons, modals, reactions
+from approvals.slack import buttons, clicks, modals, reactions
 from approvals.slack.buttons import NotOurs, Press
 from approvals.slack.calls import NETWORK
 from approvals.slack.credentials import NoSuchApp, SlackApp, app_of, client_of
@@ -30,8 +30,11 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Together well below 3 s, with the second that a dead Redis may cost.
-OPENING_S, LOOKING_S = 1.5, 1.5
-_hands = ThreadPoolExecutor(max_workers=16, thread_name_prefix="slack")
+OPENING_S, LOOKING_S, WRITING_S = 1.5, 1.0, 0.5
+# Apart, so that a database that stands still keeps no modal from being opened.
+_looking = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-looking")
+_calling = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-calling")
+_hands = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack")
 
 OLD_BUTTON = "This button is not valid any more. Nothing was decided: open it on the desk."
 NO_MODAL = "Slack did not open the form. Nothing was decided: press the button again."
@@ -54,7 +57,7 @@ def command(said: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
     order = Order("command", _fingerprints(apps), str(said.get("team_id", "")),
                   str(said.get("user_id", "")))  # fmt: skip
     try:
-        text = _in_time(LOOKING_S, partial(reactions.count_for, order))
+        text = _in_time(LOOKING_S, partial(reactions.count_for, order), _looking)
     except Exception as failure:
         logger.info("/assent could not look: %s", failure)
         text = f"Assent could not look just now. The desk: {settings.PUBLIC_URL}"
@@ -99,7 +102,7 @@ def _open(
 ) -> str:
     """The id of the view; empty, and the person is told, when Slack did not open it."""
     try:
-        return _in_time(OPENING_S, partial(_open_view, view, press.team, trigger, apps))
+        return _in_time(OPENING_S, partial(_open_view, view, press.team, trigger, apps), _calling)
     except (SlackClientError, SlackApiError, NoSuchApp, TooLate, *NETWORK) as failure:
         logger.warning("no modal for %s %s: %s", press.verb, press.subject, failure)
         order("tell", text=NO_MODAL)
@@ -144,7 +147,7 @@ def _submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] 
 def _misfits(press: Press, state: dict[str, Any]) -> dict[str, str]:
     """Errors for the modal. If the database is slow the job says them afterwards instead."""
     try:
-        return _in_time(LOOKING_S, partial(reactions.misfits, press, state))
+        return _in_time(LOOKING_S, partial(reactions.misfits, press, state), _looking)
     except Exception as failure:
         logger.warning("an answer could not be checked in time: %s", failure)
         return {}
@@ -176,9 +179,19 @@ def _order_of(
 
 def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -> None:
     """To the workers; without Redis, to a thread of this process."""
-    text = Order(kind, _fingerprints(apps), team, user, **more).as_text()
+    order = Order(kind, _fingerprints(apps), team, user, **more)
+    if kind == "press":
+        _write_down(order)
+    text = order.as_text()
     if not jobs.enqueue("react", text):
         _hands.submit(_closing_connection, partial(reactions.react, text))
+
+
+def _write_down(order: Order) -> None:
+    try:
+        _in_time(WRITING_S, partial(clicks.write_down, order), _looking)
+    except Exception as failure:
+        logger.warning("a click is not written down yet: %s", failure)
 
 
 def _fingerprints(apps: list[SlackApp]) -> list[str]:
@@ -190,13 +203,18 @@ def _where(payload: dict[str, Any]) -> tuple[str, str]:
     return str(container.get("channel_id") or ""), str(container.get("message_ts") or "")
 
 
-def _in_time(seconds: float, work: Callable[[], T]) -> T:
-    """Raises ``TimeoutError`` when it takes longer; the work itself goes on."""
-    future: Future[T] = _hands.submit(_closing_connection, work)
-    return future.result(seconds)
+def _in_time(seconds: float, work: Callable[[], T], hands: ThreadPoolExecutor) -> T:
+    """Raises ``TimeoutError`` when it takes longer; what has begun goes on by itself."""
+    future: Future[T] = hands.submit(_closing_connection, work)
+    try:
+        return future.result(seconds)
+    except TooLate:
+        future.cancel()
+        raise
 
 
 def _closing_connection(work: Callable[[], T]) -> T:
+    """A connection to the database is made by the work that needs one, and not kept."""
     try:
         return work()
     finally:

@@ -200,3 +200,26 @@ class SlackMessage(models.Model):
         subject = self.transaction or self.question
         assert subject is not None
         return subject.tenant
+
+
+class SlackClick(models.Model):
+    """A click that was acknowledged, until it is carried out (``approvals.slack.clicks``)."""
+
+    id = models.UUIDField(primary_key=True)
+    said = models.TextField(help_text="The order, as its job takes it.")
+    created_at = models.DateTimeField(db_default=Now())
+    claimed_until = models.DateTimeField(null=True)
+    done_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "Slack click"
+        indexes = [
+            # What the sweeper asks once a second, and what is thrown away after a day.
+            models.Index(
+                name="approvals_slackclick_open", fields=["created_at"], condition=Q(done_at=None)
+            ),
+            models.Index(name="approvals_slackclick_done", fields=["done_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from approvals.slack.buttons import Press
+from ledger.models import new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Order:
     view: str = ""
     text: str = ""
     state: dict[str, Any] = field(default_factory=dict)
+    id: str = field(default_factory=lambda: str(new_id()))
 
     def as_text(self) -> str:
         return json.dumps(asdict(self))

@@ -18,7 +18,7 @@ from a2a.models import Question, QuestionState
 from approvals import decisions, words
 from approvals.answer_forms import Unreadable
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.slack import blocks, copies, home, identities, modals
+from approvals.slack import blocks, clicks, copies, home, identities, modals
 from approvals.slack.blocks import desk_link
 from approvals.slack.buttons import Press
 from approvals.slack.calls import NETWORK, Unreachable, call, error_of
@@ -27,7 +27,7 @@ from approvals.slack.orders import Order
 from approvals.slack.text import escaped, plain, rich, shortened
 from approvals.slack.text import words as said_words
 from approvals.slack.workspaces import app_for, workspace_of
-from ledger import jobs
+from ledger import jobs, sweeper
 from ledger.deliveries import NotNow
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Transaction
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 VIA = "slack"
 # Seconds to wait for a database that does not answer, before saying so.
 PATIENCE_S = (0.5, 1, 2, 4, 8)
+LATER = "Assent's database does not answer. Your click is kept: the message will say what became."
 NO_DATABASE = "Assent's database does not answer. Nothing was decided: try again in a minute."
 
 
@@ -51,21 +52,28 @@ class Refused(Exception):
 def react(text: str) -> None:
     """Do what somebody asked for in Slack. May run twice: a decision is one all the same."""
     order = Order.from_text(text)
+    is_kept = order.kind == "press"
+    is_ours = not is_kept
     for wait_s in (*PATIENCE_S, None):
         close_old_connections()
         try:
-            _react(order)
+            is_ours = is_ours or clicks.claim(order)
+            if is_ours:
+                _react(order)
+            if is_ours and is_kept:
+                clicks.done(order)
             return
         except (OperationalError, InterfaceError) as failure:
             connection.close()
             if wait_s is None:
                 logger.error("a click in Slack found no database: %s", failure)
-                tell(order, NO_DATABASE)
+                tell(order, LATER if is_ours and is_kept else NO_DATABASE)
                 return
             time.sleep(wait_s)
 
 
 jobs.JOBS["react"] = react
+sweeper.further_jobs["react"] = clicks.due
 
 
 def _react(order: Order) -> None:

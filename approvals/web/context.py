@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from approvals import inbox
 from approvals.models import Role
+from approvals.slack import credentials
 
 
 def desk(request: HttpRequest) -> dict[str, Any]:
@@ -20,6 +21,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
     }
     if request.user.is_authenticated:
+        found["has_slack"] = credentials.is_configured()
         found["waiting_count"] = inbox.count(request.tenants)  # type: ignore[attr-defined]
         roles: Any = request.roles  # type: ignore[attr-defined]
         found["is_operator"] = any(Role.OPERATOR in mine for mine in roles.values())

@@ -239,3 +239,17 @@ def test_connecting_says_what_is_wrong(team, acme, settings):
     team.auth_error = "invalid_auth"
     with pytest.raises(CommandError, match="invalid_auth"):
         call_command("slack_connect", tenant="acme")
+
+
+def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else(settings):
+    import yaml
+
+    from approvals.slack import inspection
+
+    page = (settings.BASE_DIR / "docs/slack.md").read_text()
+    manifest = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
+
+    wanted = {*inspection.NEEDED, *inspection.HISTORY, "channels:read", "groups:read"}
+    assert set(manifest["oauth_config"]["scopes"]["bot"]) == wanted
+    assert manifest["settings"]["interactivity"]["request_url"].endswith("/slack/interactions")
+    assert manifest["settings"]["event_subscriptions"]["bot_events"] == ["app_home_opened"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from approvals.models import SlackMessage
+from approvals.models import SlackClick, SlackMessage
+from approvals.slack import clicks, reactions
+from approvals.slack.orders import Order
 from ledger import coordinator, deliveries, doorbell
 from ledger.models import Decision, Delivery, DeliveryState, Event
 from tests.slack.conftest import make_due, only_message, settle, state_of, thread_of
@@ -248,7 +251,7 @@ def test_two_at_work_on_one_message_post_it_once(slack, workspace, a_transaction
 
 
 @contextmanager
-def locked_tables():
+def locked_tables(*more):
     """A database in which nothing moves: every table that a click needs is locked."""
     began, ends = threading.Event(), threading.Event()
 
@@ -256,7 +259,7 @@ def locked_tables():
         with connection.cursor() as cursor:
             cursor.execute(
                 "BEGIN; LOCK TABLE ledger_transaction, a2a_question, approvals_slackmessage, "
-                "approvals_slackworkspace, approvals_slackidentity IN ACCESS EXCLUSIVE MODE"
+                f"{', '.join(('approvals_slackworkspace', *more))} IN ACCESS EXCLUSIVE MODE"
             )
             began.set()
             ends.wait(60)
@@ -310,8 +313,6 @@ def test_slack_is_answered_in_time_whatever_the_database_does(
 def test_when_the_database_stays_away_the_person_is_told(
     slack, posted, served, slack_alice, monkeypatch
 ):
-    from approvals.slack import reactions
-
     row, message = posted()
     monkeypatch.setattr(reactions, "PATIENCE_S", (0, 0))
     options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
@@ -323,7 +324,31 @@ def test_when_the_database_stays_away_the_person_is_told(
         settle_reactions()
     connection.close()
 
-    assert "database does not answer" in FakeSlack.plain(slack.ephemerals[0])
+    assert "Your click is kept" in FakeSlack.plain(slack.ephemerals[0])
+    monkeypatch.undo()
+    assert state_of(row) == "prepared"
+    SlackClick.objects.update(claimed_until=Now(), created_at=Now() - timedelta(seconds=5))
+    for order in clicks.due():
+        reactions.react(order)
+    assert state_of(row) == "approved"
+
+
+def test_when_not_even_the_click_could_be_kept_the_person_is_told_so(
+    slack, posted, served, slack_alice, monkeypatch
+):
+    row, message = posted()
+    monkeypatch.setattr(reactions, "PATIENCE_S", (0, 0))
+    options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
+
+    with locked_tables("approvals_slackclick"):
+        click = slack.click(message, "approve", slack_alice)
+        monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+        connection.close()
+        settle_reactions()
+    connection.close()
+
+    assert not click.is_late
+    assert "Nothing was decided" in FakeSlack.plain(slack.ephemerals[0])
     monkeypatch.undo()
     assert state_of(row) == "prepared"
 
@@ -381,8 +406,6 @@ def test_a_click_counts_although_slack_went_silent_after_it(slack, posted, serve
 
 
 def test_an_expired_transaction_is_rewritten_too(slack, posted):
-    from datetime import timedelta
-
     from django.db.models import F
 
     from ledger.models import Transaction
@@ -397,3 +420,50 @@ def test_an_expired_transaction_is_rewritten_too(slack, posted):
     assert "Expired; nobody decided in time" in FakeSlack.plain(message)
     assert message.blocks[-1]["elements"][0]["action_id"] == "open"
     assert len(message.blocks[-1]["elements"]) == 1
+
+
+# --- a click is not swallowed ----------------------------------------------------------------
+
+
+def test_a_click_survives_a_flush_of_redis(slack, posted, served, slack_alice):
+    row, message = posted()
+    slack.click(message, "approve", slack_alice)
+    doorbell.redis().flushdb()
+    assert clicks.due() == []  # its own job gets a moment
+
+    SlackClick.objects.update(created_at=Now() - timedelta(seconds=5))
+    (order,) = clicks.due()
+    reactions.react(order)
+    settle()
+
+    assert state_of(row) == "committed"
+    assert clicks.due() == []
+
+
+def test_a_click_survives_the_worker_that_took_it(slack, posted, served, slack_alice):
+    row, message = posted()
+    slack.click(message, "approve", slack_alice)
+    doorbell.redis().flushdb()
+    said = SlackClick.objects.get().said
+    assert clicks.claim(Order.from_text(said))  # and then it was killed
+    SlackClick.objects.update(created_at=Now() - timedelta(minutes=5))
+
+    reactions.react(said)
+    assert state_of(row) == "prepared"  # somebody may still be at it
+    SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
+    for order in clicks.due():
+        reactions.react(order)
+
+    assert state_of(row) == "approved"
+
+
+def test_a_click_that_is_done_is_done_once(slack, posted, served, slack_alice):
+    row, message = posted()
+    slack.click(message, "approve", slack_alice)
+    said = SlackClick.objects.get().said
+    settle()
+
+    reactions.react(said)
+
+    assert not slack.ephemerals
+    assert state_of(row) == "committed"
