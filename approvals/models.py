@@ -5,7 +5,20 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from approvals.slack.models import (
+    SlackClick,
+    SlackIdentity,
+    SlackLinkRequest,
+    SlackMessage,
+    SlackRoute,
+    SlackWorkspace,
+)
 from ledger.models import Tenant
+
+__all__ = [
+    "Membership", "Role", "SlackClick", "SlackIdentity", "SlackLinkRequest", "SlackMessage",
+    "SlackRoute", "SlackWorkspace",
+]  # fmt: skip
 
 
 class Role(models.TextChoices):
@@ -36,18 +49,3 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} is {self.role} of {self.tenant}"
-
-
-from approvals.slack.models import (  # noqa: E402
-    SlackClick,
-    SlackIdentity,
-    SlackLinkRequest,
-    SlackMessage,
-    SlackRoute,
-    SlackWorkspace,
-)
-
-__all__ = [
-    "Membership", "Role", "SlackClick", "SlackIdentity", "SlackLinkRequest", "SlackMessage",
-    "SlackRoute", "SlackWorkspace",
-]  # fmt: skip

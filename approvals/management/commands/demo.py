@@ -84,7 +84,9 @@ def make_demo_data(token_file: Path) -> None:
         user.save()
         Membership.objects.get_or_create(user=user, tenant=acme, role=role)
     olga = User.objects.get(username="olga")
-    olga.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
+    olga.user_permissions.set(
+        Permission.objects.filter(content_type__app_label__in=["ledger", "a2a", "approvals"])
+    )
 
     helpdesk, _ = Agent.objects.get_or_create(
         tenant=acme, slug="helpdesk", defaults={"name": "Helpdesk agent"}
