@@ -9,7 +9,7 @@ from django.db.models import ForeignKey, ManyToManyField, QuerySet
 from django.http import HttpRequest
 
 from approvals.models import Membership, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
-from ledger.admin_lists import tenants_of
+from ledger.admin_lists import BoundedPaginator, tenants_of
 from ledger.models import Tenant
 
 
@@ -115,7 +115,9 @@ class MessageAdmin(admin.ModelAdmin):
     list_display = ("pk", "workspace", "target", "channel", "ts", "is_gone")
     list_select_related = ("workspace",)
     ordering = ("-pk",)
+    sortable_by = ()
     show_full_result_count = False
+    paginator = BoundedPaginator
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SlackMessage]:
         rows: QuerySet[SlackMessage] = super().get_queryset(request)

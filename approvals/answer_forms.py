@@ -98,7 +98,11 @@ def _choices(schema: dict[str, Any]) -> Iterator[Choice]:
 
 
 class Unreadable(Exception):
-    """A field holds what cannot be what it asks for."""
+    """A field holds what cannot be what it asks for. ``field`` is its name."""
+
+    def __init__(self, text: str, field: str) -> None:
+        super().__init__(text)
+        self.field = field
 
 
 def answer_from(said: QueryDict, schema: dict[str, Any]) -> Any:
@@ -132,4 +136,4 @@ def _read(text: str, one: Field) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         what = "a number" if one.kind == "number" else "JSON"
-        raise Unreadable(f"{one.label}: this is not {what}.") from None
+        raise Unreadable(f"{one.label}: this is not {what}.", one.name) from None

@@ -7,7 +7,7 @@ class ApprovalsConfig(AppConfig):
     name = "approvals"
 
     def ready(self) -> None:
-        from approvals.slack import reactions  # noqa: F401
+        from approvals.slack import reactions, responses  # noqa: F401
         from approvals.slack.channel import SlackChannel
         from approvals.web import live  # noqa: F401
         from ledger import deliveries

@@ -135,4 +135,5 @@ def _refuse_elsewhere(row: Transaction, via: str) -> None:
 
 def is_typed(typed: str, word: str) -> bool:
     """Typed like what is shown, apart from spaces and case."""
-    return "".join(typed.split()).casefold() == "".join(word.split()).casefold()
+    wanted = "".join(word.split()).casefold()
+    return bool(wanted) and "".join(typed.split()).casefold() == wanted

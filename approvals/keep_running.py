@@ -77,6 +77,8 @@ def keep_running(command: list[str]) -> int:
     while not is_stopping:
         began = time.monotonic()
         child = subprocess.Popen(command)
+        if is_stopping:  # we were told while it started, when there was nobody to pass it on to
+            child.send_signal(signal.SIGTERM)
         code = child.wait()
         if is_stopping:
             break

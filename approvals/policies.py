@@ -142,7 +142,7 @@ def confirmation_word(row: Transaction) -> str:
         return money(row)
     tool = tools.get(row.tool)
     for name in key_fields(tool.contract.operation_key) if tool else ():
-        value = str(row.arguments.get(name, ""))
+        value = " ".join(str(row.arguments.get(name, "")).split())
         if name != "tenant" and 0 < len(value) <= 60:
             return value
     return row.tool

@@ -36,6 +36,9 @@ GRACE = timedelta(seconds=1)
 # Rings again for work that is queued behind other work, in case its job was lost after all.
 KNOCK_AGAIN_S = 10.0
 
+# What waits for the outside.
+OUTWARD = frozenset({"deliver", "mirror", "fetch_card"})
+
 # What upper rooms add to each round; registered in AppConfig.ready().
 further_steps: list[Callable[[], None]] = []
 # Their jobs, each with what finds the subjects that are due.
@@ -95,7 +98,7 @@ class Sweeper:
             if queue_is_empty or now - self._knocked.get(job, 0) >= KNOCK_AGAIN_S:
                 self._knocked[job] = now
                 if not enqueue(*job):
-                    hands = self._couriers if name == "deliver" else self._hands
+                    hands = self._couriers if name in OUTWARD else self._hands
                     hands.submit(_do_here, *job)
         self._knocked = {
             job: at for job, at in self._knocked.items() if job[0] != name or job in waiting

@@ -48,12 +48,13 @@ from approvals.slack.text import (
     shortened,
 )
 from approvals.slack.text import words as said
-from ledger import contracts, intents
+from ledger import contracts
 from ledger.models import Transaction, Verdict
 from ledger.states import State
 
 SUMMARY_MOST = 2900
 KEY_FIELDS = 8
+ABOUT_MOST = 100  # what a button says of its subject; it travels in the button
 CHOICES_AS_BUTTONS = 5
 
 
@@ -197,7 +198,7 @@ def _transaction_actions(copy: SlackMessage, row: Transaction) -> Block:
     word = policies.confirmation_word(row) if is_irreversible else ""
 
     def press(verb: str) -> str:
-        about = shortened(one_line(row.action_summary), 200)
+        about = shortened(one_line(row.action_summary), ABOUT_MOST)
         team = copy.workspace.team_id
         digest = row.intent_digest
         return Press(verb, str(row.pk), digest, team, copy.pk, about, word).signed()
@@ -257,7 +258,7 @@ def _question_actions(copy: SlackMessage, question: Question) -> Block:
         return ActionsBlock(elements=[link])
 
     def press(verb: str, choice: int = -1) -> str:
-        about = shortened(one_line(question.text), 200)
+        about = shortened(one_line(question.text), ABOUT_MOST)
         digest, team = digest_of(question), copy.workspace.team_id
         return Press(verb, str(question.pk), digest, team, copy.pk, about, "", choice).signed()
 
@@ -279,7 +280,9 @@ def _question_actions(copy: SlackMessage, question: Question) -> Block:
 
 
 def digest_of(question: Question) -> str:
-    return intents.digest_of({"text": question.text, "form": question.form})
+    """Not by RFC 8785, as for intents: a form may hold numbers that it does not allow."""
+    said = json.dumps([question.text, question.form], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def choices_of(form: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from http.client import HTTPException
 from typing import Any
 
+from django.db.models.functions import Now
 from redis import RedisError
 from slack_sdk.errors import SlackApiError
 
@@ -22,6 +23,7 @@ NETWORK = (OSError, HTTPException)  # URLError and TimeoutError are OSErrors
 RATE_LIMITED = 429
 # After a call that got no answer, nobody else need wait for one at once.
 SILENT_FOR = timedelta(seconds=5)
+SPREAD = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=10)
 PER_SECOND = 50  # of those put off, about so many come back
 
@@ -71,7 +73,10 @@ def _wait_asked_for(response: Any) -> timedelta:
 
 def _spread(wait: timedelta) -> timedelta:
     """Not all that wait come back at the same moment."""
-    waiting = Delivery.objects.filter(channel="slack", state=DeliveryState.WAITING).count()
+    soon = Delivery.objects.filter(
+        channel="slack", state=DeliveryState.WAITING, next_attempt_at__lte=Now() + wait + SPREAD
+    )
+    waiting = len(soon.values_list("pk")[: PER_SECOND * int(SPREAD.total_seconds())])
     return wait + timedelta(seconds=random.uniform(0, 0.2 + waiting / PER_SECOND))
 
 

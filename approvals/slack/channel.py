@@ -6,8 +6,11 @@ its thread, ``remind`` and ``escalate`` fall due later and act only if nobody ha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 from slack_sdk.errors import SlackApiError
 
@@ -28,7 +31,7 @@ CHANGES = frozenset(
      "compensation_started", "compensated", "task_answered", "task_question_lapsed",
      "task_completed", "task_failed", "task_canceled"}
 )  # fmt: skip
-SOON = timedelta(seconds=1)
+SOON, LONGEST = timedelta(seconds=1), timedelta(minutes=1)
 
 
 # What an operator does about what Slack says.
@@ -80,7 +83,7 @@ def _ask_for_sign_off(event: Event) -> Iterator[Owed]:
     tool = contracts.tools.get(row.tool)
     remind = tool.contract.remind if tool else None
     for place in routing.places_for(row):
-        copy = copies.new_copy(place.workspace, place.target, transaction=row)
+        copy = _new_copy(place, transaction=row)
         yield Owed(f"copy:{copy.pk}")
         if remind is not None and row.expires_at - remind > row.created_at:
             yield Owed(f"remind:{copy.pk}", row.expires_at - remind)
@@ -92,7 +95,7 @@ def _ask(event: Event) -> Iterator[Owed]:
     if question is None:
         return
     for place in routing.places_for_question(question):
-        copy = copies.new_copy(place.workspace, place.target, question=question)
+        copy = _new_copy(place, question=question)
         yield Owed(f"copy:{copy.pk}")
         yield from _escalation(place, copy, event)
 
@@ -102,11 +105,28 @@ def _escalation(place: Place, copy: SlackMessage, event: Event) -> Iterator[Owed
         yield Owed(f"escalate:{copy.pk}", event.at + place.escalate_after)
 
 
+def _new_copy(place: Place, **subject: Any) -> SlackMessage:
+    return copies.new_copy(place.workspace, place.target, escalate_to=place.escalate_to, **subject)
+
+
 def _tell(event: Event) -> Iterator[Owed]:
-    for copy in copies.copies_of(event.subject):
+    """Every copy looks again; a note goes below those that the event is about."""
+    found = copies.copies_of(event.subject)
+    about = _question_of(event, found)
+    for copy in found:
         yield Owed(f"copy:{copy.pk}")
-        if notes.is_said(event):
+        if notes.is_said(event) and copy.question_id == about:
             yield Owed(f"note:{copy.pk}")
+
+
+def _question_of(event: Event, found: list[SlackMessage]) -> UUID | None:
+    """The one that the event names, or the last that was asked before it."""
+    if named := json.loads(event.details).get("question"):
+        return UUID(named)
+    asked = [
+        copy.question for copy in found if copy.question and copy.question.created_at <= event.at
+    ]
+    return max(question.pk for question in asked) if asked else None
 
 
 # --- sending ---------------------------------------------------------------------------------
@@ -122,16 +142,20 @@ def _send_note(delivery: Delivery, copy_id: int) -> None:
     if copy is None or copy.is_gone:
         return
     if not copy.ts:
-        if copy.posting_at is None and not _is_owed(delivery, f"copy:{copy_id}"):
-            return
-        raise NotNow(SOON, "The message itself is not posted yet.")
+        if _is_owed(delivery, f"copy:{copy_id}"):
+            raise NotNow(_patience(delivery), "The message itself is not posted yet.")
+        return
     if _is_owed(delivery, delivery.recipient):
-        raise NotNow(SOON, "An earlier note is still on its way.")
+        raise NotNow(_patience(delivery), "An earlier note is still on its way.")
     text, said = notes.note(delivery.event)
     copies.say_in_thread(
         copy, text, said, mark=f"{copy_id}.{delivery.event_id}",
         is_repeated=delivery.attempts > 1, since=delivery.event.at,
     )  # fmt: skip
+
+
+def _patience(delivery: Delivery) -> timedelta:
+    return min(SOON * delivery.attempts, LONGEST)
 
 
 def _is_owed(delivery: Delivery, recipient: str) -> bool:
@@ -151,8 +175,10 @@ def _is_owed(delivery: Delivery, recipient: str) -> bool:
 
 def _remind(delivery: Delivery, copy_id: int) -> None:
     copy = _copy(copy_id)
-    if copy is None or copy.is_gone or not copy.ts or not copies.is_waiting(copy):
+    if copy is None or copy.is_gone or not copies.is_waiting(copy):
         return
+    if not copy.ts:
+        raise NotNow(_patience(delivery), "The message itself is not posted yet.")
     text, said = notes.reminder(copy)
     copies.say_in_thread(
         copy, text, said, mark=f"{copy_id}.reminder", is_repeated=delivery.attempts > 1,
@@ -163,29 +189,18 @@ def _remind(delivery: Delivery, copy_id: int) -> None:
 def _escalate(delivery: Delivery, copy_id: int) -> None:
     """Nobody has acted: the next channel gets a copy of its own, and the first hears of it."""
     copy = _copy(copy_id)
-    if copy is None or not copies.is_waiting(copy):
+    if copy is None or not copies.is_waiting(copy) or not copy.escalate_to:
         return
-    place = _place_of(copy)
-    if place is None or not place.escalate_to:
-        return  # the route was changed since
     subject = {"transaction": copy.transaction} if copy.transaction else {"question": copy.question}
     why = "Escalated: nobody acted in time where it was asked first."
-    copies.refresh(copies.new_copy(place.workspace, place.escalate_to, why, **subject).pk)
+    next_one = copies.new_copy(copy.workspace, copy.escalate_to, why=why, **subject)
+    copies.refresh(next_one.pk)
     if copy.ts and not copy.is_gone:
-        text, said = notes.escalated(place.escalate_to)
+        text, said = notes.escalated(copy.escalate_to)
         copies.say_in_thread(
             copy, text, said, mark=f"{copy_id}.escalation",
             is_repeated=delivery.attempts > 1, since=delivery.event.at,
         )  # fmt: skip
-
-
-def _place_of(copy: SlackMessage) -> Place | None:
-    if copy.transaction is not None:
-        places = routing.places_for(copy.transaction)
-    else:
-        assert copy.question is not None
-        places = routing.places_for_question(copy.question)
-    return next((place for place in places if place.target == copy.target), None)
 
 
 def _copy(copy_id: int) -> SlackMessage | None:

@@ -6,10 +6,11 @@ Redis alone, until its job writes the row after all.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -50,6 +51,14 @@ def claim(order: Order) -> bool:
         return cursor.fetchone() is not None
 
 
+def let_go(order: Order) -> None:
+    """The database failed in the middle: whoever tries again may claim it at once. If not even
+    this can be written, another worker may after ``TAKES_AT_MOST``."""
+    with suppress(OperationalError, InterfaceError):
+        connection.close()
+        SlackClick.objects.filter(pk=order.id, done_at=None).update(claimed_until=None)
+
+
 def done(order: Order) -> None:
     SlackClick.objects.filter(pk=order.id).update(done_at=Now())
     SlackClick.objects.filter(done_at__lt=Now() - KEPT).delete()
@@ -58,5 +67,7 @@ def done(order: Order) -> None:
 def due() -> list[str]:
     """What the queue lost: orders that nobody has claimed, or whose worker fell silent."""
     free = Q(claimed_until=None) | Q(claimed_until__lt=Now())
-    lost = SlackClick.objects.filter(free, done_at=None, created_at__lt=Now() - GRACE)
+    lost = SlackClick.objects.filter(
+        free, done_at=None, created_at__lt=Now() - GRACE, created_at__gt=Now() - KEPT
+    )
     return list(lost.order_by("created_at").values_list("said", flat=True)[:500])

@@ -6,13 +6,14 @@ is not known is looked for, by the metadata that it carries, before it is made a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from slack_sdk.errors import SlackApiError
@@ -25,15 +26,17 @@ from approvals.slack.workspaces import app_for
 from ledger.deliveries import NotNow
 from ledger.models import Transaction
 
+logger = logging.getLogger(__name__)
+
 BUSY = timedelta(seconds=40)  # longer than all calls about one copy together
 SOON = timedelta(milliseconds=500)
+CLOCKS_DIFFER = timedelta(minutes=5)  # ours and Slack's, at most
 PARSE = "none"  # no address in a text becomes a link
 EVENT_TYPE = "assent_message"
-# What Slack says of a message or channel that will not come back.
-GONE = frozenset(
-    {"message_not_found", "cant_update_message", "channel_not_found", "is_archived",
-     "edit_window_closed"}
-)  # fmt: skip
+# What Slack says of a message that is not there any more.
+GONE = frozenset({"message_not_found", "cant_update_message"})
+# Of one that has to stay as it is; its thread still says what became.
+FROZEN = frozenset({"edit_window_closed"})
 # What it says when we may not look; then we post, and a second copy is dealt with when clicked.
 BLIND = frozenset(
     {
@@ -46,20 +49,18 @@ BLIND = frozenset(
 
 
 def copies_of(subject: UUID) -> list[SlackMessage]:
-    """Of a transaction, or of a task's newest question."""
-    of_transaction = list(SlackMessage.objects.filter(transaction=subject).order_by("pk"))
-    if of_transaction:
-        return of_transaction
-    newest = SlackMessage.objects.filter(question__task=subject).order_by("-question").first()
-    if newest is None:
-        return []
-    return list(SlackMessage.objects.filter(question=newest.question_id).order_by("pk"))
+    """Of a transaction, or of all questions of a task."""
+    mine = Q(transaction=subject) | Q(question__task=subject)
+    return list(SlackMessage.objects.filter(mine).select_related("question").order_by("pk"))
 
 
-def new_copy(workspace: SlackWorkspace, target: str, why: str = "", **subject: Any) -> SlackMessage:
+def new_copy(
+    workspace: SlackWorkspace, target: str, *, why: str = "", escalate_to: str = "", **subject: Any
+) -> SlackMessage:
     """The copy of this transaction or question at this place; made once."""
+    told = {"why": why[:200], "escalate_to": escalate_to}
     copy, _ = SlackMessage.objects.get_or_create(
-        workspace=workspace, target=target, **subject, defaults={"why": why[:200]}
+        workspace=workspace, target=target, **subject, defaults=told
     )
     return copy
 
@@ -71,18 +72,20 @@ def refresh(copy_id: int) -> None:
     it, and what ``call`` raises.
     """
     with _held(copy_id) as copy:
-        if copy is None:
-            return
-        app = app_for(copy.workspace)
-        if not copy.ts and copy.posting_at is not None:
-            _find_posted(app, copy)
-        shown = blocks.shown(copy)
-        if copy.ts:
-            _update(app, copy, shown)
-        elif shown.is_waiting:
-            _post(app, copy, shown)
-        else:
-            _keep(copy, posting_at=None)
+        if copy is not None:
+            _bring_up_to_date(app_for(copy.workspace), copy)
+
+
+def _bring_up_to_date(app: SlackApp, copy: SlackMessage) -> None:
+    if not copy.ts and copy.posting_at is not None:
+        _find_posted(app, copy)
+    shown = blocks.shown(copy)
+    if copy.ts:
+        _update(app, copy, shown)
+    elif shown.is_waiting:
+        _post(app, copy, shown)
+    else:
+        _keep(copy, posting_at=None)
 
 
 def rewrite_stray(copy: SlackMessage, channel: str, ts: str) -> None:
@@ -95,36 +98,52 @@ def rewrite_stray(copy: SlackMessage, channel: str, ts: str) -> None:
     )  # fmt: skip
 
 
-def adopt(copy: SlackMessage, channel: str, ts: str) -> None:
-    """A click came from a post of which we never heard the outcome."""
-    SlackMessage.objects.filter(pk=copy.pk, ts="").update(channel=channel, ts=ts)
+def is_known(copy: SlackMessage, channel: str, ts: str) -> bool:
+    """Whether that post is this copy: of one whose outcome we never heard, it is from now on."""
+    nowhere_else = SlackMessage.objects.filter(pk=copy.pk)
+    if copy.ts == ts:
+        # It was clicked, so it is there after all.
+        nowhere_else.filter(is_gone=True).update(is_gone=False)
+        return True
+    return bool(nowhere_else.filter(ts="").update(channel=channel, ts=ts))
 
 
 @contextmanager
 def _held(copy_id: int) -> Iterator[SlackMessage | None]:
     free = Q(busy_until=None) | Q(busy_until__lte=Now())
     mine = SlackMessage.objects.filter(pk=copy_id, is_gone=False)
-    until = timezone.now() + BUSY
-    if not mine.filter(free).update(busy_until=until):
+    if not mine.filter(free).update(busy_until=Now() + BUSY, hold=F("hold") + 1):
         if mine.exists():
             raise NotNow(SOON, "Somebody else is writing to Slack about it.")
         yield None
         return
     related = ("workspace", "transaction", "question__task")
+    copy = SlackMessage.objects.select_related(*related).get(pk=copy_id)
     try:
-        yield SlackMessage.objects.select_related(*related).get(pk=copy_id)
+        yield copy
     finally:
-        SlackMessage.objects.filter(pk=copy_id, busy_until=until).update(busy_until=None)
+        if not _mine(copy).update(busy_until=None):
+            # We were too slow, and may have written over what another wrote since.
+            SlackMessage.objects.filter(pk=copy_id).update(shown="")
+            raise NotNow(SOON, "Somebody else wrote to Slack about it meanwhile.")
+
+
+def _mine(copy: SlackMessage) -> QuerySet[SlackMessage]:
+    return SlackMessage.objects.filter(pk=copy.pk, hold=copy.hold)
 
 
 def _post(app: SlackApp, copy: SlackMessage, shown: blocks.Shown) -> None:
     channel = channel_of(app, copy)
-    _keep(copy, channel=channel, posting_at=timezone.now())
-    answer = call(
-        app, "chat.postMessage",
-        channel=channel, text=shown.text, blocks=shown.blocks, unfurl_links=False,
-        unfurl_media=False, parse=PARSE, metadata=_mark(str(copy.pk)),
-    )  # fmt: skip
+    _keep(copy, channel=channel, posting_at=copy.posting_at or timezone.now())
+    try:
+        answer = call(
+            app, "chat.postMessage",
+            channel=channel, text=shown.text, blocks=shown.blocks, unfurl_links=False,
+            unfurl_media=False, parse=PARSE, metadata=_mark(str(copy.pk)),
+        )  # fmt: skip
+    except (NotNow, SlackApiError):
+        _keep(copy, posting_at=None)  # Slack said no: it is surely not there
+        raise
     _keep(copy, channel=answer["channel"], ts=answer["ts"], shown=shown.hash)
 
 
@@ -147,24 +166,25 @@ def _update(app: SlackApp, copy: SlackMessage, shown: blocks.Shown) -> None:
             channel=copy.channel, ts=copy.ts, text=shown.text, blocks=shown.blocks, parse=PARSE,
         )  # fmt: skip
     except SlackApiError as refusal:
-        if error_of(refusal) not in GONE:
+        if error_of(refusal) in GONE:
+            _keep(copy, is_gone=True)
+            return
+        if error_of(refusal) not in FROZEN:
             raise
-        _keep(copy, is_gone=True)
-        return
     _keep(copy, shown=shown.hash)
 
 
 def _find_posted(app: SlackApp, copy: SlackMessage) -> None:
     """An earlier post may have arrived although we never heard so."""
     assert copy.posting_at is not None
-    if found := find(app, copy.channel, copy.posting_at, str(copy.pk)):
+    if found := _find(app, copy, copy.posting_at, str(copy.pk)):
         _keep(copy, ts=found)
 
 
-def find(app: SlackApp, channel: str, since: datetime, mark: str, thread: str = "") -> str:
-    """The ``ts`` of the message that carries this mark; empty when there is none to be seen."""
-    where: dict[str, Any] = {"channel": channel, "limit": 200, "include_all_metadata": True}
-    where["oldest"] = f"{since.timestamp() - 60:.6f}"
+def _find(app: SlackApp, copy: SlackMessage, since: datetime, mark: str, thread: str = "") -> str:
+    """The ``ts`` of our message that carries this mark; empty when there is none to be seen."""
+    where: dict[str, Any] = {"channel": copy.channel, "limit": 200, "include_all_metadata": True}
+    where["oldest"] = f"{(since - CLOCKS_DIFFER).timestamp():.6f}"
     method = "conversations.history"
     if thread:
         method, where["ts"] = "conversations.replies", thread
@@ -175,7 +195,8 @@ def find(app: SlackApp, channel: str, since: datetime, mark: str, thread: str = 
             return ""
         raise
     for message in answer["messages"]:
-        if message.get("metadata", {}) == _mark(mark):
+        is_ours = message.get("user") == copy.workspace.bot_user_id
+        if is_ours and message.get("metadata") == _mark(mark):
             return str(message["ts"])
     return ""
 
@@ -190,7 +211,7 @@ def say_in_thread(
 ) -> None:  # fmt: skip
     """A note below the copy, once: ``mark`` names it. Raises as ``call`` does."""
     app = app_for(copy.workspace)
-    if is_repeated and find(app, copy.channel, since, mark, copy.ts):
+    if is_repeated and _find(app, copy, since, mark, copy.ts):
         return
     try:
         call(
@@ -201,13 +222,14 @@ def say_in_thread(
     except SlackApiError as refusal:
         if error_of(refusal) not in GONE | {"thread_not_found"}:
             raise
+        logger.info("no thread to say it in: %s", copy)
 
 
 def _keep(copy: SlackMessage, **what: Any) -> None:
-    """Written at once: whatever comes next may not come back."""
+    """Written at once: whatever comes next may not come back. Only while we hold it."""
     for name, value in what.items():
         setattr(copy, name, value)
-    SlackMessage.objects.filter(pk=copy.pk).update(**what)
+    _mine(copy).update(**what)
 
 
 def is_waiting(copy: SlackMessage) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 
 from django.conf import settings
 from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
 from slack_sdk.signature import SignatureVerifier
 
 CALL_S = 8  # seconds that one call may take
@@ -82,24 +83,32 @@ def client_of(app: SlackApp, timeout_s: int = CALL_S) -> WebClient:
 
 
 _team_of_token: dict[str, str] = {}
-_lock = threading.Lock()
 
 
 def team_of(app: SlackApp) -> str:
     """The workspace that the token is for; asked of Slack once per process. Raises as calls do."""
-    with _lock:
-        if app.bot_token not in _team_of_token:
-            answer: Any = client_of(app, timeout_s=2).auth_test()
-            _team_of_token[app.bot_token] = str(answer["team_id"])
-        return _team_of_token[app.bot_token]
+    if app.bot_token not in _team_of_token:
+        answer: Any = client_of(app, timeout_s=2).auth_test()
+        _team_of_token[app.bot_token] = str(answer["team_id"])
+    return _team_of_token[app.bot_token]
 
 
 def app_of(team_id: str, among: list[SlackApp] | None = None) -> SlackApp:
-    """The app of a workspace. Raises ``NoSuchApp``, and as calls do."""
-    for app in apps() if among is None else among:
-        if team_of(app) == team_id:
-            return app
-    raise NoSuchApp(
+    """The app of a workspace. One that is out of order stands in the way of no other.
+
+    Raises ``NoSuchApp``; as calls do, if it may be one of which Slack could not be asked.
+    """
+    trouble: Exception | None = None
+    known_first = sorted(
+        apps() if among is None else among, key=lambda app: app.bot_token not in _team_of_token
+    )
+    for app in known_first:
+        try:
+            if team_of(app) == team_id:
+                return app
+        except (SlackApiError, OSError, HTTPException) as failure:
+            trouble = failure
+    raise trouble or NoSuchApp(
         f"No bot token in ASSENT_SLACK_BOT_TOKEN is for the workspace {team_id}: "
         "`manage.py slack_check` says which there are."
     )

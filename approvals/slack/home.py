@@ -17,6 +17,7 @@ from slack_sdk.models.views import View
 
 from approvals import inbox, policies
 from approvals.middleware import roles_of, tenants_of
+from approvals.models import Role
 from approvals.principals import principal_of
 from approvals.slack.blocks import desk_link
 from approvals.slack.text import bold, moment, one_line, plain, rich, shortened, words
@@ -30,12 +31,16 @@ def waiting_for(user: User) -> list[inbox.Entry]:
     me = str(principal_of(user))
 
     def is_mine(entry: inbox.Entry) -> bool:
-        if entry.question is not None:
-            return bool(policies.may_answer(entry.question, me, roles, now))
-        assert entry.tx is not None
+        """Roles first: to say why not, policies look up who else may."""
+        if (one := entry.question) is not None:
+            mine = roles.get(one.tenant, frozenset()) | {me}
+            return bool(mine & set(one.may_answer) and policies.may_answer(one, me, roles, now))
+        row = entry.tx
+        assert row is not None
+        mine = roles.get(row.tenant, frozenset())
         if entry.group in {"doubt", "stuck"}:
-            return bool(policies.may_operate(entry.tx, me, roles))
-        return bool(policies.may_decide(entry.tx, me, roles, now))
+            return Role.OPERATOR in mine and bool(policies.may_operate(row, me, roles))
+        return Role.APPROVER in mine and bool(policies.may_decide(row, me, roles, now))
 
     return [entry for entry in inbox.waiting(tenants, inbox.Filters(), now) if is_mine(entry)]
 

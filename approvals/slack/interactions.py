@@ -15,14 +15,12 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import connection
-from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.models.views import View
 
 from approvals import decisions
-from approvals.slack import buttons, clicks, modals, reactions
+from approvals.slack import buttons, clicks, modals, reactions, responses
 from approvals.slack.buttons import NotOurs, Press
-from approvals.slack.calls import NETWORK
-from approvals.slack.credentials import NoSuchApp, SlackApp, app_of, client_of
+from approvals.slack.credentials import SlackApp, app_of, client_of
 from approvals.slack.orders import Order
 from ledger import jobs
 
@@ -57,7 +55,7 @@ def command(said: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
     order = Order("command", _fingerprints(apps), str(said.get("team_id", "")),
                   str(said.get("user_id", "")))  # fmt: skip
     try:
-        text = _in_time(LOOKING_S, partial(reactions.count_for, order), _looking)
+        text = _in_time(LOOKING_S, partial(responses.count_for, order), _looking)
     except Exception as failure:
         logger.info("/assent could not look: %s", failure)
         text = f"Assent could not look just now. The desk: {settings.PUBLIC_URL}"
@@ -103,7 +101,7 @@ def _open(
     """The id of the view; empty, and the person is told, when Slack did not open it."""
     try:
         return _in_time(OPENING_S, partial(_open_view, view, press.team, trigger, apps), _calling)
-    except (SlackClientError, SlackApiError, NoSuchApp, TooLate, *NETWORK) as failure:
+    except Exception as failure:
         logger.warning("no modal for %s %s: %s", press.verb, press.subject, failure)
         order("tell", text=NO_MODAL)
         return ""
@@ -180,11 +178,12 @@ def _order_of(
 def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -> None:
     """To the workers; without Redis, to a thread of this process."""
     order = Order(kind, _fingerprints(apps), team, user, **more)
-    if kind == "press":
+    job = "react" if kind == "press" else "respond"
+    if job == "react":
         _write_down(order)
     text = order.as_text()
-    if not jobs.enqueue("react", text):
-        _hands.submit(_closing_connection, partial(reactions.react, text))
+    if not jobs.enqueue(job, text):
+        _hands.submit(_closing_connection, partial(jobs.JOBS[job], text))
 
 
 def _write_down(order: Order) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.http import QueryDict
@@ -132,8 +133,11 @@ def _element(one: Field) -> InputInteractiveElement:
         ]
         return _one_of(options, _chosen(one)) if one.kind == "choice" else _some_of(options)
     if one.kind == "number":
+        is_whole = one.step == "1"
         return NumberInputElement(
-            action_id=ANSWER, is_decimal_allowed=one.step != "1", initial_value=one.default or None
+            action_id=ANSWER,
+            is_decimal_allowed=not is_whole,
+            initial_value=one.default if _is_number(one.default, is_whole) else None,
         )
     return PlainTextInputElement(
         action_id=ANSWER,
@@ -141,6 +145,10 @@ def _element(one: Field) -> InputInteractiveElement:
         initial_value=one.default or None,
         max_length=INPUT_MOST,
     )
+
+
+def _is_number(text: str, is_whole: bool) -> bool:
+    return re.fullmatch(r"-?\d{1,15}" if is_whole else r"-?\d{1,15}(\.\d{1,15})?", text) is not None
 
 
 def _no() -> Option:
@@ -208,5 +216,6 @@ def errors_for(errors: list[dict[str, str]], schema: dict[str, Any]) -> dict[str
     return found
 
 
-def first_error(text: str) -> dict[str, str]:
-    return {_block_id(0): text[:1000]}
+def error_at(name: str, message: str, schema: dict[str, Any]) -> dict[str, str]:
+    numbers = {one.name: number for number, one in enumerate(fields_of(schema))}
+    return {_block_id(numbers.get(name, 0)): message[:1000]}

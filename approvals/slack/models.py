@@ -97,10 +97,12 @@ class SlackRoute(models.Model):
         return f"{self.tenant_id}: {self.tool or 'anything'} to {self.channel or self.approver}"
 
     def clean(self) -> None:
-        if self.workspace_id and self.tenant_id:
-            known = self.workspace.tenants.filter(pk=self.tenant_id)
-            if not known.exists():
-                raise ValidationError("The workspace does not serve this tenant yet.")
+        if not self.workspace_id or not self.tenant_id:
+            return
+        if not self.workspace.tenants.filter(pk=self.tenant_id).exists():
+            raise ValidationError("The workspace does not serve this tenant yet.")
+        if self.approver and not self.approver.memberships.filter(tenant=self.tenant_id).exists():
+            raise ValidationError("That person has no role in this tenant.")
 
 
 class SlackIdentity(models.Model):
@@ -162,12 +164,15 @@ class SlackMessage(models.Model):
         Question, on_delete=models.CASCADE, null=True, related_name="slack_messages"
     )
     why = models.CharField(max_length=200, blank=True, help_text="Said above an escalated one.")
+    escalate_to = models.CharField(max_length=20, blank=True, help_text="The next channel.")
     # Where it is, once posted; a direct message has a channel (D…) of its own.
     channel = models.CharField(max_length=20, blank=True)
     ts = models.CharField(max_length=30, blank=True)
     # The hash of what it shows. Whoever talks to Slack about it holds it until busy_until.
     shown = models.CharField(max_length=64, blank=True)
     busy_until = models.DateTimeField(null=True)
+    # Raised by one whenever somebody takes hold; who held before has no say any more.
+    hold = models.PositiveIntegerField(default=0)
     # Set before the first post: without a ts, the outcome of that post is not known.
     posting_at = models.DateTimeField(null=True)
     is_gone = models.BooleanField(default=False, help_text="Slack does not know it any more.")

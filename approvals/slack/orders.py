@@ -14,7 +14,8 @@ from ledger.models import new_id
 class Order:
     """One thing that somebody did in Slack.
 
-    ``kind`` is press, reject, answer, form, home or tell. ``apps`` are the fingerprints of the apps
+    ``kind`` is press (a decision or an answer), or what somebody is to be shown: form, home, tell
+    or rewrite. ``apps`` are the fingerprints of the apps
     in whose name Slack signed it. ``user`` and ``home_team`` say who: a guest of a shared channel
     has his home elsewhere.
     """
@@ -29,6 +30,7 @@ class Order:
     press: Press | None = None
     view: str = ""
     text: str = ""
+    page: str = ""
     state: dict[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=lambda: str(new_id()))
 

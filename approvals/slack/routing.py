@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,7 +9,7 @@ from django.db.models import Q
 
 from a2a.models import Question
 from a2a.questions import CLIENT
-from approvals.models import SlackIdentity, SlackRoute, SlackWorkspace
+from approvals.models import Membership, Role, SlackIdentity, SlackRoute, SlackWorkspace
 from approvals.slack.models import RISKS, Concern
 from ledger.contracts import RequiredApprover
 from ledger.models import Transaction
@@ -57,13 +56,16 @@ def _is_grave_enough(route: SlackRoute, risk: str) -> bool:
 
 
 def _places(routes: list[SlackRoute]) -> list[Place]:
-    """A route that names the tool beats one that does not; then the higher risk counts."""
-    best = max((_specificity(route) for route in routes), default=None)
+    """A route that names the tool beats one that does not; then the higher risk counts.
+
+    A route to a person who cannot be written to counts as if it were not there.
+    """
+    reachable = [(route, place) for route in routes if (place := _place(route)) is not None]
+    best = max((_specificity(route) for route, _ in reachable), default=None)
     found: dict[tuple[int, str], Place] = {}
-    for route in routes:
+    for route, place in reachable:
         if _specificity(route) == best:
-            for place in _place(route):
-                found.setdefault((place.workspace.pk, place.target), place)
+            found.setdefault((place.workspace.pk, place.target), place)
     return list(found.values())
 
 
@@ -71,13 +73,22 @@ def _specificity(route: SlackRoute) -> tuple[bool, int]:
     return bool(route.tool), RISKS.index(route.min_risk) if route.min_risk else -1
 
 
-def _place(route: SlackRoute) -> Iterator[Place]:
-    """An approver who is not linked to Slack cannot be written to."""
-    target = route.channel
-    if route.approver_id is not None:
-        identity = SlackIdentity.objects.filter(
-            workspace=route.workspace, user=route.approver_id, user__is_active=True
-        ).first()
-        target = identity.slack_user_id if identity else ""
-    if target:
-        yield Place(route.workspace, target, route.escalate_to, route.escalate_after)
+def _place(route: SlackRoute) -> Place | None:
+    target = route.channel or _direct_messages_of(route)
+    if not target:
+        return None
+    return Place(route.workspace, target, route.escalate_to, route.escalate_after)
+
+
+def _direct_messages_of(route: SlackRoute) -> str:
+    """Of an approver who is linked, and who still has a say in the tenant."""
+    has_a_say = Membership.objects.filter(
+        tenant=route.tenant_id, role__in=[Role.APPROVER, Role.OPERATOR]
+    )
+    identity = SlackIdentity.objects.filter(
+        workspace=route.workspace,
+        user=route.approver_id,
+        user__is_active=True,
+        user__memberships__in=has_a_say,
+    ).first()
+    return identity.slack_user_id if identity else ""

@@ -51,10 +51,17 @@ def marked(text: str) -> MarkdownTextObject:
 
 def escaped(text: str, most: int = 1000) -> str:
     """For the ``text`` of a message: what notifications and screen readers say."""
-    safe = shortened(one_line(text), most)
-    for sign, other in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        safe = safe.replace(sign, other)
+    said = shortened(one_line(text), most)
+    while _units(safe := _without_markup(said)) > most:
+        # An & becomes five characters; what is too long by that is shortened once more.
+        said = shortened(said, _units(said) - 1 - (_units(safe) - most) // 5)
     return safe
+
+
+def _without_markup(text: str) -> str:
+    for sign, other in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(sign, other)
+    return text
 
 
 def code(text: str, most: int = 300) -> str:

@@ -51,7 +51,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     context = {
         "metrics": metrics.gathered(tenants),
         "given_up": _owed(tenants, state=DeliveryState.GIVEN_UP),
-        "still_trying": _owed(tenants, state=DeliveryState.WAITING, failures__gt=0),
+        "still_trying": _owed(tenants, state=DeliveryState.WAITING, error__gt=""),
         "bars": bars,
         "most": max(bar["count"] for bar in bars),
         "remotes": list(remotes.order_by("agent__slug")),

@@ -105,6 +105,33 @@ def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
     until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
 
 
+STOPPED_AT_ONCE = """
+import os, signal
+from approvals.crew import Crew
+
+class Hasty(Crew):
+    def _start(self):
+        super()._start()
+        os.kill(os.getpid(), signal.SIGTERM)  # before it heard of any that started
+
+hasty = Hasty()
+for number in range(3):
+    hasty.add_process(f"sleeper-{number}", "exec sleep 300")
+hasty.loop()
+print("ended with", hasty.returncode)
+"""
+
+
+def test_it_can_be_stopped_while_it_starts() -> None:
+    """Ctrl-C in the first second: honcho alone would wait for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_AT_ONCE], cwd=ROOT, capture_output=True, text=True,
+        timeout=30, check=True,
+    )  # fmt: skip
+
+    assert "ended with 143" in done.stdout
+
+
 def test_a_leftover_redis_has_ended_before_the_next_begins(tmp_path: Path) -> None:
     """Its last act is to remove the path of its socket, which is the next one's as well."""
     with ExitStack() as at_the_end:

@@ -42,6 +42,8 @@ UNSAFE = {
     "E008": {"ttl": timedelta(days=9)},
     "E009": {"timeout": timedelta(0)},
     "E010": {"quorum": 0},
+    "E011": {"web_only": True, "required_approver": "SUPERVISOR"},
+    "E012": {"remind": timedelta(days=1)},
 }
 
 

@@ -323,8 +323,9 @@ def test_when_the_database_stays_away_the_person_is_told(
     with locked_tables():
         settle_reactions()
     connection.close()
+    settle_reactions("respond")
 
-    assert "Your click is kept" in FakeSlack.plain(slack.ephemerals[0])
+    assert "may still be carried out" in FakeSlack.plain(slack.ephemerals[0])
     monkeypatch.undo()
     assert state_of(row) == "prepared"
     SlackClick.objects.update(claimed_until=Now(), created_at=Now() - timedelta(seconds=5))
@@ -346,18 +347,19 @@ def test_when_not_even_the_click_could_be_kept_the_person_is_told_so(
         connection.close()
         settle_reactions()
     connection.close()
+    settle_reactions("respond")
 
     assert not click.is_late
-    assert "Nothing was decided" in FakeSlack.plain(slack.ephemerals[0])
+    assert "press again if it has not changed" in FakeSlack.plain(slack.ephemerals[0])
     monkeypatch.undo()
     assert state_of(row) == "prepared"
 
 
-def settle_reactions():
+def settle_reactions(name="react"):
     import django_rq
     from rq import SimpleWorker
 
-    queue = django_rq.get_queue("react")
+    queue = django_rq.get_queue(name)
     SimpleWorker([queue], connection=queue.connection).work(burst=True, logging_level="ERROR")
 
 

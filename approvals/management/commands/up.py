@@ -16,7 +16,7 @@ from approvals import embedded
 from approvals.keep_running import SUPERVISOR, end_with_supervisor, identity
 
 ROOT = Path(settings.BASE_DIR)
-OUTWARD = ("deliver", "mirror", "fetch_card")  # the queues of work that waits for others
+OUTWARD = ("respond", "deliver", "mirror", "fetch_card")  # the queues of work that waits for others
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class Command(BaseCommand):
         }
 
     def _run(self, ports: Ports, workers: int) -> None:
-        from honcho.manager import Manager
+        from approvals.crew import Crew
 
         end_with_supervisor()
         call_command("migrate", verbosity=0)
         self.prepare()
-        manager = Manager()
+        manager = Crew()
         for name, command in self.processes(ports, workers).items():
             # `exec`: the shell gives way, so that Ctrl-C reaches the program itself.
             manager.add_process(name, f"exec {command}", cwd=str(ROOT))
