@@ -207,3 +207,15 @@ def test_the_tools_page_shows_every_contract(as_alice):
 
     for words in ("refund_customer", "terminate_cloud_instance", "2 of them", "look_up"):
         assert words in page
+
+
+def test_what_cannot_be_undone_is_never_confirmed_by_nothing(as_alice, a_transaction):
+    """The agent chose a blank for the name that would have to be typed."""
+    row = a_transaction("launch", rocket="  ")
+
+    answer = as_alice.post(
+        f"/transactions/{row.pk}/approve", {"digest": row.intent_digest, "typed": ""}
+    )
+
+    row.refresh_from_db()
+    assert (answer.status_code, row.state) == (422, "prepared")

@@ -119,6 +119,7 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
 def test_what_is_addressed_is_hurried(pigeons, a_payment):
     a_payment()
     (unaddressed,) = deliveries.overdue()
+    django_rq.get_queue("deliver").empty()
 
     jobs.deliver(str(unaddressed))
 

@@ -17,7 +17,7 @@ from rq import SimpleWorker
 from a2a.models import Question
 from approvals.models import SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
 from approvals.slack import credentials
-from ledger import deliveries
+from ledger import deliveries, doorbell
 from ledger.models import Delivery, Tenant, Transaction
 from tests.slack.fake import FakeSlack, Message, SlackUser, Team
 
@@ -110,6 +110,19 @@ def make_due(recipient: str = "") -> None:
 
     waiting = Delivery.objects.filter(state="waiting", recipient__startswith=recipient)
     waiting.update(next_attempt_at=Now() - timedelta(seconds=1))
+
+
+def pass_pauses():
+    """As if the time that Slack asked for had gone by."""
+    for key in doorbell.redis().scan_iter("assent:slack:pause:*"):
+        doorbell.redis().delete(key)
+
+
+def catch_up():
+    for _ in range(6):
+        pass_pauses()
+        make_due()
+        settle()
 
 
 def only_message(slack: FakeSlack) -> Message:

@@ -60,6 +60,19 @@ def test_home_is_as_long_as_a_view_may_be(slack, served, slack_alice, a_transact
     assert "10 more are on the desk." in said
 
 
+def test_who_has_much_to_look_at_and_nothing_to_decide_is_answered_at_once(
+    workspace, slack_bob, bob_user, a_transaction, django_assert_max_num_queries
+):
+    from approvals.slack import home
+
+    Membership.objects.update(role="viewer")
+    for _ in range(20):
+        a_transaction()
+
+    with django_assert_max_num_queries(8):
+        assert home.waiting_for(bob_user) == []
+
+
 def test_home_shows_a_stranger_how_to_link(slack, served, workspace, mallory):
     slack.open_home(mallory)
     settle()

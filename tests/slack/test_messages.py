@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
 
-from approvals.models import SlackMessage, SlackRoute
+from approvals.models import Membership, SlackMessage, SlackRoute
 from approvals.slack import blocks, text
 from ledger import contracts, coordinator
 from ledger.coordinator import Proposal
 from ledger.models import Delivery, Transaction
 from ledger.principals import Principal
 from ledger.rendering import render_token
-from tests.slack.conftest import CHANNEL, make_due, only_message, route, settle, thread_of
+from tests.slack.conftest import CHANNEL, catch_up, make_due, only_message, route, settle, thread_of
 from tests.slack.fake import FakeSlack
 from tests.slack.fake.block_kit import refuse_bad_blocks
 
@@ -147,15 +147,30 @@ any_text = some.text(max_size=400) | some.just(NASTY) | some.text("😀<&>`*\n",
 @given(
     summary=any_text, reason=any_text, warning=any_text, receipt=any_text, name=any_text,
     fields=some.dictionaries(some.text(max_size=300), any_text, max_size=12),
+    payload=some.dictionaries(some.text(max_size=300), any_text, max_size=12), key=any_text,
+    tool=some.sampled_from(["launch", "pay", "unknown"]),
     state=some.sampled_from(["prepared", "committed", "aborted", "in_doubt", "failed"]),
 )  # fmt: skip
 def test_no_row_can_break_a_block(
-    summary, reason, warning, receipt, name, fields, state, db, acme, workspace_row
+    summary,
+    reason,
+    warning,
+    receipt,
+    name,
+    fields,
+    payload,
+    key,
+    tool,
+    state,
+    db,
+    acme,
+    workspace_row,
 ):
     """Every limit of Block Kit is kept by construction, and nobody is ever mentioned."""
     row = Transaction(
-        tenant="acme", tool="unknown", state=state, action_summary=summary or "x",
-        stated_reason=reason, warnings=[warning] * 9, payload=fields, arguments=fields,
+        tenant="acme", tool=tool, state=state, action_summary=summary or "x",
+        stated_reason=reason, warnings=[warning] * 9, payload=fields | payload,
+        arguments=fields | {"rocket": key, "reference": key},
         receipt=receipt, ending_reason=reason, error=warning, proposed_by="agent:acme/x",
         proposed_by_name=name, risk_level="HIGH", required_approver="HUMAN",
         consequence_level="IRREVERSIBLE", intent_digest="0" * 64,
@@ -249,6 +264,27 @@ def test_without_slack_nothing_is_owed(a_payment, settings):
     assert not Delivery.objects.filter(channel="slack").exists()
 
 
+def test_a_route_to_who_cannot_be_written_to_counts_as_if_it_were_not_there(
+    slack, workspace, slack_alice, bob_user, a_transaction
+):
+    """Not linked, or without a say in the tenant any more: then the next route."""
+    route(workspace, tool="pay", approver=bob_user)
+    a_transaction()
+    settle()
+    assert only_message(slack).channel == CHANNEL
+
+    SlackRoute.objects.filter(tool="pay").update(approver=workspace.identities.get().user_id)
+    Membership.objects.all().delete()
+    a_transaction()
+    settle()
+    assert {one.channel for one in slack.messages} == {CHANNEL}
+
+
+def test_a_route_is_only_for_people_of_its_tenant(workspace, carol_user):
+    with pytest.raises(ValidationError, match="no role in this tenant"):
+        SlackRoute(workspace=workspace, tenant_id="acme", approver=carol_user).full_clean()
+
+
 # --- in time ---------------------------------------------------------------------------------
 
 
@@ -308,6 +344,37 @@ def test_when_nobody_acts_the_next_channel_is_asked(
     settle()
     for message in (first, second):
         assert "Approved by Alice Moreau in Slack" in FakeSlack.plain(message)
+
+
+def test_what_was_asked_of_one_person_is_escalated_although_they_are_unlinked_since(
+    slack, workspace, team, slack_alice, a_transaction
+):
+    slack.add_channel(team, "C0BOSSES")
+    identity = workspace.identities.get()
+    SlackRoute.objects.all().delete()
+    route(workspace, approver=identity.user, escalate_to="C0BOSSES",
+          escalate_after=timedelta(minutes=3))  # fmt: skip
+    a_transaction()
+    settle()
+    identity.delete()
+
+    make_due("escalate:")
+    settle()
+
+    assert any(one.channel == "C0BOSSES" for one in slack.messages)
+
+
+def test_a_reminder_waits_for_its_message(slack, workspace, reminding, a_transaction):
+    slack.fail("*", times=1000, drop="before")
+    a_transaction()
+    settle()
+    make_due("remind:")
+    settle()
+    assert Delivery.objects.get(recipient__startswith="remind:").state == "waiting"
+    slack.heal()
+    catch_up()
+
+    assert thread_of(slack, only_message(slack))[0].startswith("Still waits for sign-off")
 
 
 def test_what_is_decided_is_not_escalated(slack, workspace, team, a_transaction, bob):

@@ -12,6 +12,7 @@ from a2a import questions, tasks
 from a2a.models import Question, Task
 from a2a.questions import lapse
 from approvals.slack import modals
+from ledger import deliveries
 from tests.slack.conftest import only_message, route, settle, thread_of
 from tests.slack.fake import FakeSlack
 
@@ -187,6 +188,10 @@ def test_a_form_that_no_modal_can_hold_is_answered_on_the_desk(slack, served, as
         {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {}}}}},
         {"oneOf": [{"const": {"deep": [1]}, "title": ""}, {"const": None, "title": "None"}]},
         {"type": "integer", "default": "many"},
+        {"type": "integer", "default": 1.5},
+        {"type": "number", "default": [1] * 90},
+        {"type": "integer", "maximum": 2**63 - 1},
+        {"type": "number", "maximum": 1e300},
     ],
 )
 def test_no_form_can_break_a_modal_or_a_message(slack, served, asked, slack_alice, form):
@@ -305,6 +310,47 @@ def test_evidence_is_shown_and_mentions_nobody(slack, asked):
 
     assert "<!here> said *Monday*" in FakeSlack.plain(message)
     assert FakeSlack.mentions_in(message) == []
+
+
+def test_what_is_no_number_is_said_at_its_own_field(slack, served, asked, slack_alice):
+    _, message = asked(form=FORM)
+    slack.click(message, "answer", slack_alice)
+    settle()
+    (modal,) = slack.modals
+    said = filled(modal, date="0", rooms=["0", "1"], people="3", catering="true")
+    said[field_of(modal, "people"), "answer"] = {"type": "number_input", "value": ".5"}
+
+    slack.submit(modal, said, slack_alice)
+
+    assert set(modal.errors) == {field_of(modal, "people")}
+
+
+def test_an_answered_question_is_rewritten_although_the_next_is_asked_already(
+    slack, served, workspace, a_claimed_task, worker, alice
+):
+    """Whatever the order in which the couriers get to the two."""
+    task = a_claimed_task()
+
+    def ask(text):
+        return questions.ask(
+            task.pk, agent=worker.principal, fencing_token=task.fencing_token, text=text,
+            form=DATES, via="api",
+        )  # fmt: skip
+
+    first = ask("The first?")
+    settle()
+    message = only_message(slack)
+    questions.answer(first.pk, "Monday", by=alice, via="web")
+    ask("The second?")
+    for delivery_id in sorted(deliveries.overdue(), reverse=True):
+        deliveries.deliver(delivery_id)
+    settle()
+
+    assert labels(message) == ["Open"]
+    second = next(one for one in slack.messages if "The second?" in one.text)
+    assert labels(second) == ["Monday", "Tuesday", "Open"]
+    assert thread_of(slack, message)[0].startswith("Answered")
+    assert thread_of(slack, second) == []
 
 
 def test_errors_without_a_field_go_to_the_first():
