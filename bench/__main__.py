@@ -25,7 +25,7 @@ def say(title: str, figures: Figures, limit: str) -> None:
 def main() -> None:
     print(f"Medians of {RUNS} runs; shared machines are noisy, read the ratios.")
     with engines():
-        from bench import desks, execution, prepare, tasks
+        from bench import desks, execution, prepare, slack, tasks
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
@@ -44,6 +44,12 @@ def main() -> None:
             say(f"A2A tasks, {connections} connections", figures, limit)
         say("GetTask over 20,000 tasks", median_of(tasks.many_known), "none promised")
         say("10,000 parked tasks", tasks.parked_memory(), "ours flat")
+        say("A click in Slack", median_of(slack.measure), "acknowledged within 3,000 ms")
+        say(
+            "A click in Slack, 1,000 messages waiting",
+            slack.measure(waiting=1000),
+            "acknowledged within 3,000 ms",
+        )
         say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
 
 
