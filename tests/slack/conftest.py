@@ -135,6 +135,16 @@ def thread_of(slack: FakeSlack, message: Message) -> list[str]:
     return [FakeSlack.plain(one) for one in slack.messages if one.thread_ts == message.ts]
 
 
+def buttons_of(message: Message) -> list[str]:
+    return [one["action_id"] for one in message.blocks[-1]["elements"]]
+
+
+def whispered(slack: FakeSlack) -> str:
+    """What the one ephemeral message says."""
+    (only,) = slack.ephemerals
+    return only.text
+
+
 Poster = Callable[..., tuple[Transaction, Message]]
 
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
 from approvals.models import Membership, Role, SlackIdentity, SlackMessage
 from ledger import contracts, coordinator
 from ledger.models import Decision, Tenant, Transaction
-from tests.slack.conftest import CHANNEL, linked, route, settle, state_of, thread_of
+from tests.slack.conftest import (
+    CHANNEL,
+    buttons_of,
+    linked,
+    route,
+    settle,
+    state_of,
+    thread_of,
+    whispered,
+)
 from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def buttons_of(message):
-    return [one["action_id"] for one in message.blocks[-1]["elements"]]
-
-
-def whispered(slack):
-    """What the one ephemeral message says."""
-    (only,) = slack.ephemerals
-    return only.text
 
 
 # --- yes and no ------------------------------------------------------------------------------
@@ -101,10 +101,7 @@ def test_the_modal_for_what_cannot_be_undone_repeats_the_amount(
     slack, posted, served, slack_alice, monkeypatch
 ):
     tool = contracts.tools["pay"]
-    stricter = contracts.Contract(
-        **{name: getattr(tool.contract, name) for name in tool.contract.__slots__}
-        | {"consequence_level": contracts.ConsequenceLevel.IRREVERSIBLE}
-    )
+    stricter = replace(tool.contract, consequence_level=contracts.ConsequenceLevel.IRREVERSIBLE)
     monkeypatch.setattr(tool, "contract", stricter)
     _, message = posted(amount="4820.00")
 
@@ -119,10 +116,7 @@ def test_a_web_only_contract_is_linked_to_and_refused_even_if_clicked(
     row, message = posted()
     before = json.loads(json.dumps(message.blocks))
     tool = contracts.tools["pay"]
-    stricter = contracts.Contract(
-        **{name: getattr(tool.contract, name) for name in tool.contract.__slots__}
-        | {"web_only": True}
-    )
+    stricter = replace(tool.contract, web_only=True)
     monkeypatch.setattr(tool, "contract", stricter)
 
     slack.click(message, "approve", slack_alice)

@@ -10,19 +10,9 @@ import pytest
 from approvals.slack import buttons
 from ledger import coordinator
 from ledger.models import Decision, Event, Transaction
-from tests.slack.conftest import CHANNEL, settle, state_of
+from tests.slack.conftest import CHANNEL, buttons_of, settle, state_of, whispered
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def buttons_of(message):
-    return [one["action_id"] for one in message.blocks[-1]["elements"]]
-
-
-def whispered(slack):
-    """What the one ephemeral message says."""
-    (only,) = slack.ephemerals
-    return only.text
 
 
 def test_what_slack_did_not_sign_is_refused(slack, posted, served, slack_alice):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from uuid import uuid4
@@ -71,11 +72,9 @@ def sprawl(monkeypatch):
     def sprawl(reference: str, said: str, fields: dict[str, str]) -> dict[str, str]:
         return {"receipt_id": "1"}
 
-    contract = contracts.Contract(
-        **{name: getattr(contracts.tools["pay"].contract, name)
-           for name in contracts.Contract.__slots__}
-        | {"name": "sprawl", "operation_key": "sprawl:{tenant}:{reference}"}
-    )  # fmt: skip
+    contract = replace(
+        contracts.tools["pay"].contract, name="sprawl", operation_key="sprawl:{tenant}:{reference}"
+    )
     tool = contracts.Tool(sprawl, contract)
 
     @tool.plan
@@ -117,11 +116,9 @@ def wide(monkeypatch):
     source = f"def wide({', '.join(f'{name}: str' for name in names)}): ..."
     scope: dict = {}
     exec(source, scope)
-    contract = contracts.Contract(
-        **{name: getattr(contracts.tools["pay"].contract, name)
-           for name in contracts.Contract.__slots__}
-        | {"name": "wide", "operation_key": "wide:{tenant}:{field_150}"}
-    )  # fmt: skip
+    contract = replace(
+        contracts.tools["pay"].contract, name="wide", operation_key="wide:{tenant}:{field_150}"
+    )
     monkeypatch.setitem(contracts.tools, "wide", contracts.Tool(scope["wide"], contract))
     return names
 
@@ -291,10 +288,7 @@ def test_a_route_is_only_for_people_of_its_tenant(workspace, carol_user):
 @pytest.fixture
 def reminding(monkeypatch):
     tool = contracts.tools["pay"]
-    with_reminder = contracts.Contract(
-        **{name: getattr(tool.contract, name) for name in contracts.Contract.__slots__}
-        | {"remind": timedelta(minutes=5)}
-    )
+    with_reminder = replace(tool.contract, remind=timedelta(minutes=5))
     monkeypatch.setattr(tool, "contract", with_reminder)
 
 
