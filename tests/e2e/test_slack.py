@@ -12,6 +12,7 @@ from django.conf import settings as django_settings
 from django.core.management import call_command
 from django.db.models.functions import Now
 from django.test import Client
+from playwright.sync_api import expect
 
 from approvals.models import SlackIdentity, SlackMessage, SlackWorkspace
 from approvals.slack import credentials
@@ -156,6 +157,28 @@ def test_an_approval_in_the_browser_and_one_in_slack_at_the_same_instant_are_one
         else:
             assert answers["desk"].status_code == 409
             assert "Alice Moreau" in answers["desk"].text
+
+
+@pytest.mark.browser
+def test_the_desk_shows_live_what_was_decided_in_slack(
+    slack, people, environment, helpdesk, browser
+):
+    with running("web", "live", "worker", "sweeper", **environment) as product:
+        serve(slack, product)
+        row = proposed_by_rest(product, helpdesk)
+        message = message_of(slack, row)
+        page = browser.new_page()
+        page.goto(f"{product.url}/sign-in/")
+        page.fill("[name=username]", "bob")
+        page.fill("[name=password]", "bob")
+        page.click("button.primary")
+        expect(page.locator("#item")).to_contain_text(row.action_summary)
+        expect(page.locator("[data-live]")).to_have_text("Live")
+
+        slack.click(message, "approve", people["alice"])
+
+        expect(page.locator("#item")).to_contain_text("by Alice Moreau in Slack", timeout=15_000)
+        expect(page.locator("#item")).to_contain_text("Committed", timeout=15_000)
 
 
 def test_without_redis_a_click_still_counts(slack, people, environment, helpdesk):
