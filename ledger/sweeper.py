@@ -90,7 +90,7 @@ class Sweeper:
 
     def _hurry(self, name: str, subjects: Iterable[object]) -> None:
         now = time.monotonic()
-        waiting = {(name, str(subject)) for subject in subjects}
+        waiting = dict.fromkeys((name, str(subject)) for subject in subjects)
         if not waiting:
             return
         queue_is_empty = _queue_length(name) == 0

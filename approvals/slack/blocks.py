@@ -52,8 +52,9 @@ from ledger import contracts
 from ledger.models import Transaction, Verdict
 from ledger.states import State
 
-SUMMARY_MOST = 2900
-KEY_FIELDS = 8
+# Of all blocks together as JSON. Slack refuses longer messages (msg_blocks_too_long) from a size on
+# that it does not tell; about 12,000 were refused.
+MESSAGE_MOST = 9000
 ABOUT_MOST = 100  # what a button says of its subject; it travels in the button
 CHOICES_AS_BUTTONS = 5
 
@@ -65,18 +66,45 @@ class Shown:
     text: str
     blocks: list[dict[str, Any]]
     is_waiting: bool
+    became: str = ""
 
     @property
     def hash(self) -> str:
         return hashlib.sha256(json.dumps([self.text, self.blocks]).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of the parts that may be long is shown: characters, or how many."""
+
+    summary: int
+    warnings: int
+    words: int
+    fields: int
+    value: int
+
+
+DETAILS = (
+    Detail(summary=2900, warnings=5, words=1500, fields=8, value=300),
+    Detail(summary=2000, warnings=3, words=500, fields=8, value=80),
+    Detail(summary=1000, warnings=1, words=200, fields=4, value=40),
+)
+
+
 def shown(copy: SlackMessage) -> Shown:
-    """How this copy should look, from the tables as they are."""
+    """How this copy should look, from the tables as they are; in as much detail as fits."""
+    for detail in DETAILS:
+        found = _shown(copy, detail)
+        if len(json.dumps(found.blocks, ensure_ascii=False)) <= MESSAGE_MOST:
+            break
+    return found
+
+
+def _shown(copy: SlackMessage, detail: Detail) -> Shown:
     if copy.question is not None:
-        return _question(copy, copy.question)
+        return _question(copy, copy.question, detail)
     assert copy.transaction is not None
-    return _transaction(copy, copy.transaction)
+    return _transaction(copy, copy.transaction, detail)
 
 
 def desk_link(name: str, *args: object) -> str:
@@ -86,22 +114,22 @@ def desk_link(name: str, *args: object) -> str:
 # --- a transaction ---------------------------------------------------------------------------
 
 
-def _transaction(copy: SlackMessage, row: Transaction) -> Shown:
+def _transaction(copy: SlackMessage, row: Transaction, detail: Detail) -> Shown:
     is_waiting = row.state == State.PREPARED
-    blocks = [*_why(copy), *_headline(row.action_summary)]
-    blocks += _waiting(row) if is_waiting else _outcome(row)
-    blocks += _facts(row) if is_waiting else []
+    blocks = [*_why(copy), *_headline(row.action_summary, detail)]
+    blocks += _waiting(row, detail) if is_waiting else _outcome(row, detail)
+    blocks += _facts(row, detail) if is_waiting else []
     blocks += [_about(row), _transaction_actions(copy, row)]
     became = "waits for sign-off" if is_waiting else words.what_became(row)
     text = f"{one_line(row.action_summary)}: {became}"
-    return Shown(escaped(text), _as_dicts(blocks), is_waiting)
+    return Shown(escaped(text), _as_dicts(blocks), is_waiting, became)
 
 
-def _headline(summary: str) -> Iterator[Block]:
+def _headline(summary: str, detail: Detail) -> Iterator[Block]:
     """The sentence large; whole below if it is longer than a headline may be."""
     yield HeaderBlock(text=plain(one_line(summary), HEADER_MOST))
     if len(one_line(summary)) > HEADER_MOST - 2:
-        yield SectionBlock(text=plain(_or_on_the_desk(summary, SUMMARY_MOST)))
+        yield SectionBlock(text=plain(_or_on_the_desk(summary, detail.summary)))
 
 
 def _or_on_the_desk(text: str, most: int) -> str:
@@ -109,9 +137,9 @@ def _or_on_the_desk(text: str, most: int) -> str:
     return short if short == text else f"{short}\n(The rest is on the desk.)"
 
 
-def _waiting(row: Transaction) -> Iterator[Block]:
-    for warning in row.warnings[:5]:
-        yield quoted("Warning", str(warning), 600)
+def _waiting(row: Transaction, detail: Detail) -> Iterator[Block]:
+    for warning in row.warnings[: detail.warnings]:
+        yield quoted("Warning", str(warning), min(600, detail.words))
     facts = [f"*Consequence*\n{row.consequence_level.lower().capitalize()}"]
     if row.amount is not None:
         facts.insert(0, f"*Amount*\n{policies.money(row)}")
@@ -125,7 +153,7 @@ def _waiting(row: Transaction) -> Iterator[Block]:
         yield rich(bold(names), said(f" approved. {missing} more needed."))
 
 
-def _outcome(row: Transaction) -> Iterator[Block]:
+def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
     parts = [bold(words.what_became(row))]
     if row.state != State.PREPARED and row.state != row.ending:
@@ -136,9 +164,9 @@ def _outcome(row: Transaction) -> Iterator[Block]:
     if row.compensation_receipt:
         yield rich(said("Made up for · receipt "), fixed(row.compensation_receipt[:200]))
     if row.ending_reason and row.ending != "expired":
-        yield quoted("Reason", row.ending_reason, 600)
+        yield quoted("Reason", row.ending_reason, min(600, detail.words))
     if row.error and row.error != row.ending_reason:
-        yield quoted("What the tool said", row.error, 600)
+        yield quoted("What the tool said", row.error, min(600, detail.words))
     if row.state == State.IN_DOUBT:
         yield rich(said("It may or may not have happened: an operator has to look."))
 
@@ -157,25 +185,27 @@ def _became(row: Transaction) -> str:
     }.get(State(row.state), str(row.get_state_display()))
 
 
-def _facts(row: Transaction) -> Iterator[Block]:
+def _facts(row: Transaction, detail: Detail) -> Iterator[Block]:
     """The payload as it was validated: what names the operation first, then the author's order."""
     fields = {one.name: one for one in words.compared(row)}
     tool = contracts.tools.get(row.tool)
     key = contracts.key_fields(tool.contract.operation_key) if tool else []
     names = [name for name in dict.fromkeys([*key, *fields]) if name in fields]
     if names:
-        yield SectionBlock(fields=[marked(_fact(fields[name])) for name in names[:KEY_FIELDS]])
-    if len(names) > KEY_FIELDS:
-        left = len(names) - KEY_FIELDS
+        yield SectionBlock(
+            fields=[marked(_fact(fields[name], detail)) for name in names[: detail.fields]]
+        )
+    if len(names) > detail.fields:
+        left = len(names) - detail.fields
         yield ContextBlock(elements=[plain(f"{left} more fields are on the desk.")])
     if row.stated_reason.strip():
-        yield quoted("In the agent's words", row.stated_reason, 1500)
+        yield quoted("In the agent's words", row.stated_reason, detail.words)
 
 
-def _fact(one: words.Field) -> str:
-    value = code(words.plain(one.validated))
+def _fact(one: words.Field, detail: Detail) -> str:
+    value = code(words.plain(one.validated), detail.value)
     if one.is_changed:
-        value += f"\n_changed from_ {code(words.plain(one.requested), 100)}"
+        value += f"\n_changed from_ {code(words.plain(one.requested), min(100, detail.value))}"
     return f"*{code(one.name, 80)}*\n{value}"
 
 
@@ -216,28 +246,29 @@ def _transaction_actions(copy: SlackMessage, row: Transaction) -> Block:
 # --- a question ------------------------------------------------------------------------------
 
 
-def _question(copy: SlackMessage, question: Question) -> Shown:
+def _question(copy: SlackMessage, question: Question, detail: Detail) -> Shown:
     is_waiting = question.state == QuestionState.OPEN
     blocks: list[Block] = [
         *_why(copy),
         HeaderBlock(text=plain(f"{one_line(question.asked_by_name)} asks", HEADER_MOST)),
-        SectionBlock(text=plain(_or_on_the_desk(question.text, SUMMARY_MOST))),
-        *_evidence(question),
-        *(_waits_for_answer(question) if is_waiting else _answered(question)),
+        SectionBlock(text=plain(_or_on_the_desk(question.text, detail.summary))),
+        *_evidence(question, detail),
+        *(_waits_for_answer(question) if is_waiting else _answered(question, detail)),
     ]
     about = f"{question.task.skill_slug} · {question.tenant}"
     blocks.append(ContextBlock(elements=[plain(one_line(about), 500)]))
     blocks.append(_question_actions(copy, question))
     became = "waits for an answer" if is_waiting else words.what_became_of_it(question)
     text = f"{one_line(question.asked_by_name)} asks: {one_line(question.text)} ({became})"
-    return Shown(escaped(text), _as_dicts(blocks), is_waiting)
+    return Shown(escaped(text), _as_dicts(blocks), is_waiting, became)
 
 
-def _evidence(question: Question) -> Iterator[RichTextBlock]:
+def _evidence(question: Question, detail: Detail) -> Iterator[RichTextBlock]:
     """What the agent shows for it; two parts at most, the rest is on the desk."""
     for part in question.evidence[:2]:
         text = part.get("text") or words.plain(part.get("data", "a file: it is on the desk"))
-        yield quoted("Evidence", _or_on_the_desk(str(text), 1000), 1100)
+        most = min(1000, detail.words)
+        yield quoted("Evidence", _or_on_the_desk(str(text), most), most + 100)
 
 
 def _waits_for_answer(question: Question) -> Iterator[Block]:
@@ -246,10 +277,10 @@ def _waits_for_answer(question: Question) -> Iterator[Block]:
         yield ContextBlock(elements=[plain("The agent that asked for the task may answer too.")])
 
 
-def _answered(question: Question) -> Iterator[Block]:
+def _answered(question: Question, detail: Detail) -> Iterator[Block]:
     yield rich(bold(words.what_became_of_it(question)))
     if question.state == QuestionState.ANSWERED:
-        yield quoted("Answer", words.plain(question.answer), 1500)
+        yield quoted("Answer", words.plain(question.answer), detail.words)
 
 
 def _question_actions(copy: SlackMessage, question: Question) -> Block:

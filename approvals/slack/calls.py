@@ -28,6 +28,14 @@ LONGEST_PAUSE = timedelta(minutes=10)
 PER_SECOND = 50  # of those put off, about so many come back
 
 
+class Patience(NotNow):
+    """Slack asks to wait for ``left``; a delivery waits a little longer, with many others."""
+
+    def __init__(self, left: timedelta, why: str) -> None:
+        super().__init__(_spread(left), why)
+        self.left = left
+
+
 class Unreachable(Exception):
     """Slack gave no answer, or none that could be read. What it did is not known."""
 
@@ -47,7 +55,7 @@ def call(app: SlackApp, method: str, **arguments: Any) -> dict[str, Any]:
         if response.status_code == RATE_LIMITED:
             wait = _wait_asked_for(response)
             _pause(app, method, where, wait)
-            raise NotNow(_spread(wait), f"Slack asked to wait {wait.seconds} s.") from None
+            raise Patience(wait, f"Slack asked to wait {wait.seconds} s.") from None
         if response.status_code >= 500 or not isinstance(response.data, dict):
             _pause(app, "", "", SILENT_FOR)
             raise Unreachable(f"Slack answered {response.status_code}.") from None
@@ -93,7 +101,7 @@ def _respect_pauses(app: SlackApp, method: str, where: str) -> None:
         return
     if left > 0:
         wait = timedelta(milliseconds=left)
-        raise NotNow(_spread(wait), "Slack asked to wait, or does not answer.")
+        raise Patience(wait, "Slack asked to wait, or does not answer.")
 
 
 def _pause(app: SlackApp, method: str, where: str, wait: timedelta) -> None:

@@ -175,21 +175,28 @@ def _is_owed(delivery: Delivery, recipient: str) -> bool:
 
 def _remind(delivery: Delivery, copy_id: int) -> None:
     copy = _copy(copy_id)
-    if copy is None or copy.is_gone or not copies.is_waiting(copy):
+    if copy is None or copy.is_gone or not _is_still_asked(copy):
         return
     if not copy.ts:
         raise NotNow(_patience(delivery), "The message itself is not posted yet.")
     text, said = notes.reminder(copy)
-    copies.say_in_thread(
+    reminder = copies.say_in_thread(
         copy, text, said, mark=f"{copy_id}.reminder", is_repeated=delivery.attempts > 1,
         since=delivery.event.at, to_all=True,
     )  # fmt: skip
+    copies.remember_reminder(copy, reminder)
+    if not copies.is_waiting(copy):
+        copies.refresh(copy.pk)  # decided meanwhile, by whoever did not know of the reminder
+
+
+def _is_still_asked(copy: SlackMessage) -> bool:
+    return copies.is_waiting(copy) and copies.is_served(copy)
 
 
 def _escalate(delivery: Delivery, copy_id: int) -> None:
     """Nobody has acted: the next channel gets a copy of its own, and the first hears of it."""
     copy = _copy(copy_id)
-    if copy is None or not copies.is_waiting(copy) or not copy.escalate_to:
+    if copy is None or not _is_still_asked(copy) or not copy.escalate_to:
         return
     subject = {"transaction": copy.transaction} if copy.transaction else {"question": copy.question}
     why = "Escalated: nobody acted in time where it was asked first."

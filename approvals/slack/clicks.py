@@ -7,28 +7,44 @@ Redis alone, until its job writes the row after all.
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from approvals.models import SlackClick
 from approvals.slack.orders import Order
 
 TAKES_AT_MOST = timedelta(seconds=60)  # then another worker may try
+AGAIN_AFTER = timedelta(seconds=5)
 GRACE = timedelta(seconds=2)  # for the job that was enqueued with it
 KEPT = timedelta(days=1)
 
 _CLAIM = """
-    INSERT INTO approvals_slackclick (id, said, claimed_until)
-    VALUES (%(id)s, %(said)s, now() + %(lease)s)
-    ON CONFLICT (id) DO UPDATE SET claimed_until = excluded.claimed_until
-    WHERE approvals_slackclick.done_at IS NULL
-      AND (approvals_slackclick.claimed_until IS NULL OR approvals_slackclick.claimed_until < now())
-    RETURNING id
+    INSERT INTO approvals_slackclick AS click (id, said, claimed_until, tries)
+    VALUES (%(id)s, %(said)s, now() + %(lease)s, 1)
+    ON CONFLICT (id) DO UPDATE SET claimed_until = excluded.claimed_until, tries = click.tries + 1
+    WHERE click.done_at IS NULL AND (click.claimed_until IS NULL OR click.claimed_until < now())
+    RETURNING tries, created_at
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One try at one click."""
+
+    order: Order
+    tries: int
+    clicked_at: datetime
+    # Another try in the same job, after the database went away in the middle.
+    is_again: bool = False
+
+    @property
+    def is_first(self) -> bool:
+        return self.tries == 1 and not self.is_again
 
 
 def write_down(order: Order) -> None:
@@ -43,25 +59,36 @@ def write_down(order: Order) -> None:
     )
 
 
-def claim(order: Order) -> bool:
-    """Whether it is ours to do; not if it is done, or another worker is at it."""
+def claim(order: Order) -> Claim | None:
+    """None if it is done, or another worker is at it."""
     with connection.cursor() as cursor:
         values: dict[str, Any] = {"id": order.id, "said": order.as_text(), "lease": TAKES_AT_MOST}
         cursor.execute(_CLAIM, values)
-        return cursor.fetchone() is not None
+        found = cursor.fetchone()
+    return Claim(order, *found) if found else None
 
 
-def let_go(order: Order) -> None:
-    """The database failed in the middle: whoever tries again may claim it at once. If not even
-    this can be written, another worker may after ``TAKES_AT_MOST``."""
+def let_go(claim: Claim) -> None:
+    """The database failed in the middle: it is tried again, each time a little later. If not even
+    this can be written, another worker may try after ``TAKES_AT_MOST``."""
+    wait = min(AGAIN_AFTER * claim.tries, TAKES_AT_MOST)
     with suppress(OperationalError, InterfaceError):
         connection.close()
-        SlackClick.objects.filter(pk=order.id, done_at=None).update(claimed_until=None)
+        _still(claim).update(claimed_until=Now() + wait)
 
 
-def done(order: Order) -> None:
-    SlackClick.objects.filter(pk=order.id).update(done_at=Now())
-    SlackClick.objects.filter(done_at__lt=Now() - KEPT).delete()
+def done(claim: Claim) -> None:
+    _still(claim).update(done_at=Now())
+    SlackClick.objects.filter(created_at__lt=Now() - KEPT).delete()
+
+
+def give_up_unreadable(said: str) -> None:
+    """Nobody here can carry it out, however often it is tried."""
+    SlackClick.objects.filter(said=said).update(done_at=Now())
+
+
+def _still(claim: Claim) -> QuerySet[SlackClick]:
+    return SlackClick.objects.filter(pk=claim.order.id, tries=claim.tries, done_at=None)
 
 
 def due() -> list[str]:

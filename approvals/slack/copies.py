@@ -22,6 +22,7 @@ from approvals.models import SlackMessage, SlackWorkspace
 from approvals.slack import blocks
 from approvals.slack.calls import call, error_of
 from approvals.slack.credentials import SlackApp
+from approvals.slack.text import rich, words
 from approvals.slack.workspaces import app_for
 from ledger.deliveries import NotNow
 from ledger.models import Transaction
@@ -82,10 +83,12 @@ def _bring_up_to_date(app: SlackApp, copy: SlackMessage) -> None:
     shown = blocks.shown(copy)
     if copy.ts:
         _update(app, copy, shown)
-    elif shown.is_waiting:
+    elif shown.is_waiting and is_served(copy):
         _post(app, copy, shown)
     else:
         _keep(copy, posting_at=None)
+    if copy.reminder_ts and not shown.is_waiting:
+        _settle_reminder(app, copy, shown)
 
 
 def rewrite_stray(copy: SlackMessage, channel: str, ts: str) -> None:
@@ -174,6 +177,19 @@ def _update(app: SlackApp, copy: SlackMessage, shown: blocks.Shown) -> None:
     _keep(copy, shown=shown.hash)
 
 
+def _settle_reminder(app: SlackApp, copy: SlackMessage, shown: blocks.Shown) -> None:
+    """It said that something waits; it may stand in the channel as well as in the thread."""
+    try:
+        call(
+            app, "chat.update", channel=copy.channel, ts=copy.reminder_ts, text=shown.text,
+            blocks=[rich(words(shown.became)).to_dict()], parse=PARSE,
+        )  # fmt: skip
+    except SlackApiError as refusal:
+        if error_of(refusal) not in GONE | FROZEN:
+            raise
+    _keep(copy, reminder_ts="")
+
+
 def _find_posted(app: SlackApp, copy: SlackMessage) -> None:
     """An earlier post may have arrived although we never heard so."""
     assert copy.posting_at is not None
@@ -208,13 +224,16 @@ def _mark(mark: str) -> dict[str, Any]:
 def say_in_thread(
     copy: SlackMessage, text: str, said: list[dict[str, Any]], *, mark: str, is_repeated: bool,
     since: datetime, to_all: bool = False,
-) -> None:  # fmt: skip
-    """A note below the copy, once: ``mark`` names it. Raises as ``call`` does."""
+) -> str:  # fmt: skip
+    """A note below the copy, once: ``mark`` names it. Its ``ts``, or nothing if the thread is gone.
+
+    Raises as ``call`` does.
+    """
     app = app_for(copy.workspace)
-    if is_repeated and _find(app, copy, since, mark, copy.ts):
-        return
     try:
-        call(
+        if is_repeated and (found := _find(app, copy, since, mark, copy.ts)):
+            return found
+        answer = call(
             app, "chat.postMessage",
             channel=copy.channel, thread_ts=copy.ts, text=text, blocks=said, metadata=_mark(mark),
             reply_broadcast=to_all, unfurl_links=False, unfurl_media=False, parse=PARSE,
@@ -223,6 +242,17 @@ def say_in_thread(
         if error_of(refusal) not in GONE | {"thread_not_found"}:
             raise
         logger.info("no thread to say it in: %s", copy)
+        return ""
+    return str(answer["ts"])
+
+
+def remember_reminder(copy: SlackMessage, ts: str) -> None:
+    SlackMessage.objects.filter(pk=copy.pk).update(reminder_ts=ts)
+
+
+def is_served(copy: SlackMessage) -> bool:
+    """Whether the workspace may still be shown what is of this tenant."""
+    return copy.workspace.tenants.filter(slug=copy.tenant).exists()
 
 
 def _keep(copy: SlackMessage, **what: Any) -> None:

@@ -76,6 +76,10 @@ def for_a_stranger() -> View:
     )
 
 
+def with_words(text: str) -> View:
+    return View(type="home", blocks=[rich(words(text)), _desk()])
+
+
 def _desk() -> ActionsBlock:
     link = LinkButtonElement(text=plain("Open the desk"), url=desk_link("inbox"), action_id="open")
     return ActionsBlock(elements=[link])

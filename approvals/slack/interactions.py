@@ -6,12 +6,14 @@ work goes to a job. The same for both transports; whoever calls has verified tha
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from functools import partial
 from typing import Any, TypeVar
+from uuid import NAMESPACE_URL, uuid5
 
 from django.conf import settings
 from django.db import connection
@@ -31,11 +33,11 @@ T = TypeVar("T")
 OPENING_S, LOOKING_S, WRITING_S = 1.5, 1.0, 0.5
 # Apart, so that a database that stands still keeps no modal from being opened.
 _looking = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-looking")
+_writing = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-writing")
 _calling = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-calling")
 _hands = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack")
 
 OLD_BUTTON = "This button is not valid any more. Nothing was decided: open it on the desk."
-NO_MODAL = "Slack did not open the form. Nothing was decided: press the button again."
 WRONG_WORD = "That is not what is written above. Nothing was decided."
 
 
@@ -55,7 +57,7 @@ def command(said: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
     order = Order("command", _fingerprints(apps), str(said.get("team_id", "")),
                   str(said.get("user_id", "")))  # fmt: skip
     try:
-        text = _in_time(LOOKING_S, partial(responses.count_for, order), _looking)
+        text = _in_time(LOOKING_S, partial(_look, partial(responses.count_for, order)), _looking)
     except Exception as failure:
         logger.info("/assent could not look: %s", failure)
         text = f"Assent could not look just now. The desk: {settings.PUBLIC_URL}"
@@ -88,29 +90,31 @@ def _pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[SlackAp
     elif press.verb == "approve" and press.word:
         _open(modals.confirm(press, channel, ts), press, trigger, apps, order)
     elif press.verb == "answer":
-        view = _open(modals.one_moment(press, channel, ts), press, trigger, apps, order)
-        if view:
-            order("form", press=press, view=view)
+        # By a name of our own: the form comes even if we do not hear that Slack opened the view.
+        name = hashlib.sha256(trigger.encode()).hexdigest()
+        _open(modals.one_moment(press, channel, ts, name), press, trigger, apps, order)
+        order("form", press=press, view=name)
     else:
         order("press", press=press)
 
 
 def _open(
     view: View, press: Press, trigger: str, apps: list[SlackApp], order: Callable[..., None]
-) -> str:
-    """The id of the view; empty, and the person is told, when Slack did not open it."""
+) -> None:
+    """The person is told when Slack surely did not; if it is only slow they see for themselves."""
     try:
-        return _in_time(OPENING_S, partial(_open_view, view, press.team, trigger, apps), _calling)
+        _in_time(OPENING_S, partial(_open_view, view, press.team, trigger, apps), _calling)
+    except TooLate:
+        logger.warning("Slack is slow to open a modal for %s", press.subject)
     except Exception as failure:
         logger.warning("no modal for %s %s: %s", press.verb, press.subject, failure)
-        order("tell", text=NO_MODAL)
-        return ""
+        if press.verb != "answer":  # of a form that is not there its own job tells
+            order("tell", text=responses.NO_MODAL)
 
 
-def _open_view(view: View, team: str, trigger: str, apps: list[SlackApp]) -> str:
+def _open_view(view: View, team: str, trigger: str, apps: list[SlackApp]) -> None:
     app = apps[0] if len(apps) == 1 else app_of(team, apps)
-    answer: Any = client_of(app, timeout_s=2).views_open(trigger_id=trigger, view=view)
-    return str(answer["view"]["id"])
+    client_of(app, timeout_s=2).views_open(trigger_id=trigger, view=view)
 
 
 # --- submissions -----------------------------------------------------------------------------
@@ -145,7 +149,9 @@ def _submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] 
 def _misfits(press: Press, state: dict[str, Any]) -> dict[str, str]:
     """Errors for the modal. If the database is slow the job says them afterwards instead."""
     try:
-        return _in_time(LOOKING_S, partial(reactions.misfits, press, state), _looking)
+        return _in_time(
+            LOOKING_S, partial(_look, partial(reactions.misfits, press, state)), _looking
+        )
     except Exception as failure:
         logger.warning("an answer could not be checked in time: %s", failure)
         return {}
@@ -171,8 +177,14 @@ def _order_of(
     there = _where(payload)
     _order(
         kind, apps, str(team), str(user.get("id", "")), home_team=str(user.get("team_id") or ""),
-        channel=channel or there[0], ts=ts or there[1], **more,
+        channel=channel or there[0], ts=ts or there[1], **more, **_identity(payload),
     )  # fmt: skip
+
+
+def _identity(payload: dict[str, Any]) -> dict[str, str]:
+    """The same request again (a retry of Slack's, a replay) is the same click."""
+    trigger = payload.get("trigger_id")
+    return {"id": str(uuid5(NAMESPACE_URL, f"slack:{trigger}"))} if trigger else {}
 
 
 def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -> None:
@@ -188,7 +200,7 @@ def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -
 
 def _write_down(order: Order) -> None:
     try:
-        _in_time(WRITING_S, partial(clicks.write_down, order), _looking)
+        _in_time(WRITING_S, partial(clicks.write_down, order), _writing)
     except Exception as failure:
         logger.warning("a click is not written down yet: %s", failure)
 
@@ -210,6 +222,13 @@ def _in_time(seconds: float, work: Callable[[], T], hands: ThreadPoolExecutor) -
     except TooLate:
         future.cancel()
         raise
+
+
+def _look(work: Callable[[], T]) -> T:
+    """Nobody waits for it longer than this; so the database need not either."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 1500")  # ms; this connection is not used again
+    return work()
 
 
 def _closing_connection(work: Callable[[], T]) -> T:

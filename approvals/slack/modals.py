@@ -64,9 +64,16 @@ def confirm(press: Press, channel: str, ts: str) -> View:
     return _modal("Approve", "Approve", blocks, sealed(press, channel, ts))
 
 
-def one_moment(press: Press, channel: str, ts: str) -> View:
-    """Opened before anything was looked up; the form follows."""
-    return _modal("Answer", "", [rich(said("One moment…"))], sealed(press, channel, ts))
+def one_moment(press: Press, channel: str, ts: str, name: str) -> View:
+    """Opened before anything was looked up; the form follows, into the view of this name."""
+    link = LinkButtonElement(
+        text=plain("Answer on the desk"), url=desk_link("question", press.subject), action_id="open"
+    )
+    blocks = [
+        rich(said("One moment… If nothing comes, close this and press the button again.")),
+        ActionsBlock(elements=[link]),
+    ]
+    return _modal("Answer", "", blocks, sealed(press, channel, ts), name)
 
 
 def trouble(text: str, url: str = "") -> View:
@@ -88,9 +95,10 @@ def form(question: Question, press: Press, channel: str, ts: str) -> View:
     return _modal("Answer", "Answer", blocks, sealed(press, channel, ts))
 
 
-def _modal(title: str, submit: str, blocks: list[Any], metadata: str) -> View:
+def _modal(title: str, submit: str, blocks: list[Any], metadata: str, name: str = "") -> View:
     return View(
         type="modal",
+        external_id=name or None,
         callback_id=title.lower(),
         title=plain(title, 24),
         submit=plain(submit, 24) if submit else None,

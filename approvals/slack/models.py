@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from django.conf import settings
@@ -97,6 +98,9 @@ class SlackRoute(models.Model):
         return f"{self.tenant_id}: {self.tool or 'anything'} to {self.channel or self.approver}"
 
     def clean(self) -> None:
+        for name in ("channel", "escalate_to"):
+            if not re.fullmatch(r"([CG][A-Z0-9]+)?", getattr(self, name)):
+                raise ValidationError({name: "The id of a channel begins with C."})
         if not self.workspace_id or not self.tenant_id:
             return
         if not self.workspace.tenants.filter(pk=self.tenant_id).exists():
@@ -175,6 +179,7 @@ class SlackMessage(models.Model):
     hold = models.PositiveIntegerField(default=0)
     # Set before the first post: without a ts, the outcome of that post is not known.
     posting_at = models.DateTimeField(null=True)
+    reminder_ts = models.CharField(max_length=30, blank=True, help_text="A reminder to rewrite.")
     is_gone = models.BooleanField(default=False, help_text="Slack does not know it any more.")
 
     class Meta:
@@ -215,6 +220,8 @@ class SlackClick(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     claimed_until = models.DateTimeField(null=True)
     done_at = models.DateTimeField(null=True)
+    # Raised by one at every claim; a word of an older claim is void.
+    tries = models.PositiveIntegerField(db_default=0)
 
     class Meta:
         verbose_name = "Slack click"
@@ -223,7 +230,7 @@ class SlackClick(models.Model):
             models.Index(
                 name="approvals_slackclick_open", fields=["created_at"], condition=Q(done_at=None)
             ),
-            models.Index(name="approvals_slackclick_done", fields=["done_at"]),
+            models.Index(name="approvals_slackclick_old", fields=["created_at"]),
         ]
 
     def __str__(self) -> str:

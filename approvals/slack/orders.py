@@ -31,6 +31,7 @@ class Order:
     view: str = ""
     text: str = ""
     page: str = ""
+    tries: int = 0
     state: dict[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=lambda: str(new_id()))
 

@@ -9,7 +9,9 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from itertools import chain, repeat
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -20,8 +22,10 @@ from a2a.models import Question, QuestionState
 from approvals import decisions, words
 from approvals.answer_forms import Unreadable
 from approvals.models import SlackMessage
+from approvals.principals import principal_of
 from approvals.slack import blocks, clicks, modals, responses
 from approvals.slack.buttons import Press
+from approvals.slack.clicks import Claim
 from approvals.slack.orders import Order
 from approvals.slack.origins import Refused, message_behind, person_behind, workspace_behind
 from ledger import jobs, sweeper
@@ -29,6 +33,7 @@ from ledger.errors import LedgerError
 from ledger.models import Transaction
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 VIA = "slack"
 # Seconds to wait for a database that does not answer, before saying so.
@@ -42,72 +47,92 @@ FAILED = "Assent failed at this. Look at the message: it says how things stand."
 
 def react(text: str) -> None:
     """Carry out one click, unless another worker is at it or has done it."""
-    order = Order.from_text(text)
+    order = _order_in(text)
+    if order is None:
+        return
     try:
-        _patiently(lambda: _carry_out(order))
+        claim = _patiently(lambda: clicks.claim(order))
+        if claim is not None:
+            _carry_out(claim)
     except (OperationalError, InterfaceError) as failure:
         logger.error("a click in Slack found no database: %s", failure)
         responses.ask_for(replace(order, kind="tell", text=LATER))
-    except Exception:
-        logger.exception("a click in Slack could not be carried out")
-        responses.ask_for(replace(order, kind="tell", text=FAILED))
-        clicks.done(order)
 
 
 jobs.JOBS["react"] = react
 sweeper.further_jobs["react"] = clicks.due
 
 
-def _patiently(work: Callable[[], None]) -> None:
+def _order_in(text: str) -> Order | None:
+    """None for one of another version of Assent, which cannot be read."""
+    try:
+        return Order.from_text(text)
+    except (TypeError, ValueError) as failure:
+        logger.error("a click in Slack cannot be read: %s", failure)
+        clicks.give_up_unreadable(text)
+        return None
+
+
+def _patiently(work: Callable[[], T]) -> T:
     """Again while the database does not answer, for some seconds; then raises what it raised."""
     for wait_s in PATIENCE_S:
         close_old_connections()
         try:
-            work()
-            return
+            return work()
         except (OperationalError, InterfaceError):
             connection.close()
             time.sleep(wait_s)
-    work()
+    return work()
 
 
-def _carry_out(order: Order) -> None:
-    if not clicks.claim(order):
-        return
+def _carry_out(claim: Claim) -> None:
+    """Whoever has to hear of it hears of it when it is settled, and only then."""
+    order, answer = claim.order, replace(claim.order, kind="rewrite")
     try:
-        _press(order)
+        tries = chain([claim], repeat(replace(claim, is_again=True)))
+        _patiently(lambda: _press(next(tries)))
     except Refused as refusal:
-        responses.ask_for(replace(order, kind="tell", text=str(refusal), page=refusal.page))
-    except (OperationalError, InterfaceError):
-        clicks.let_go(order)
-        raise
-    responses.ask_for(replace(order, kind="rewrite"))
-    clicks.done(order)
+        answer = replace(order, kind="tell", text=str(refusal), page=refusal.page)
+    except (OperationalError, InterfaceError) as failure:
+        logger.error("a click in Slack lost its database: %s", failure)
+        clicks.let_go(claim)
+        if claim.tries == 1:
+            responses.ask_for(replace(order, kind="tell", text=LATER))
+        return
+    except Exception:
+        logger.exception("a click in Slack could not be carried out")
+        answer = replace(order, kind="tell", text=FAILED)
+    _patiently(lambda: clicks.done(claim))
+    responses.ask_for(answer)
+    if answer.kind == "tell":
+        responses.ask_for(replace(order, kind="rewrite"))
 
 
-def _press(order: Order) -> None:
+def _press(claim: Claim) -> None:
     """Raises ``Refused``."""
-    press = order.press
+    order, press = claim.order, claim.order.press
     assert press is not None
     _, workspace = workspace_behind(order)
     copy = message_behind(workspace, press, order)
     person = person_behind(workspace, order)
     try:
-        _act(person, copy, press, order)
+        _act(person, copy, press, claim)
     except LedgerError as refusal:
         raise Refused(responses.unchanged(refusal)) from None
 
 
-def _act(person: User, copy: SlackMessage, press: Press, order: Order) -> None:
+def _act(person: User, copy: SlackMessage, press: Press, claim: Claim) -> None:
     if copy.question is not None:
-        _answer(person, copy.question, press, order)
+        _answer(person, copy.question, press, claim)
     else:
         assert copy.transaction is not None
-        _decide(person, copy.transaction, press, order.text)
+        _decide(person, copy.transaction, press, claim)
 
 
-def _decide(person: User, row: Transaction, press: Press, text: str) -> None:
-    had_voted = row.decisions.filter(principal=f"user:{person.get_username()}").exists()
+def _decide(person: User, row: Transaction, press: Press, claim: Claim) -> None:
+    votes = row.decisions.filter(principal=str(principal_of(person)))
+    had_voted = any(_was_before(claim, vote.at) for vote in votes)
+    text = claim.order.text
     if press.verb == "approve":
         after = decisions.approve(person, row.pk, digest=press.digest, via=VIA, typed=text)
     elif press.verb == "reject":
@@ -118,11 +143,18 @@ def _decide(person: User, row: Transaction, press: Press, text: str) -> None:
         raise Refused(f"You had decided already. It is {after.get_state_display()}.")
 
 
-def _answer(person: User, question: Question, press: Press, order: Order) -> None:
+def _was_before(claim: Claim, at: datetime) -> bool:
+    """Not what an earlier try at this very click did."""
+    return claim.is_first or at < claim.clicked_at
+
+
+def _answer(person: User, question: Question, press: Press, claim: Claim) -> None:
     if press.digest != blocks.digest_of(question):
         raise Refused("The question is not the one that was shown. Nothing was answered.")
-    was_mine = question.answered_by == f"user:{person.get_username()}"
-    decisions.answer(person, question.pk, _value(question, press, order), via=VIA)
+    was_mine = question.answered_by == str(principal_of(person)) and (
+        question.ended_at is not None and _was_before(claim, question.ended_at)
+    )
+    decisions.answer(person, question.pk, _value(question, press, claim.order), via=VIA)
     if was_mine:
         raise Refused(f"You had answered already: {words.plain(question.answer)[:200]}")
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Timer
+from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
@@ -16,7 +19,7 @@ from approvals import decisions, words
 from approvals.models import SlackMessage
 from approvals.slack import copies, home, identities, modals
 from approvals.slack.blocks import desk_link
-from approvals.slack.calls import Unreachable, call, error_of
+from approvals.slack.calls import Patience, Unreachable, call, error_of
 from approvals.slack.credentials import SlackApp
 from approvals.slack.orders import Order
 from approvals.slack.origins import (
@@ -36,14 +39,29 @@ from ledger.errors import LedgerError
 logger = logging.getLogger(__name__)
 
 NO_DATABASE = "Assent's database does not answer. Nothing was decided: try again in a minute."
-PAUSES_S = (0, 1, 3)  # before each try to tell somebody something
+NO_MODAL = "Slack did not open the form. Nothing was decided: press the button again."
+NO_FORM = "This form cannot be shown in Slack: answer on the desk."
+# How often somebody is answered who could not be, and how long until the next try.
+MOST_TRIES, WAIT_S = 6, 6.0
+
+# Without a queue: whoever decided must not wait for Slack.
+_couriers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="slack-courier")
+# What is tried again, so that a test can end it.
+waiting: set[Timer] = set()
 
 
 def ask_for(order: Order) -> None:
-    """Have it done by a courier; here and now if there is no queue."""
+    """Have it done by a courier: one with a queue, else a thread of this process."""
     text = order.as_text()
     if not jobs.enqueue("respond", text):
+        _couriers.submit(_respond_here, text)
+
+
+def _respond_here(text: str) -> None:
+    try:
         respond(text)
+    finally:
+        connection.close()
 
 
 def respond(text: str) -> None:
@@ -53,18 +71,39 @@ def respond(text: str) -> None:
     try:
         _respond(order)
     except Refused as refusal:
-        tell(order, str(refusal), refusal.page)
+        _say_so(order, str(refusal), refusal.page)
     except (OperationalError, InterfaceError) as failure:
         connection.close()
         logger.warning("no database to answer somebody in Slack from: %s", failure)
-        if order.kind != "rewrite":
-            tell(order, NO_DATABASE)
+        _say_so(order, NO_DATABASE)
+    except (NotNow, Unreachable) as failure:
+        _again_later(order, failure)
+    except SlackApiError as refusal:
+        logger.warning("Slack refused a %s: %s", order.kind, error_of(refusal))
 
 
 jobs.JOBS["respond"] = respond
 
 
+def _again_later(order: Order, failure: Exception) -> None:
+    """By a timer: the courier has others to serve."""
+    logger.info("a %s in Slack has to wait: %s", order.kind, failure)
+    if order.tries + 1 >= MOST_TRIES or order.kind == "rewrite":
+        return  # what is left to do then is done by the deliveries
+    wait_s = max(WAIT_S, failure.left.total_seconds() if isinstance(failure, Patience) else 0)
+
+    def again() -> None:
+        waiting.discard(timer)
+        ask_for(replace(order, tries=order.tries + 1))
+
+    timer = Timer(min(wait_s, 60), again)
+    timer.daemon = True
+    waiting.add(timer)
+    timer.start()
+
+
 def _respond(order: Order) -> None:
+    """Raises ``Refused, NotNow, Unreachable, SlackApiError``."""
     match order.kind:
         case "home":
             _show_home(order)
@@ -73,7 +112,32 @@ def _respond(order: Order) -> None:
         case "rewrite":
             _rewrite(order)
         case _:
-            tell(order, order.text, order.page)
+            _tell(order, order.text, order.page)
+
+
+def _say_so(order: Order, text: str, page: str = "") -> None:
+    """Where the person looks: in the tab, in the modal, or below the message."""
+    match order.kind:
+        case "rewrite":
+            return
+        case "home":
+            for app in signed(order)[:1]:
+                view = home.with_words(text).to_dict()
+                respond_with = {"user_id": order.user, "view": view}
+                _quietly(app, "views.publish", **respond_with)
+        case "form":
+            for app in signed(order)[:1]:
+                view = modals.trouble(text, page).to_dict()
+                _quietly(app, "views.update", external_id=order.view, view=view)
+        case _:
+            ask_for(replace(order, kind="tell", text=text, page=page))
+
+
+def _quietly(app: SlackApp, method: str, **arguments: object) -> None:
+    try:
+        call(app, method, **arguments)
+    except (NotNow, Unreachable, SlackApiError) as failure:
+        logger.info("%s: %s", method, failure)
 
 
 def unchanged(refusal: LedgerError) -> str:
@@ -84,21 +148,27 @@ def _show_home(order: Order) -> None:
     app, workspace = workspace_behind(order)
     person = identities.person_behind(workspace, order.user, order.home_team)
     view = home.view_for(person) if person is not None else home.for_a_stranger()
-    _try(app, "views.publish", user_id=order.user, view=view.to_dict())
+    call(app, "views.publish", user_id=order.user, view=view.to_dict())
 
 
 def _show_form(order: Order) -> None:
     """The form instead of "One moment…", or why there is none."""
+    app, _ = workspace_behind(order)
     try:
         view = _form(order)
     except Refused as refusal:
-        view = modals.trouble(str(refusal))
+        view = modals.trouble(str(refusal), refusal.page)
     except LedgerError as refusal:
         view = modals.trouble(unchanged(refusal))
-    app, _ = workspace_behind(order)
-    if not _try(app, "views.update", view_id=order.view, view=view.to_dict()):
-        sorry = modals.trouble("This form cannot be shown in Slack: answer on the desk.")
-        _try(app, "views.update", view_id=order.view, view=sorry.to_dict())
+    try:
+        call(app, "views.update", external_id=order.view, view=view.to_dict())
+    except SlackApiError as refusal:
+        if error_of(refusal) == "not_found":
+            ask_for(replace(order, kind="tell", text=NO_MODAL))
+            return
+        logger.warning("Slack refused a form: %s", error_of(refusal))
+        sorry = modals.trouble(NO_FORM).to_dict()
+        call(app, "views.update", external_id=order.view, view=sorry)
 
 
 def _form(order: Order) -> View:
@@ -141,7 +211,7 @@ def _rewrite(order: Order) -> None:
         logger.info("the message is left to its deliveries: %s", failure)
 
 
-def tell(order: Order, text: str, page: str = "") -> None:
+def _tell(order: Order, text: str, page: str = "") -> None:
     """For the one who clicked, where they clicked; else as a direct message."""
     link = LinkButtonElement(
         text=plain("Open the desk"), url=page or desk_link("inbox"), action_id="open"
@@ -153,23 +223,19 @@ def tell(order: Order, text: str, page: str = "") -> None:
         "parse": copies.PARSE,
     }
     for app in signed(order):
-        here = {"channel": order.channel, "user": order.user}
-        if order.channel and _try(app, "chat.postEphemeral", **here, **what):
+        if order.channel and _whispered(app, order, what):
             return
-        if _try(app, "chat.postMessage", channel=order.user, **what):
-            return
-
-
-def _try(app: SlackApp, method: str, **arguments: object) -> bool:
-    """Three times, over some seconds; then the person will have looked at the message itself."""
-    for pause_s in PAUSES_S:
-        time.sleep(pause_s)
         try:
-            call(app, method, **arguments)
-            return True
+            call(app, "chat.postMessage", channel=order.user, **what)
+            return
         except SlackApiError as refusal:
-            logger.warning("Slack refused %s: %s", method, error_of(refusal))
-            return False
-        except (NotNow, Unreachable) as failure:
-            logger.info("%s: %s", method, failure)
-    return False
+            logger.warning("%s could not be told: %s", order.user, error_of(refusal))
+
+
+def _whispered(app: SlackApp, order: Order, what: dict[str, Any]) -> bool:
+    try:
+        call(app, "chat.postEphemeral", channel=order.channel, user=order.user, **what)
+    except SlackApiError as refusal:
+        logger.info("no ephemeral message: %s", error_of(refusal))
+        return False
+    return True

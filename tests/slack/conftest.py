@@ -16,12 +16,28 @@ from rq import SimpleWorker
 
 from a2a.models import Question
 from approvals.models import SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
-from approvals.slack import credentials
+from approvals.slack import credentials, responses
 from ledger import deliveries, doorbell
 from ledger.models import Delivery, Tenant, Transaction
 from tests.slack.fake import FakeSlack, Message, SlackUser, Team
 
 CHANNEL = "C0FINANCE"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_later() -> Iterator[None]:
+    """What would be tried again after a test belongs to the test."""
+    yield
+    for timer in list(responses.waiting):
+        timer.cancel()
+    responses.waiting.clear()
+
+
+def try_again() -> None:
+    """As if the time had come for those who could not be answered yet."""
+    for timer in list(responses.waiting):
+        timer.cancel()
+        timer.function()
 
 
 @pytest.fixture

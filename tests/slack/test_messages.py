@@ -175,7 +175,7 @@ def test_no_row_can_break_a_block(
     )  # fmt: skip
     copy = SlackMessage(pk=1, workspace=workspace_row, transaction=row)
 
-    shown = blocks._transaction(copy, row)
+    shown = blocks.shown(copy)
 
     refuse_bad_blocks(shown.blocks)
     assert FakeSlack.mentions_in(shown.blocks) == []

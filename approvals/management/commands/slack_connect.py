@@ -28,6 +28,8 @@ class Command(BaseCommand):
             raise CommandError(f"There is no tenant {options['tenant']}. `invite` makes one.")
         if not apps():
             raise CommandError("ASSENT_SLACK_BOT_TOKEN is not set. docs/slack.md says how.")
+        if len(apps()) > 1 and not options["team"]:
+            raise CommandError("There are several bot tokens: say which workspace, --team T….")
         connected = list(self._connected(options["team"]))
         if not connected:
             raise CommandError("No bot token is for that workspace.")
@@ -40,7 +42,10 @@ class Command(BaseCommand):
             try:
                 workspace = workspaces.connect(app)
             except (SlackClientError, *NETWORK) as failure:
-                raise CommandError(f"Slack refused the bot token: {failure}") from failure
+                if len(apps()) == 1:
+                    raise CommandError(f"Slack refused the bot token: {failure}") from failure
+                self.stderr.write(f"One bot token is left out, Slack refused it: {failure}")
+                continue
             if team in {"", workspace.team_id}:
                 yield workspace
 
