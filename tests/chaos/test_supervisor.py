@@ -132,6 +132,30 @@ def test_it_can_be_stopped_while_it_starts() -> None:
     assert "ended with 143" in done.stdout
 
 
+NEVER_STARTS = """
+from approvals import crew
+
+crew.PATIENCE_S = 1.0
+unlucky = crew.Crew()
+unlucky.add_process("sleeper", "exec sleep 300")
+unlucky.add_process("nobody", "true", cwd="/does/not/exist")
+unlucky.loop()
+"""
+
+
+def test_it_ends_although_one_of_its_processes_never_started() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", NEVER_STARTS], cwd=ROOT, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    child.stdout.readline()  # the sleeper has started
+    child.send_signal(signal.SIGTERM)
+
+    assert child.wait(20) == 143
+    child.stdout.close()
+
+
 def test_a_leftover_redis_has_ended_before_the_next_begins(tmp_path: Path) -> None:
     """Its last act is to remove the path of its socket, which is the next one's as well."""
     with ExitStack() as at_the_end:

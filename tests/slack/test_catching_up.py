@@ -10,7 +10,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from approvals.models import SlackMessage, SlackWorkspace
+from approvals.models import SlackMessage, SlackRoute, SlackWorkspace
 from approvals.slack import blocks, copies, credentials
 from ledger import coordinator
 from ledger.deliveries import NotNow
@@ -202,3 +202,35 @@ def test_a_workspace_of_which_slack_could_not_be_asked_is_said_honestly(
 
     assert "could not be asked whose this is" in FakeSlack.plain(slack.ephemerals[0])
     assert state_of(row) == "prepared"
+
+
+def test_a_note_to_a_message_that_is_gone_is_let_go_of(slack, posted, bob):
+    row, _message = posted()
+    slack.fail("chat.postMessage", drop="after")
+    coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
+    settle()
+    slack.fail("conversations.replies", times=9, error="thread_not_found")
+
+    catch_up()
+
+    assert not Delivery.objects.filter(state=DeliveryState.WAITING).exists()
+
+
+def test_what_a_workspace_serves_no_more_is_not_posted_there_any_more(
+    slack, workspace, team, a_transaction
+):
+    slack.add_channel(team, "C0BOSSES")
+    SlackRoute.objects.update(escalate_to="C0BOSSES", escalate_after=timedelta(minutes=3))
+    a_transaction()
+    settle()
+    slack.fail("*", times=1000, drop="before")
+    a_transaction()
+    settle()
+    workspace.tenants.clear()
+    slack.heal()
+
+    catch_up()
+    make_due("escalate:")
+    catch_up()
+
+    assert only_message(slack).channel == "C0FINANCE"

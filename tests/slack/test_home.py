@@ -246,6 +246,20 @@ def test_connecting_twice_changes_nothing(workspace, team):
     assert "serves acme, with 1 route." in out.getvalue()
 
 
+def test_of_several_workspaces_one_is_named(team, slack, acme, settings):
+    other = slack.add_team("T0OTHER", "Other")
+    settings.SLACK_BOT_TOKENS = [team.bot_token, other.bot_token]
+    with pytest.raises(CommandError, match="--team"):
+        call_command("slack_connect", tenant="acme")
+    other.auth_error = "token_revoked"
+    said = StringIO()
+
+    call_command("slack_connect", tenant="acme", team="T0ACME", stdout=StringIO(), stderr=said)
+
+    assert "token_revoked" in said.getvalue()
+    assert [one.team_id for one in acme.slack_workspaces.all()] == ["T0ACME"]
+
+
 def test_connecting_says_what_is_wrong(team, acme, settings):
     with pytest.raises(CommandError, match="There is no tenant"):
         call_command("slack_connect", tenant="nobody")

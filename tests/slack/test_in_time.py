@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models.functions import Now
 
 from approvals import decisions
 from approvals.models import SlackClick
-from approvals.slack import clicks, reactions
+from approvals.slack import clicks, reactions, responses
 from approvals.slack.orders import Order
 from ledger import coordinator, doorbell
-from tests.slack.conftest import catch_up, settle, state_of
+from tests.slack.conftest import catch_up, pass_pauses, settle, state_of, try_again
 from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -274,3 +274,197 @@ def test_a_click_waits_for_the_database_only_and_no_commit_waits_behind_it(
 
     assert state_of(row) == "approved"
     assert len(slack.calls) == before
+
+
+# --- answers to people -----------------------------------------------------------------------
+
+
+def test_whoever_could_not_be_answered_is_answered_later(slack, posted, served, mallory):
+    _, message = posted()
+    for method in ("chat.postEphemeral", "chat.postMessage"):
+        slack.fail(method, times=1, retry_after_s=10)
+    slack.click(message, "approve", mallory)
+    settle()
+    assert slack.ephemerals == []
+
+    pass_pauses()
+    try_again()
+    settle()
+
+    assert "does not know who you are" in FakeSlack.plain(slack.ephemerals[0])
+
+
+def test_a_form_comes_although_slack_was_silent_for_a_moment(
+    slack, served, slack_alice, a_question_in_slack
+):
+    slack.fail("views.update", drop="before")
+    slack.click(a_question_in_slack, "answer", slack_alice)
+    settle()
+    assert "One moment" in FakeSlack.plain(slack.modals[0])
+
+    pass_pauses()
+    try_again()
+    settle()
+
+    assert [one["type"] for one in slack.modals[0].view["blocks"]] == ["section", "input"]
+
+
+def test_a_form_comes_although_slack_was_slow_to_open_it(
+    slack, served, slack_alice, a_question_in_slack
+):
+    slack.fail("views.open", delay_s=1.8)
+    click = slack.click(a_question_in_slack, "answer", slack_alice)
+    settle()
+
+    assert not click.is_late
+    assert [one["type"] for one in slack.modals[0].view["blocks"]] == ["section", "input"]
+    assert slack.ephemerals == []
+
+
+def test_a_form_that_slack_did_not_open_is_said(slack, served, slack_alice, a_question_in_slack):
+    slack.fail("views.open", error="internal_error")
+    slack.click(a_question_in_slack, "answer", slack_alice)
+    settle()
+
+    assert "Slack did not open the form" in FakeSlack.plain(slack.ephemerals[0])
+
+
+def test_without_a_database_the_form_itself_and_the_home_tab_say_so(
+    slack, served, slack_alice, a_question_in_slack, monkeypatch
+):
+    options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
+    with locked_tables():
+        slack.click(a_question_in_slack, "answer", slack_alice)
+        slack.open_home(slack_alice)
+        monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+        connection.close()
+        settle_reactions("respond")
+    connection.close()
+
+    assert "database does not answer" in FakeSlack.plain(slack.modals[0])
+    assert "database does not answer" in FakeSlack.plain(slack.homes[slack_alice.id])
+    assert slack.ephemerals == []
+
+
+@pytest.fixture
+def a_question_in_slack(slack, workspace, a_claimed_task, worker):
+    from a2a import questions
+
+    task = a_claimed_task()
+    questions.ask(
+        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="?", via="api"
+    )
+    settle()
+    return slack.messages[-1]
+
+
+def test_without_a_queue_no_decision_waits_for_slack(
+    slack, posted, served, slack_alice, monkeypatch
+):
+    """The sweeper carries clicks then, with the same hands as commits."""
+    from ledger import jobs
+
+    row, message = posted()
+    slack.click(message, "approve", slack_alice)
+    said = SlackClick.objects.get().said
+    answered_by = []
+    monkeypatch.setattr(jobs, "enqueue", lambda *_: False)
+    monkeypatch.setattr(
+        responses, "respond", lambda _: answered_by.append(threading.current_thread().name)
+    )
+
+    reactions.react(said)
+
+    slack.wait_for(lambda: answered_by)
+    assert answered_by[0].startswith("slack-courier")
+    assert state_of(row) == "approved"
+
+
+# --- one click, several tries ----------------------------------------------------------------
+
+
+def test_an_own_earlier_try_is_not_taken_for_an_earlier_click(
+    slack, posted, served, slack_alice, monkeypatch
+):
+    """The database went away just after the decision was recorded."""
+    row, message = posted()
+    approve, lost = decisions.approve, []
+
+    def approve_and_lose_the_connection(*args, **kwargs):
+        found = approve(*args, **kwargs)
+        if not lost:
+            lost.append(True)
+            raise OperationalError("the connection is lost")
+        return found
+
+    monkeypatch.setattr(decisions, "approve", approve_and_lose_the_connection)
+    monkeypatch.setattr(reactions, "PATIENCE_S", (0,))
+    slack.click(message, "approve", slack_alice)
+    settle()
+
+    assert state_of(row) == "committed"
+    assert slack.ephemerals == []
+
+
+def test_while_it_fails_again_and_again_the_person_is_told_once(
+    slack, posted, served, slack_alice, monkeypatch
+):
+    row, message = posted()
+
+    def fail(*args, **kwargs):
+        raise OperationalError("the disk is full")
+
+    monkeypatch.setattr(decisions, "approve", fail)
+    monkeypatch.setattr(reactions, "PATIENCE_S", (0,))
+    slack.click(message, "approve", slack_alice)
+    settle()
+    for _ in range(4):
+        SlackClick.objects.update(
+            claimed_until=Now() - timedelta(seconds=1), created_at=Now() - timedelta(minutes=1)
+        )
+        for order in clicks.due():
+            reactions.react(order)
+        settle()
+
+    assert len(slack.ephemerals) == 1
+    assert SlackClick.objects.get().tries == 5
+    monkeypatch.undo()
+    SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
+    for order in clicks.due():
+        reactions.react(order)
+    assert state_of(row) == "approved"
+
+
+def test_the_same_request_again_is_the_same_click(slack, posted, served, slack_alice):
+    _, message = posted()
+    first = slack.click(message, "approve", slack_alice)
+    slack.retry(first)
+    settle()
+
+    assert SlackClick.objects.count() == 1
+    assert slack.ephemerals == []
+
+
+def test_a_click_of_another_version_is_put_aside(slack, workspace):
+    row = SlackClick.objects.create(
+        id="01a1fb78-53c5-70b5-af29-92d7960ba506", said='{"kind": "press", "from": "the future"}'
+    )
+    SlackClick.objects.update(created_at=Now() - timedelta(seconds=9))
+    (order,) = clicks.due()
+
+    reactions.react(order)
+
+    row.refresh_from_db()
+    assert row.done_at is not None
+
+
+def test_look_ups_that_hang_keep_no_click_from_being_written_down(
+    slack, posted, served, slack_alice
+):
+    _, message = posted()
+    with locked_tables():
+        for _ in range(8):
+            slack.command(slack_alice)
+        slack.click(message, "approve", slack_alice)
+
+        assert SlackClick.objects.count() == 1

@@ -230,6 +230,12 @@ def test_the_most_specific_route_wins(slack, workspace, team, a_transaction):
     assert by_channel[CHANNEL].startswith("Order")
 
 
+def test_a_route_takes_the_id_of_a_channel(workspace):
+    for wrong in ("#finance", "U0ALICE", "finance"):
+        with pytest.raises(ValidationError, match="begins with C"):
+            SlackRoute(workspace=workspace, tenant_id="acme", channel=wrong).full_clean()
+
+
 def test_another_tenants_rows_go_nowhere(slack, workspace, globex, a_transaction):
     a_transaction("pay", tenant="globex")
     settle()
@@ -303,6 +309,16 @@ def test_the_contract_says_when_to_remind(slack, workspace, reminding, posted):
 
     (note,) = thread_of(slack, message)
     assert note.startswith("Still waits for sign-off\n by somebody. It lapses")
+
+
+def test_a_reminder_that_is_settled_says_so(slack, workspace, reminding, posted, bob):
+    row, message = posted()
+    make_due("remind:")
+    settle()
+    coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
+    settle()
+
+    assert thread_of(slack, message)[0] == "Rejected by Bob Tanaka on the desk"
 
 
 def test_nobody_is_reminded_of_what_is_decided(slack, workspace, reminding, posted, bob):
