@@ -75,7 +75,10 @@ def respond(text: str) -> None:
     except (OperationalError, InterfaceError) as failure:
         connection.close()
         logger.warning("no database to answer somebody in Slack from: %s", failure)
-        _say_so(order, NO_DATABASE)
+        if order.kind == "tell":
+            _again_later(order, failure)
+        else:
+            _say_so(order, NO_DATABASE)
     except (NotNow, Unreachable) as failure:
         _again_later(order, failure)
     except SlackApiError as refusal:
@@ -116,21 +119,14 @@ def _respond(order: Order) -> None:
 
 
 def _say_so(order: Order, text: str, page: str = "") -> None:
-    """Where the person looks: in the tab, in the modal, or below the message."""
-    match order.kind:
-        case "rewrite":
-            return
-        case "home":
-            for app in signed(order)[:1]:
-                view = home.with_words(text).to_dict()
-                respond_with = {"user_id": order.user, "view": view}
-                _quietly(app, "views.publish", **respond_with)
-        case "form":
-            for app in signed(order)[:1]:
-                view = modals.trouble(text, page).to_dict()
-                _quietly(app, "views.update", external_id=order.view, view=view)
-        case _:
-            ask_for(replace(order, kind="tell", text=text, page=page))
+    """Where the person looks: in the tab or in the modal. A message says it by itself."""
+    for app in signed(order)[:1]:
+        if order.kind == "home":
+            view = home.with_words(text)
+            _quietly(app, "views.publish", user_id=order.user, view=view.to_dict())
+        elif order.kind == "form":
+            view = modals.trouble(text, page)
+            _quietly(app, "views.update", external_id=order.view, view=view.to_dict())
 
 
 def _quietly(app: SlackApp, method: str, **arguments: object) -> None:
