@@ -468,3 +468,26 @@ def test_look_ups_that_hang_keep_no_click_from_being_written_down(
         slack.click(message, "approve", slack_alice)
 
         assert SlackClick.objects.count() == 1
+
+
+def test_who_cannot_be_told_for_want_of_a_database_is_told_later(
+    slack, posted, served, mallory, monkeypatch
+):
+    """Slack asks for patience, and how many others wait cannot be counted."""
+    _, message = posted()
+    slack.click(message, "approve", mallory)
+    settle_reactions()
+    slack.fail("chat.postEphemeral", retry_after_s=10)
+    options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
+    with locked_tables("ledger_delivery"):
+        monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+        connection.close()
+        settle_reactions("respond")
+    connection.close()
+    assert len(responses.waiting) == 1
+
+    pass_pauses()
+    try_again()
+    settle()
+
+    assert "does not know who you are" in FakeSlack.plain(slack.ephemerals[0])
