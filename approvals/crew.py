@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
+from types import FrameType
 
 from honcho.manager import Manager
 
 PATIENCE_S = 15.0  # longer than honcho's own, after which it kills
+# Who asks twice wants it at once; two that come together are one (a supervisor tells us all).
+SECOND_THOUGHT_S = 1.0
 
 
 class Crew(Manager):  # type: ignore[misc]
-    """Honcho's manager, which may also be told to stop while it still starts.
+    """Honcho's manager, which may be told to stop at any moment.
 
-    Honcho itself raises a KeyError then, for the processes that have no number yet, and waits for
-    ever for those that nobody told to end.
+    Honcho prints and ends its processes within the signal handler. While a line is being printed,
+    or a process still starts, that raises, and it waits for ever for those that nobody told to end.
+    Here the handler only takes note; the loop acts upon it, in one of its ten rounds a second.
     """
 
     _asked_at: float | None = None
+    _is_urgent = False
 
-    def terminate(self) -> None:
-        """The first time politely; whoever asks again gets it at once."""
-        if self._asked_at is not None and not self._terminating:
-            self._leave()
-        self._asked_at = self._asked_at or time.monotonic()
-        if super()._all_started():
-            super().terminate()
+    def _start(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+        super()._start()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._asked_at is None:
+            self._asked_at, self.returncode = now, 128 + number
+        elif now - self._asked_at > SECOND_THOUGHT_S:
+            self._is_urgent = True
 
     def _all_started(self) -> bool:
-        """Asked in each round of the loop; what had to wait is done as soon as it is true."""
+        """Asked in each round of the loop."""
         is_true: bool = super()._all_started()
         if self._asked_at is None:
             return is_true
         if is_true:
-            super().terminate()
-        if time.monotonic() - self._asked_at > PATIENCE_S:
+            self.terminate()
+        if self._is_urgent or time.monotonic() - self._asked_at > PATIENCE_S:
             self._leave()
         return is_true
+
+    def terminate(self) -> None:
+        """Also called by honcho, when one process has ended by itself."""
+        if super()._all_started():
+            super().terminate()
 
     def _leave(self) -> None:
         """Some never started, or do not hear: what is there is killed."""
         for process in self._processes.values():
             if "pid" in process and "returncode" not in process:
                 self._procmgr.kill(process["pid"])
-        sys.exit(self.returncode or 1)
+        sys.exit(self.returncode)

@@ -132,6 +132,42 @@ def test_it_can_be_stopped_while_it_starts() -> None:
     assert "ended with 143" in done.stdout
 
 
+STOPPED_WHILE_PRINTING = """
+import os, signal, sys
+from approvals.crew import Crew
+
+class Interrupted:
+    '''Standard output, during each write of which somebody asks us to stop.'''
+    is_busy = False
+
+    def write(self, text):
+        if self.is_busy:
+            raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
+        self.is_busy = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        self.is_busy = False
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+crew = Crew()
+crew._printer.output = Interrupted()
+crew.add_process("sleeper", "exec sleep 300")
+crew.loop()
+sys.exit(crew.returncode)
+"""
+
+
+def test_it_can_be_stopped_while_a_line_is_printed() -> None:
+    """Python refuses to print in a signal handler that interrupted printing."""
+    done = subprocess.run([sys.executable, "-c", STOPPED_WHILE_PRINTING], cwd=ROOT, timeout=30)
+
+    assert done.returncode == 143
+
+
 NEVER_STARTS = """
 from approvals import crew
 
