@@ -325,16 +325,14 @@ class DeliveryState(models.TextChoices):
 class Delivery(models.Model):
     """One message owed to one recipient, because of one event.
 
-    Born without a recipient, in the database transaction of the event; the channel then addresses
-    it, which makes one row per recipient.
+    Born without a recipient, with the event; the channel then makes one row per recipient of it.
     """
 
     event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="deliveries")
     channel = models.CharField(max_length=30)
     recipient = models.CharField(max_length=300, blank=True)
     state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.WAITING)
-    # Raised by one at every claim; a word of an older claim is void.
-    attempts = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)  # claims; the word of an older one is void
     failures = models.PositiveSmallIntegerField(db_default=0)
     next_attempt_at = models.DateTimeField(db_default=Now())
     error = models.TextField(blank=True)

@@ -57,6 +57,7 @@ from ledger.states import State
 MESSAGE_MOST = 9000
 ABOUT_MOST = 100  # what a button says of its subject; it travels in the button
 CHOICES_AS_BUTTONS = 5
+WARNINGS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,17 @@ class Detail:
     """How much of the parts that may be long is shown: characters, or how many."""
 
     summary: int
-    warnings: int
+    warning: int
     words: int
     fields: int
     value: int
 
 
+# The agent's own words give way first, and no warning ever does: an agent must not talk it away.
 DETAILS = (
-    Detail(summary=2900, warnings=5, words=1500, fields=8, value=300),
-    Detail(summary=2000, warnings=3, words=500, fields=8, value=80),
-    Detail(summary=1000, warnings=1, words=200, fields=4, value=40),
+    Detail(summary=2900, warning=600, words=1500, fields=8, value=300),
+    Detail(summary=2000, warning=300, words=300, fields=8, value=80),
+    Detail(summary=1000, warning=150, words=100, fields=4, value=40),
 )
 
 
@@ -128,7 +130,7 @@ def _transaction(copy: SlackMessage, row: Transaction, detail: Detail) -> Shown:
 def _headline(summary: str, detail: Detail) -> Iterator[Block]:
     """The sentence large; whole below if it is longer than a headline may be."""
     yield HeaderBlock(text=plain(one_line(summary), HEADER_MOST))
-    if len(one_line(summary)) > HEADER_MOST - 2:
+    if shortened(one_line(summary), HEADER_MOST) != one_line(summary):
         yield SectionBlock(text=plain(_or_on_the_desk(summary, detail.summary)))
 
 
@@ -138,8 +140,10 @@ def _or_on_the_desk(text: str, most: int) -> str:
 
 
 def _waiting(row: Transaction, detail: Detail) -> Iterator[Block]:
-    for warning in row.warnings[: detail.warnings]:
-        yield quoted("Warning", str(warning), min(600, detail.words))
+    for warning in row.warnings[:WARNINGS_SHOWN]:
+        yield quoted("Warning", str(warning), detail.warning)
+    if (more := len(row.warnings) - WARNINGS_SHOWN) > 0:
+        yield rich(bold(f"{more} more warning{'s' if more > 1 else ''} on the desk."))
     facts = [f"*Consequence*\n{row.consequence_level.lower().capitalize()}"]
     if row.amount is not None:
         facts.insert(0, f"*Amount*\n{policies.money(row)}")
@@ -322,10 +326,15 @@ def choices_of(form: dict[str, Any]) -> list[tuple[str, Any]]:
     if len(fields) != 1 or fields[0].name:
         return []
     found = _choices(fields[0])
-    fits = len(found) <= CHOICES_AS_BUTTONS and all(
-        len(label.strip()) in range(1, BUTTON_MOST) for label, _ in found
-    )
-    return found if fits else []
+    labels = [label for label, _ in found]
+    return found if len(found) <= CHOICES_AS_BUTTONS and are_told_apart(labels) else []
+
+
+def are_told_apart(labels: list[str]) -> bool:
+    """Whether each is whole on a button, and none looks like another."""
+    whole = [one_line(label) for label in labels]
+    fits = all(label and shortened(label, BUTTON_MOST) == label for label in whole)
+    return fits and len(set(whole)) == len(whole)
 
 
 def _choices(one: Field) -> list[tuple[str, Any]]:

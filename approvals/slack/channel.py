@@ -111,7 +111,7 @@ def _new_copy(place: Place, **subject: Any) -> SlackMessage:
 
 def _tell(event: Event) -> Iterator[Owed]:
     """Every copy looks again; a note goes below those that the event is about."""
-    found = copies.copies_of(event.subject)
+    found = copies.copies_of(event)
     about = _question_of(event, found)
     for copy in found:
         yield Owed(f"copy:{copy.pk}")

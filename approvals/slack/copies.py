@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
@@ -25,7 +24,7 @@ from approvals.slack.credentials import SlackApp
 from approvals.slack.text import rich, words
 from approvals.slack.workspaces import app_for
 from ledger.deliveries import NotNow
-from ledger.models import Transaction
+from ledger.models import Event, Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +48,13 @@ BLIND = frozenset(
 )
 
 
-def copies_of(subject: UUID) -> list[SlackMessage]:
+def copies_of(event: Event) -> list[SlackMessage]:
     """Of a transaction, or of all questions of a task."""
-    mine = Q(transaction=subject) | Q(question__task=subject)
-    return list(SlackMessage.objects.filter(mine).select_related("question").order_by("pk"))
+    if event.transaction_id is not None:
+        mine = SlackMessage.objects.filter(transaction=event.transaction_id)
+    else:
+        mine = SlackMessage.objects.filter(question__task=event.subject)
+    return list(mine.select_related("question").order_by("pk"))
 
 
 def new_copy(

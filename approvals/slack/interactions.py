@@ -176,7 +176,7 @@ def _order_of(
     team = (payload.get("team") or {}).get("id") or user.get("team_id") or ""
     there = _where(payload)
     _order(
-        kind, apps, str(team), str(user.get("id", "")), home_team=str(user.get("team_id") or ""),
+        kind, apps, str(team), str(user.get("id", "")), home_team=str(user.get("team_id") or team),
         channel=channel or there[0], ts=ts or there[1], **more, **_identity(payload),
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from slack_sdk.models.views import View
 
 from a2a.models import Question
 from approvals.answer_forms import Field, answer_from, fields_of
-from approvals.slack.blocks import desk_link
+from approvals.slack.blocks import are_told_apart, desk_link
 from approvals.slack.buttons import Press, sealed
 from approvals.slack.text import SECTION_MOST, bold, fixed, one_line, plain, rich
 from approvals.slack.text import words as said
@@ -85,11 +85,11 @@ def trouble(text: str, url: str = "") -> View:
 
 
 def form(question: Question, press: Press, channel: str, ts: str) -> View:
-    """The agent's form; one that no view can hold is answered on the desk."""
+    """The agent's form; one that no view can show as it is is answered on the desk."""
     fields = fields_of(question.form)
     if not _fits(fields):
         link = desk_link("question", question.pk)
-        return trouble("This form is too large for Slack: answer on the desk.", link)
+        return trouble("Slack cannot show this form whole: answer on the desk.", link)
     blocks: list[Block] = [SectionBlock(text=plain(question.text, SECTION_MOST))]
     blocks += [_input(number, one) for number, one in enumerate(fields)]
     return _modal("Answer", "Answer", blocks, sealed(press, channel, ts))
@@ -110,7 +110,10 @@ def _modal(title: str, submit: str, blocks: list[Any], metadata: str, name: str 
 
 def _fits(fields: list[Field]) -> bool:
     return len(fields) <= MOST_FIELDS and all(
-        len(one.choices) <= MOST_OPTIONS and len(one.default) <= INPUT_MOST for one in fields
+        len(one.choices) <= MOST_OPTIONS
+        and len(one.default) <= INPUT_MOST
+        and are_told_apart([choice.label for choice in one.choices])
+        for one in fields
     )
 
 

@@ -58,7 +58,9 @@ def workspace_behind(order: Order) -> tuple[SlackApp, SlackWorkspace]:
 
 def person_behind(workspace: SlackWorkspace, order: Order) -> User:
     """Raises ``Refused``."""
-    person = identities.person_behind(workspace, order.user, order.home_team)
+    person = None
+    if order.home_team:  # Slack always says it; without it we do not guess
+        person = identities.person_behind(workspace, order.user, order.home_team)
     if person is None:
         raise Refused(
             "Assent does not know who you are at the desk, so nothing was decided. "

@@ -202,6 +202,18 @@ def test_the_same_user_id_of_another_company_is_somebody_else(
     assert "does not know who you are" in whispered(slack)
 
 
+def test_a_click_of_which_slack_does_not_say_from_where_decides_nothing(
+    slack, posted, served, slack_alice
+):
+    row, message = posted()
+    nowhere = {"team": None, "user": {"id": slack_alice.id, "team_id": None}}
+
+    slack.click(message, "approve", slack_alice, body_override=nowhere)
+    settle()
+
+    assert state_of(row) == "prepared"
+
+
 def test_in_a_grid_the_workspace_is_the_bots_and_not_the_clickers(
     slack, posted, served, slack_alice, team
 ):

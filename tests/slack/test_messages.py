@@ -109,6 +109,31 @@ def test_a_summary_of_3000_characters_and_200_fields_fit(slack, workspace, spraw
     assert len(message.blocks) <= 50
 
 
+def test_an_agent_cannot_talk_a_warning_away(slack, workspace, sprawl, acme, db):
+    """However much it says elsewhere: the warnings stay, and those left out are counted."""
+    fields = {f"field {number}": "y" * 2000 for number in range(20)}
+    row = proposed(reference="r" * 200, said="ä" * 3000, fields=fields, reason="z" * 9000)
+    Transaction.objects.filter(pk=row.pk).update(
+        warnings=[f"Warning number {number} {'w' * 900}" for number in range(8)]
+    )
+    settle()
+
+    said = FakeSlack.plain(only_message(slack))
+    assert all(f"Warning number {number} " in said for number in range(5))
+    assert "3 more warnings on the desk." in said
+
+
+def test_a_summary_that_does_not_fit_the_headline_is_whole_below_it(
+    slack, workspace, sprawl, acme, db
+):
+    """Slack counts an emoji as two."""
+    summary = "Pay " + "😀" * 100 + " to Ana"
+    proposed(reference="r", said=summary, fields={}, reason="")
+    settle()
+
+    assert summary in FakeSlack.plain(only_message(slack))
+
+
 @pytest.fixture
 def wide(monkeypatch):
     """A tool with two hundred arguments."""

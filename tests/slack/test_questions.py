@@ -167,7 +167,7 @@ def test_a_form_that_no_modal_can_hold_is_answered_on_the_desk(slack, served, as
     settle()
 
     said = FakeSlack.plain(slack.modals[0])
-    assert "too large for Slack" in said
+    assert "Slack cannot show this form whole" in said
     assert (
         slack.modals[0]
         .view["blocks"][-1]["elements"][0]["url"]
@@ -205,6 +205,22 @@ def test_no_form_can_break_a_modal_or_a_message(slack, served, asked, slack_alic
         assert FakeSlack.mentions_in(modal) == []
     assert FakeSlack.mentions_in(message) == []
     assert not slack.ephemerals
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [["x" * 80 + "yes", "x" * 80 + "no"], ["Yes", "Yes "], ["", " "], ["😀" * 50 + "a", "b"]],
+)
+def test_choices_that_would_look_alike_or_be_cut_are_made_on_the_desk(
+    slack, served, asked, slack_alice, choices
+):
+    _, message = asked(form={"enum": choices})
+    assert labels(message) == ["Answer…", "Open"]
+
+    slack.click(message, "answer", slack_alice)
+    settle()
+
+    assert "Slack cannot show this form whole" in FakeSlack.plain(slack.modals[0])
 
 
 def test_who_may_not_answer_is_told_in_the_modal(slack, served, asked, slack_alice):
