@@ -14,17 +14,11 @@ from itertools import groupby
 from operator import attrgetter
 from uuid import UUID
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
-from django.conf import settings
-from django.db import OperationalError, connection
-from django.db.models import Max
-from django.db.transaction import atomic
+from ledger import checkpoints
+from ledger.checkpoints import Broken
+from ledger.models import Event, Transaction
 
-from ledger.models import Checkpoint, Event, Transaction
+__all__ = ["Broken", "Proof", "hash_of", "subjects", "verify"]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 
@@ -35,10 +29,6 @@ def _transactions() -> Iterator[tuple[UUID, str]]:
 
 # Whatever has a chain: its rows as (id, state). An upper room adds its own in AppConfig.ready().
 subjects: dict[str, Callable[[], Iterable[tuple[UUID, str]]]] = {"transaction": _transactions}
-
-
-class Broken(Exception):
-    """The first thing found that cannot be true of an untouched ledger."""
 
 
 @dataclass
@@ -78,90 +68,6 @@ def hash_of(event: Event) -> str:
     return sealed.hexdigest()
 
 
-def merkle_root(leaves: list[bytes]) -> bytes:
-    """RFC 6962, section 2.1: leaves and nodes are hashed with different prefixes."""
-    level = [hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]
-    if not level:
-        return hashlib.sha256().digest()
-    while len(level) > 1:
-        pairs = [
-            hashlib.sha256(b"\x01" + level[i] + level[i + 1]).digest()
-            for i in range(0, len(level) - 1, 2)
-        ]
-        level = pairs + level[len(pairs) * 2 :]
-    return level[0]
-
-
-# --- checkpoints --------------------------------------------------------------------------
-
-
-def make_checkpoint() -> Checkpoint | None:
-    """Fold the heads of the chains that grew into one signed root.
-
-    ``None`` when nothing happened since the last one, no key is set, or another writer was in
-    the way for longer than a moment (the next round will do).
-    """
-    if not settings.AUDIT_KEY:
-        return None
-    before = Checkpoint.objects.order_by("-pk").first()
-    after = before.upto_event if before else 0
-    upto = _last_settled_event()
-    if upto is None or upto <= after:
-        return None
-    heads = _heads(after, upto)
-    root = merkle_root([_leaf(*head) for head in heads]).hex()
-    previous = before.hash if before else ""
-    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(settings.AUDIT_KEY))
-    content = _checkpoint_hash(after, upto, len(heads), root, previous)
-    return Checkpoint.objects.create(
-        after_event=after,
-        upto_event=upto,
-        heads=len(heads),
-        root=root,
-        previous_hash=previous,
-        hash=content,
-        public_key=key.public_key().public_bytes_raw().hex(),
-        signature=key.sign(bytes.fromhex(content)).hex(),
-    )
-
-
-def _last_settled_event() -> int | None:
-    """The largest event id below which no writer is still at work.
-
-    Ids are given out before commit, so "the largest that I see" may skip one that commits later.
-    Locking writers out for an instant settles it; if that takes longer, not now.
-    """
-    try:
-        with atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL lock_timeout = '500ms'")
-            cursor.execute("LOCK TABLE ledger_event IN SHARE MODE")
-            last: int | None = Event.objects.aggregate(last=Max("pk"))["last"]
-            return last
-    except OperationalError:
-        return None
-
-
-def _heads(after: int, upto: int) -> list[tuple[UUID, str]]:
-    """The last hash of every chain that grew between two events, in the order of the ids."""
-    rows = (
-        Event.objects.filter(pk__gt=after, pk__lte=upto)
-        .order_by("subject", "-seq")
-        .distinct("subject")
-    )
-    return list(rows.values_list("subject", "hash"))
-
-
-def _leaf(subject: UUID, head: str) -> bytes:
-    return subject.bytes + bytes.fromhex(head)
-
-
-def _checkpoint_hash(after: int, upto: int, heads: int, root: str, previous: str) -> str:
-    return hashlib.sha256(f"{after}:{upto}:{heads}:{root}:{previous}".encode()).hexdigest()
-
-
-# --- verification -------------------------------------------------------------------------
-
-
 def verify(trusted_keys: frozenset[str] | None = None) -> Proof:
     """Prove every chain, every row against its chain, and every checkpoint.
 
@@ -170,7 +76,10 @@ def verify(trusted_keys: frozenset[str] | None = None) -> Proof:
     """
     proof = Proof()
     _verify_chains(proof)
-    _verify_checkpoints(proof, trusted_keys)
+    covered = checkpoints.verify(trusted_keys)
+    proof.checkpoints = covered.checkpoints
+    proof.public_keys = set(covered.public_keys)
+    proof.uncovered = Event.objects.filter(pk__gt=covered.upto_event).count()
     return proof
 
 
@@ -215,33 +124,3 @@ def _verify_chain(chain: Iterator[Event], proof: Proof) -> Event:
         proof.events += 1
     assert before is not None
     return before
-
-
-def _verify_checkpoints(proof: Proof, trusted_keys: frozenset[str] | None) -> None:
-    after, previous = 0, ""
-    for point in Checkpoint.objects.order_by("pk").iterator():
-        _verify_checkpoint(point, after, previous)
-        if trusted_keys is not None and point.public_key not in trusted_keys:
-            raise Broken(f"checkpoint {point.pk} is signed by a key that is not trusted.")
-        after, previous = point.upto_event, point.hash
-        proof.checkpoints += 1
-        proof.public_keys.add(point.public_key)
-    proof.uncovered = Event.objects.filter(pk__gt=after).count()
-
-
-def _verify_checkpoint(point: Checkpoint, after: int, previous: str) -> None:
-    if (point.after_event, point.previous_hash) != (after, previous):
-        raise Broken(f"checkpoint {point.pk} does not follow the checkpoint before it.")
-    heads = _heads(point.after_event, point.upto_event)
-    if len(heads) != point.heads:
-        raise Broken(f"checkpoint {point.pk} saw {point.heads} chains grow, now {len(heads)}.")
-    if merkle_root([_leaf(*head) for head in heads]).hex() != point.root:
-        raise Broken(f"the events under checkpoint {point.pk} are not those that it signed.")
-    content = _checkpoint_hash(after, point.upto_event, point.heads, point.root, previous)
-    if content != point.hash:
-        raise Broken(f"checkpoint {point.pk} was changed.")
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(point.public_key))
-    try:
-        key.verify(bytes.fromhex(point.signature), bytes.fromhex(content))
-    except InvalidSignature:
-        raise Broken(f"the signature of checkpoint {point.pk} is not its key's.") from None

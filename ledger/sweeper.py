@@ -20,7 +20,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import audit, coordinator, deliveries, execution
+from ledger import checkpoints, coordinator, deliveries, execution
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.jobs import JOBS, enqueue
@@ -107,7 +107,7 @@ class Sweeper:
     def _checkpoint_if_due(self) -> None:
         if time.monotonic() >= self._checkpoint_due:
             self._checkpoint_due = time.monotonic() + settings.CHECKPOINT_EVERY_S
-            audit.make_checkpoint()
+            checkpoints.make()
 
 
 def expire_what_is_due() -> None:
