@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from a2a import questions, tasks
+from a2a.answerers import CLIENT
 from a2a.errors import TaskNotPossible
 from a2a.models import Question, Task
-from a2a.questions import CLIENT
 from ledger import coordinator
 from ledger.callers import Caller
 from ledger.errors import NotAllowed

@@ -16,10 +16,10 @@ from django.db.models import F, Q
 from django.db.transaction import atomic
 
 from a2a import questions, states, tasks
+from a2a.answerers import APPROVER
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import ASSENT, QuestionState, Task
 from a2a.own_skills import ASK_A_PERSON, PREPARE_TRANSACTION
-from a2a.questions import APPROVER
 from a2a.states import TaskState
 from a2a.transitions import advance
 from ledger import coordinator, doorbell

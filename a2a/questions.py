@@ -10,7 +10,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from a2a import json_schemas, states
+from a2a import answerers, json_schemas, states
+from a2a.answerers import APPROVER, CLIENT
 from a2a.errors import (
     AlreadyAnswered,
     AnswerInvalid,
@@ -30,7 +31,6 @@ from ledger.principals import SWEEPER, Principal
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=30)
 TEXT_MAX = 10_000  # characters
-CLIENT, APPROVER, OPERATOR = "client", "approver", "operator"
 
 
 def ask(
@@ -86,7 +86,7 @@ def ask(
             text=text,
             form=form or {},
             evidence=evidence or [],
-            may_answer=may_answer or [APPROVER, CLIENT],
+            may_answer=answerers.resolved(task.tenant, may_answer or [APPROVER, CLIENT]),
             asked_by=str(asked_by or agent),
             asked_by_name=(asked_by or agent).display_name,
             expires_at=Now() + wait,

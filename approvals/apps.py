@@ -7,9 +7,12 @@ class ApprovalsConfig(AppConfig):
     name = "approvals"
 
     def ready(self) -> None:
+        from a2a import answerers
+        from approvals.principals import who_may_act
         from approvals.slack import reactions, responses  # noqa: F401
         from approvals.slack.channel import SlackChannel
         from approvals.web import live  # noqa: F401
         from ledger import deliveries
 
+        answerers.directory = who_may_act
         deliveries.register(SlackChannel())

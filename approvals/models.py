@@ -17,7 +17,7 @@ from ledger.models import Tenant
 
 __all__ = [
     "Membership", "Role", "SlackClick", "SlackIdentity", "SlackLinkRequest", "SlackMessage",
-    "SlackRoute", "SlackWorkspace",
+    "SlackRoute", "SlackWorkspace", "UserName",
 ]  # fmt: skip
 
 
@@ -25,6 +25,20 @@ class Role(models.TextChoices):
     VIEWER = "viewer", "viewer: sees everything, decides nothing"
     APPROVER = "approver", "approver: approves and rejects"
     OPERATOR = "operator", "operator: keeps the ledger, settles what is in doubt"
+
+
+class UserName(models.Model):
+    """A user name that somebody has, or once had. It is never given to anybody else.
+
+    The database enters it (``approvals/sql/user_names.sql``), whoever makes or renames a user. The
+    key of the user is no foreign key: a name stays taken when the account is gone.
+    """
+
+    name = models.CharField(max_length=150, primary_key=True, help_text="In small letters.")
+    user_id = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Membership(models.Model):

@@ -9,9 +9,10 @@ from datetime import datetime
 from babel.numbers import format_currency
 from django.contrib.auth.models import User
 
+from a2a.answerers import CLIENT
 from a2a.models import Question, QuestionState, Task
-from a2a.questions import CLIENT
 from approvals.models import Membership, Role
+from approvals.principals import name_of, names_of
 from ledger.contracts import ConsequenceLevel, key_fields, tools
 from ledger.models import Transaction, Verdict
 from ledger.states import State
@@ -70,8 +71,9 @@ def may_answer(question: Question, principal: str, roles: Roles, now: datetime) 
         return May(False, f"It is {question.get_state_display()}.")
     if question.expires_at <= now:
         return May(False, "Its time is up; the task is being canceled.")
-    mine = roles.get(question.tenant, frozenset())
-    if principal in question.may_answer or mine & set(question.may_answer):
+    # Being named gives no role: whoever only looks on does not answer.
+    acting = roles.get(question.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}
+    if acting and {principal, *acting} & set(question.may_answer):
         return YES
     return May(False, f"You may not answer it. {who_may_answer(question)}")
 
@@ -83,7 +85,7 @@ def who_may_answer(question: Question) -> str:
         for role in (Role.APPROVER, Role.OPERATOR)
         if role in question.may_answer
     ]
-    said += [name.partition(":")[2] for name in question.may_answer if ":" in name]
+    said += names_of(one for one in question.may_answer if ":" in one)
     if CLIENT in question.may_answer:
         said.append("the agent that submitted the task")
     return f"It may be answered by {', or '.join(said)}." if said else "Nobody may answer it."
@@ -105,7 +107,7 @@ def who_can(tenant: str, role: Role = Role.APPROVER) -> str:
     people = User.objects.filter(
         memberships__in=Membership.objects.filter(tenant=tenant, role=role), is_active=True
     ).order_by("first_name", "username")[:6]
-    names = [person.get_full_name() or person.get_username() for person in people]
+    names = [name_of(person) for person in people]
     if not names:
         return "Nobody has that role yet; an operator can give it in the admin."
     return f"One of: {', '.join(names)}."

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """``str(principal)`` is what rows keep (``user:alice``, ``agent:acme/helpdesk``).
+    """``str(principal)`` is what rows keep (``user:7``, ``agent:acme/helpdesk``).
 
-    ``name`` is for people to read and decides nothing.
+    It never changes and is never given to anybody else. ``name`` is a label for people to read:
+    it may change, and decides nothing.
     """
 
     kind: str
@@ -24,8 +25,9 @@ class Principal:
         return self.name or self.id
 
 
-def user(username: str, name: str = "") -> Principal:
-    return Principal("user", username, name)
+def user(pk: int, name: str) -> Principal:
+    """A person, by the primary key of the account. User names are labels: people are renamed."""
+    return Principal("user", str(pk), name)
 
 
 def agent(tenant: str, slug: str, name: str = "") -> Principal:

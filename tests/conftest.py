@@ -10,11 +10,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
 from approvals.models import Membership, Role
+from approvals.principals import principal_of
 from ledger import coordinator, crash_points, doorbell
 from ledger.coordinator import Proposal
 from ledger.models import Agent, AgentToken, Tenant, Transaction
@@ -23,6 +25,8 @@ from ledger.rendering import render_token
 from tests.toolbox.world import World, world
 
 pytest_plugins = ["tests.agents_at_work"]
+# What is hashed in a test is read by ordinary processes too: the same algorithm, but quick.
+PBKDF2PasswordHasher.iterations = 1
 CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
 
 
@@ -132,7 +136,7 @@ def carol_user(globex: Tenant) -> User:
     return _person("carol", "Carol Diaz", globex, Role.APPROVER)
 
 
-def _signed_in(user: User) -> Client:
+def signed_in(user: User) -> Client:
     client = Client()
     client.force_login(user)
     return client
@@ -140,37 +144,37 @@ def _signed_in(user: User) -> Client:
 
 @pytest.fixture
 def as_alice(alice_user: User) -> Client:
-    return _signed_in(alice_user)
+    return signed_in(alice_user)
 
 
 @pytest.fixture
 def as_bob(bob_user: User) -> Client:
-    return _signed_in(bob_user)
+    return signed_in(bob_user)
 
 
 @pytest.fixture
 def as_olga(olga_user: User) -> Client:
-    return _signed_in(olga_user)
+    return signed_in(olga_user)
 
 
 @pytest.fixture
 def as_vera(vera_user: User) -> Client:
-    return _signed_in(vera_user)
+    return signed_in(vera_user)
 
 
 @pytest.fixture
 def as_carol(carol_user: User) -> Client:
-    return _signed_in(carol_user)
+    return signed_in(carol_user)
 
 
 @pytest.fixture
-def alice() -> Principal:
-    return Principal("user", "alice", "Alice Moreau")
+def alice(alice_user: User) -> Principal:
+    return principal_of(alice_user)
 
 
 @pytest.fixture
-def bob() -> Principal:
-    return Principal("user", "bob", "Bob Tanaka")
+def bob(bob_user: User) -> Principal:
+    return principal_of(bob_user)
 
 
 class AgentClient:

@@ -25,8 +25,8 @@ from slack_sdk.models.blocks import (
     SectionBlock,
 )
 
+from a2a.answerers import CLIENT
 from a2a.models import Question, QuestionState
-from a2a.questions import CLIENT
 from approvals import policies, words
 from approvals.answer_forms import Field, fields_of
 from approvals.models import SlackMessage

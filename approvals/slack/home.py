@@ -34,7 +34,8 @@ def waiting_for(user: User) -> list[inbox.Entry]:
         """Roles first: to say why not, policies look up who else may."""
         if (one := entry.question) is not None:
             mine = roles.get(one.tenant, frozenset()) | {me}
-            return bool(mine & set(one.may_answer) and policies.may_answer(one, me, roles, now))
+            is_named = bool(mine & set(one.may_answer))
+            return is_named and bool(policies.may_answer(one, me, roles, now))
         row = entry.tx
         assert row is not None
         mine = roles.get(row.tenant, frozenset())

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from django.db.models import Q
 
+from a2a.answerers import CLIENT
 from a2a.models import Question
-from a2a.questions import CLIENT
 from approvals.models import Membership, Role, SlackIdentity, SlackRoute, SlackWorkspace
 from approvals.slack.models import RISKS, Concern
 from ledger.contracts import RequiredApprover

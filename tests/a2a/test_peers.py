@@ -252,7 +252,7 @@ def test_two_answers_at_once_have_one_winner(product, token, archivist, alice):
     def answer(number: int) -> str:
         try:
             questions.answer(
-                question.pk, f"answer {number}", via="web", by=principals.user(f"person{number}")
+                question.pk, f"answer {number}", via="web", by=principals.user(number, "A person")
             )
             return "won"
         except AlreadyAnswered:
@@ -292,7 +292,7 @@ def test_an_answer_at_the_very_deadline_has_one_winner(a_claimed_task, worker):
         try:
             while True:
                 if Question.objects.due().filter(pk=question.pk).exists() or is_close(question):
-                    questions.answer(question.pk, "now", by=principals.user("alice"), via="web")
+                    questions.answer(question.pk, "now", by=principals.user(1, "Alice"), via="web")
                     return "answered"
         except QuestionExpired:
             return "late"

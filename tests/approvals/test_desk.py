@@ -32,14 +32,14 @@ def test_what_waits_is_listed_with_who_what_how_much_and_whether_it_can_be_undon
         assert words in page
 
 
-def test_an_approver_approves_and_sees_it_signed_off(as_alice, a_payment):
+def test_an_approver_approves_and_sees_it_signed_off(as_alice, a_payment, alice):
     row = a_payment()
 
     answer = post(as_alice, row, "approve", digest=row.intent_digest)
 
     assert answer.status_code == 200
     assert "Signed off" in answer.content.decode()
-    assert Transaction.objects.get().decisions.get().principal == "user:alice"
+    assert Transaction.objects.get().decisions.get().principal == str(alice)
 
 
 def test_the_late_approver_sees_who_was_faster(as_alice, a_payment, bob):

@@ -14,13 +14,13 @@ from approvals import embedded
 from ledger import coordinator
 from ledger.audit import verify
 from ledger.models import Transaction
-from ledger.principals import Principal
+from ledger.principals import user
 from ledger.states import State
 from tests.conftest import propose
 from tests.processes import Product, running, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-ALICE, BOB = Principal("user", "alice", "Alice Moreau"), Principal("user", "bob", "Bob Tanaka")
+ALICE, BOB = user(1, "Alice Moreau"), user(2, "Bob Tanaka")
 
 
 @pytest.fixture

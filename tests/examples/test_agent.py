@@ -16,7 +16,7 @@ from examples.agent import Assent, Helpdesk, Refused, Work, describe
 
 Handler = Callable[[httpx.Request], httpx.Response]
 ALICE = {
-    "verdict": "approve", "principal": "user:alice", "principal_name": "Alice Moreau",
+    "verdict": "approve", "principal": "user:7", "principal_name": "Alice Moreau",
     "via": "slack", "reason": "", "at": "2026-11-20T12:00:00+00:00",
 }  # fmt: skip
 TOKEN = {

@@ -392,12 +392,12 @@ def test_an_agent_with_every_scope_still_cannot_decide_on_its_own(helpdesk, agen
     problem(answer, 403, "own_transaction")
 
 
-def test_who_decides_never_comes_from_the_body(as_helpdesk, supervisor, agent_client):
+def test_who_decides_never_comes_from_the_body(as_helpdesk, supervisor, agent_client, alice):
     token = as_helpdesk.propose("order", arguments={"item": "desk"}).json()
 
     answer = agent_client(supervisor, ["decide"]).post(
         f"/transactions/{token['transaction_id']}/approve",
-        {"intent_digest": token["intent_digest"], "principal": "user:alice"},
+        {"intent_digest": token["intent_digest"], "principal": str(alice)},
     )
 
     problem(answer, 422, "invalid_request")

@@ -22,7 +22,7 @@ from ledger.errors import (
     OwnTransaction,
 )
 from ledger.models import Transaction
-from ledger.principals import Principal
+from ledger.principals import Principal, user
 from ledger.states import State
 
 HELPDESK = Principal("agent", "acme/helpdesk", "Helpdesk agent")
@@ -45,7 +45,7 @@ def test_of_fifty_who_decide_at_once_exactly_one_wins_and_the_others_hear_of_it(
     won, lost, crashed = [], [], []
 
     def decide(number: int) -> None:
-        person = Principal("user", f"person-{number}", f"Person {number}")
+        person = user(number, f"Person {number}")
         said = {"digest": row.intent_digest, "by": person, "via": "web"}
         verbs = {
             0: lambda: coordinator.approve(row.pk, **said),
@@ -135,7 +135,7 @@ def test_a_late_decision_is_told_who_was_faster_when_and_how(a_payment, alice, b
         coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
 
     assert refusal.value.detail.startswith("Rejected by Bob Tanaka via slack at 20")
-    assert refusal.value.extra["decided_by"] == "user:bob"
+    assert refusal.value.extra["decided_by"] == str(bob)
 
 
 def test_changing_ones_mind_is_a_conflict(a_payment, alice):

@@ -17,12 +17,12 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from ledger import audit, coordinator, execution, sweeper
 from ledger.errors import LedgerError
 from ledger.models import Transaction
-from ledger.principals import Principal
+from ledger.principals import Principal, user
 from ledger.states import FINAL, State
 from tests.conftest import propose
 from tests.toolbox.world import world
 
-PEOPLE = [Principal("user", name, name.title()) for name in ("alice", "bob", "dora")]
+PEOPLE = [user(pk, name) for pk, name in enumerate(("Alice", "Bob", "Dora"), start=1)]
 HELPDESK = Principal("agent", "acme/helpdesk", "Helpdesk agent")
 numbers = itertools.count()
 

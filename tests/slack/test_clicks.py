@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_an_approval_in_slack_is_carried_out_and_the_message_says_so(
-    slack, posted, served, slack_alice
+    slack, posted, served, slack_alice, alice
 ):
     row, message = posted(amount="48.20")
 
@@ -40,7 +40,7 @@ def test_an_approval_in_slack_is_carried_out_and_the_message_says_so(
     assert (click.status, click.body) == (200, "")
     assert state_of(row) == "committed"
     vote = Decision.objects.get()
-    assert (vote.principal, vote.via) == ("user:alice", "slack")
+    assert (vote.principal, vote.via) == (str(alice), "slack")
     said = FakeSlack.plain(message)
     assert f"Approved by Alice Moreau in Slack\n · committed\n · receipt \n{row.receipt}" in said
     assert not slack.ephemerals
@@ -175,10 +175,10 @@ def test_a_closed_account_decides_nothing(slack, posted, served, slack_alice, al
 
 
 def test_nobody_decides_on_what_they_proposed_themselves(
-    slack, posted, served, slack_alice, monkeypatch
+    slack, posted, served, slack_alice, monkeypatch, alice
 ):
     row, message = posted()
-    Transaction.objects.filter(pk=row.pk).update(proposed_by="user:alice")
+    Transaction.objects.filter(pk=row.pk).update(proposed_by=str(alice))
 
     slack.click(message, "approve", slack_alice)
     settle()
@@ -258,7 +258,7 @@ def test_a_double_click_is_one_decision(slack, posted, served, slack_alice):
 
 
 def test_of_two_approvers_at_once_one_decides_and_the_other_hears_who(
-    slack, posted, served, slack_alice, slack_bob
+    slack, posted, served, slack_alice, slack_bob, alice
 ):
     row, message = posted()
     blocks = json.loads(json.dumps(message.blocks))
@@ -278,7 +278,7 @@ def test_of_two_approvers_at_once_one_decides_and_the_other_hears_who(
     vote = Decision.objects.get()
     assert state_of(row) == "committed"
     assert vote.principal_name in whispered(slack)
-    loser = slack_bob if vote.principal == "user:alice" else slack_alice
+    loser = slack_bob if vote.principal == str(alice) else slack_alice
     assert slack.ephemerals[0].user == loser.id
 
 

@@ -60,7 +60,7 @@ def whispered(slack):
     return FakeSlack.plain(only)
 
 
-def test_choices_are_buttons_and_one_click_answers(slack, served, asked, slack_alice):
+def test_choices_are_buttons_and_one_click_answers(slack, served, asked, slack_alice, alice):
     question, message = asked(form=DATES)
     assert labels(message) == ["Monday", "Tuesday", "Open"]
     assert "Archivist asks" in FakeSlack.plain(message)
@@ -70,7 +70,7 @@ def test_choices_are_buttons_and_one_click_answers(slack, served, asked, slack_a
 
     question.refresh_from_db()
     assert (question.state, question.answer) == ("answered", "Tuesday")
-    assert (question.answered_by, question.answered_via) == ("user:alice", "slack")
+    assert (question.answered_by, question.answered_via) == (str(alice), "slack")
     assert "Answered by Alice Moreau in Slack" in FakeSlack.plain(message)
     assert labels(message) == ["Open"]
     assert thread_of(slack, message) == [
