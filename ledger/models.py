@@ -256,6 +256,8 @@ class Event(models.Model):
         indexes = [
             # What the live watcher asks once a second.
             models.Index(name="ledger_event_recent", fields=["at"]),
+            # "Who changed what": the changes of accounts, newest first.
+            models.Index(name="ledger_event_changes", fields=["-id"], condition=Q(to_state="")),
         ]
 
     def __str__(self) -> str:

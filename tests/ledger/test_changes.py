@@ -1,0 +1,66 @@
+"""Changes of accounts are sealed like everything else that happens."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from ledger import audit, changes
+from ledger.models import Event
+from ledger.principals import user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+OLGA = user(9, "Olga Novak")
+
+
+def grant(role: str) -> Event:
+    return changes.record(
+        "user:7", "role_granted", tenant="acme", by=OLGA, via="admin", name="Alice Moreau",
+        details={"role": role},
+    )  # fmt: skip
+
+
+def test_a_change_says_who_did_what_to_whom_through_what():
+    event = grant("approver")
+
+    event.refresh_from_db()
+    assert (event.kind, event.principal, event.principal_name, event.via, event.tenant) == (
+        "role_granted", "user:9", "Olga Novak", "admin", "acme"
+    )  # fmt: skip
+    assert json.loads(event.details) == {
+        "subject": "user:7", "name": "Alice Moreau", "role": "approver",
+    }  # fmt: skip
+    assert event.subject == changes.chain_of("user:7")
+
+
+def test_changes_of_one_account_at_the_same_instant_make_one_chain():
+    def one(number: int) -> None:
+        try:
+            grant(f"role {number}")
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(16)))
+
+    assert sorted(Event.objects.values_list("seq", flat=True)) == list(range(1, 17))
+    audit.verify()
+
+
+def test_a_change_that_was_changed_is_noticed():
+    grant("approver")
+    grant("operator")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE ledger_event DISABLE TRIGGER ledger_event_append_only")
+        cursor.execute("UPDATE ledger_event SET details = replace(details, 'approver', 'viewer')")
+        cursor.execute("ALTER TABLE ledger_event ENABLE TRIGGER ledger_event_append_only")
+
+    with pytest.raises(audit.Broken):
+        audit.verify()
+
+
+def test_edits_say_from_what_to_what():
+    assert changes.edits({"a": 1, "b": [2]}, {"a": 1, "b": (3,)}) == {"b": [[2], [3]]}
