@@ -8,7 +8,6 @@ from a2a import questions, tasks
 from a2a.answerers import CLIENT
 from a2a.errors import TaskNotPossible
 from a2a.models import Question, Task
-from ledger import coordinator
 from ledger.callers import Caller
 from ledger.errors import NotAllowed
 from ledger.models import Scope
@@ -34,10 +33,8 @@ def by_client(task: Task, value: Any, *, caller: Caller, via: str) -> Question:
 
 
 def cancel_by_client(task: Task, *, caller: Caller, via: str, reason: str = "") -> Task:
-    """Raises ``NotAllowed`` for a task that another agent submitted, ``TaskNotPossible``."""
+    """Raises ``NotAllowed`` for a task that another agent submitted, and as ``tasks.cancel``."""
     caller.require(Scope.SUBMIT)
     if task.submitted_by != str(caller.principal):
         raise NotAllowed("Only the agent that submitted a task may cancel it.")
-    if task.transaction_id is not None and not task.is_final:
-        coordinator.cancel(task.transaction_id, by=caller.principal, via=via, reason=reason)
     return tasks.cancel(task.pk, by=caller.principal, via=via, reason=reason)

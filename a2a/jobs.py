@@ -1,4 +1,4 @@
-"""RQ: looks at remote agents. Each may run twice or never."""
+"""RQ: looks at remote agents, tasks of Assent's own. Each may run twice or never."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import close_old_connections
 
-from a2a import mirrors, remotes
+from a2a import mirrors, own_work, remotes
 from a2a.models import Mirror
 from ledger import doorbell, jobs, sweeper
 
@@ -23,8 +23,16 @@ def fetch_card(remote_id: str) -> None:
     remotes.look_again(int(remote_id))
 
 
-jobs.JOBS |= {"mirror": mirror, "fetch_card": fetch_card}
-sweeper.further_jobs |= {"mirror": mirrors.due, "fetch_card": remotes.due}
+def begin(task_id: str) -> None:
+    """Bring a task that Assent does itself before people. Asks the tool for its plan."""
+    close_old_connections()
+    own_work.begin(UUID(task_id))
+
+
+jobs.JOBS |= {"mirror": mirror, "fetch_card": fetch_card, "begin": begin}
+sweeper.further_jobs |= {
+    "mirror": mirrors.due, "fetch_card": remotes.due, "begin": own_work.due,
+}  # fmt: skip
 
 
 def on_bell(subject: UUID, kind: str, **_: object) -> None:

@@ -19,6 +19,7 @@ import httpx
 from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.db.transaction import atomic
 from django.utils import timezone
 
 from a2a import outbound, questions, remotes, states, tasks, wire
@@ -79,12 +80,14 @@ def send(task_id: UUID) -> None:
         return
     remote = task.skill.agent.remote
     with suppress(TaskNotPossible):
-        advance(
-            task.pk, states.CLAIM, by=_principal(remote), via=VIA,
-            details={"remote": remote.url}, fencing_token=F("fencing_token") + 1,
-            attempts=F("attempts") + 1, note="Being sent to the remote agent.",
-        )  # fmt: skip
-        Mirror.objects.create(task=task, remote=remote, secret=secrets.token_urlsafe(32))
+        # Together: a task that is claimed without a mirror would be looked at by nobody.
+        with atomic():
+            advance(
+                task.pk, states.CLAIM, by=_principal(remote), via=VIA,
+                details={"remote": remote.url}, fencing_token=F("fencing_token") + 1,
+                attempts=F("attempts") + 1, note="Being sent to the remote agent.",
+            )  # fmt: skip
+            Mirror.objects.create(task=task, remote=remote, secret=secrets.token_urlsafe(32))
         look(Mirror.objects.get(task=task))
 
 

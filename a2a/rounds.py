@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from a2a import own_work, questions, tasks
-from a2a.models import Question, Task
+from a2a.models import ASSENT, Question, Task
 
 BATCH = 500
 
@@ -14,6 +14,7 @@ def sweep() -> None:
         questions.lapse(question_id)
     for task_id in Task.objects.abandoned().values_list("pk", flat=True)[:BATCH]:
         tasks.put_back_or_fail(task_id)
-    for task_id in Task.objects.overtime().values_list("pk", flat=True)[:BATCH]:
+    overtime = Task.objects.overtime().exclude(owner=str(ASSENT))
+    for task_id in overtime.values_list("pk", flat=True)[:BATCH]:
         tasks.time_out(task_id)
-    own_work.go_on_with_all()
+    own_work.settle_all()

@@ -233,11 +233,14 @@ def _expires_at(sent: Envelope | None, skill: Skill | None) -> datetime:
 
 
 def _enter_own(draft: _Draft, via: str) -> Submitted:
-    """What Assent does itself begins at once; the sweeper begins it where we did not come to."""
+    """What Assent does itself enters claimed, so that nobody else begins it, and begins at once."""
     draft.task.expires_at = timezone.now() + BEGINS_WITHIN
-    submitted = _enter(draft, via)
-    if not submitted.is_replay:
-        own_work.begin(submitted.task.pk)
+    with atomic():
+        submitted = _enter(draft, via)
+        is_ours = not submitted.is_replay and submitted.task.state == TaskState.SUBMITTED
+        claimed = own_work.claim(submitted.task.pk) if is_ours else None
+    if claimed is not None:
+        own_work.go_on(claimed)
         submitted.task.refresh_from_db()
     return Submitted(submitted.task, submitted.is_replay)
 

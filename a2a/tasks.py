@@ -10,13 +10,14 @@ from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, S
 from django.db.models.functions import Coalesce, Now
 from django.db.transaction import atomic
 
-from a2a import json_schemas, states
+from a2a import json_schemas, states, withdrawals
 from a2a.errors import Reason, ResultInvalid, TaskLeaseLost, TaskNotFound, TaskNotPossible
-from a2a.models import LEASE, Artifact, Message, Skill, Task, id_or_none
+from a2a.models import ASSENT, LEASE, Artifact, Message, Skill, Task, id_or_none
 from a2a.parts import refuse_unspeakable, refuse_unstorable
 from a2a.states import OPEN, TaskState
 from a2a.transitions import ALWAYS, advance
 from ledger.callers import Caller
+from ledger.errors import NotPossible
 from ledger.principals import SWEEPER, Principal
 
 Part = dict[str, Any]
@@ -298,17 +299,25 @@ def cancel(
     reason: str = "",
     code: Reason = Reason.CANCELED_BY_CLIENT,
 ) -> Task:
-    """Stop it, and what was delegated from it. Raises ``TaskNotPossible, TaskNotFound``."""
+    """Stop it, what it proposed, and what was delegated from it.
+
+    Raises ``TaskNotPossible, TaskNotFound``, and ``NotPossible`` for a transaction that is decided.
+    """
     refuse_unstorable(reason)
-    said = reason or f"Canceled by {by.display_name}."
-    task = end(task_id, states.CANCEL, by=by, via=via, code=code, reason=said)
+    why = reason or f"Canceled by {by.display_name}."
+    with atomic():
+        task = Task.objects.select_for_update().filter(pk=task_id).first()
+        if task is not None and not task.is_final:
+            withdrawals.take_back(task, by=by, via=via, reason=why)
+        task = end(task_id, states.CANCEL, by=by, via=via, code=code, reason=why)
     for child in Task.objects.open().filter(parent=task):
         _quietly_cancel(child, by, via)
     return task
 
 
 def _quietly_cancel(child: Task, by: Principal, via: str) -> None:
-    with suppress(TaskNotPossible):  # it may have ended by itself meanwhile
+    # It may have ended by itself meanwhile, or be signed off.
+    with suppress(TaskNotPossible, NotPossible):
         cancel(
             child.pk,
             by=by,
@@ -370,7 +379,9 @@ def put_back_or_fail(task_id: UUID) -> None:
 
 def time_out(task_id: UUID) -> None:
     """The time of the skill or of the envelope is over."""
-    overtime = Q(expires_at__lte=Now(), state__in=[TaskState.SUBMITTED, TaskState.WORKING])
+    overtime = ~Q(owner=str(ASSENT)) & Q(
+        expires_at__lte=Now(), state__in=[TaskState.SUBMITTED, TaskState.WORKING]
+    )
     with suppress(TaskNotPossible):
         end(task_id, states.FAIL, by=SWEEPER, via="system", code=Reason.TIMED_OUT,
             reason="The time for the task was over.", only_if=overtime)  # fmt: skip

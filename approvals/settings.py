@@ -113,7 +113,8 @@ RQ = {"COMMIT_MODE": "auto"}  # we enqueue from on_commit already
 _QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE}
 # In the order in which a worker looks for work.
 RQ_QUEUES = {name: dict(_QUEUE) for name in (
-    "commit", "react", "roll_back", "compensate", "respond", "deliver", "mirror", "fetch_card",
+    "commit", "react", "roll_back", "compensate", "begin", "respond", "deliver", "mirror",
+    "fetch_card",
 )}  # fmt: skip
 CHANNEL_LAYERS = {
     "default": {

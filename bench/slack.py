@@ -17,7 +17,7 @@ from bench.execution import _prepared, _wait_for_workers
 from tests.slack.fake import FakeSlack, Message, SlackUser
 
 CLICKS = 40
-OUTWARD = ("respond", "deliver", "mirror", "fetch_card")
+OUTWARD = ("respond", "deliver", "mirror", "fetch_card", "begin")
 
 
 def measure(waiting: int = 0) -> dict[str, float]:

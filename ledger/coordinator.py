@@ -18,7 +18,7 @@ from ledger.errors import (
     NotFound,
     NotPossible,
 )
-from ledger.models import Ending, IdempotencyKey, Transaction, Verdict
+from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal
 from ledger.proposals import KEY_MAX, PREPARE_ROUTE, Answer, Proposal, prepare
 from ledger.transitions import advance
@@ -38,6 +38,7 @@ __all__ = [
     "approve_by_policy",
     "cancel",
     "cancel_request",
+    "close_request",
     "compensate",
     "expire",
     "prepare",
@@ -67,9 +68,21 @@ def reject(
     return decide(transaction_id, Verdict.REJECT, digest=digest, by=by, via=via, reason=reason)
 
 
-def cancel(transaction_id: UUID, *, by: Principal, via: str, reason: str = "") -> Transaction:
-    """Take a proposal back; only its proposer may. Canceling twice is one cancel."""
+def cancel(
+    transaction_id: UUID,
+    *,
+    by: Principal,
+    via: str,
+    reason: str = "",
+    proposer: Principal | None = None,
+) -> Transaction:
+    """Take a proposal back; only its proposer may. Canceling twice is one cancel.
+
+    ``proposer`` is named where ``by`` acts in the proposer's place: a task that was proposed for
+    an agent ends, and what it proposed ends with it.
+    """
     check_reason(reason)
+    owner = str(proposer or by)
     try:
         return advance(
             transaction_id,
@@ -77,7 +90,7 @@ def cancel(transaction_id: UUID, *, by: Principal, via: str, reason: str = "") -
             by=by,
             via=via,
             reason=reason,
-            only_if=Q(proposed_by=str(by)),
+            only_if=Q(proposed_by=owner),
             ending=Ending.CANCELED,
             ending_reason=reason,
             decided_at=Now(),
@@ -85,31 +98,36 @@ def cancel(transaction_id: UUID, *, by: Principal, via: str, reason: str = "") -
         )
     except NotPossible as refusal:
         snapshot = snapshot_of(refusal)
-        if snapshot.proposed_by != str(by):
+        if snapshot.proposed_by != owner:
             raise NotAllowed("Only the agent that proposed a transaction can cancel it.") from None
         if snapshot.ending == Ending.CANCELED:
             return snapshot
         raise already_decided(snapshot) from None
 
 
-def cancel_request(key: str, *, by: Principal, via: str, reason: str = "") -> Transaction | None:
-    """Cancel by idempotency key, also when the prepare itself has not arrived yet.
+def cancel_request(
+    key: str, *, by: Principal, via: str, reason: str = "", proposer: Principal | None = None
+) -> Transaction | None:
+    """Cancel by idempotency key, also when the prepare has not arrived or still plans.
 
-    Such a late prepare is then refused. Returns the canceled transaction, if there is one.
+    The key is taken, so that such a prepare cannot enter any more: it is refused. Returns the
+    canceled transaction, if there is one.
     """
     if not key or len(key) > KEY_MAX:
         raise IdempotencyKeyMissing(f"An Idempotency-Key has 1 to {KEY_MAX} characters.")
     intents.refuse_unsafe_text(key)
-    with entries.admitted(by, "", route=PREPARE_ROUTE, key=key, operation_key="") as known:
-        if known.key_status is None:
-            tombstone = IdempotencyKey(
-                agent=str(by), route=PREPARE_ROUTE, key=key, status=CanceledBefore.status
-            )
-            entries.remember(tombstone)
-            return None
-    if known.key_transaction_id is None:
+    transaction_id = close_request(key, proposer=proposer or by)
+    if transaction_id is None:
         return None
-    return cancel(known.key_transaction_id, by=by, via=via, reason=reason)
+    return cancel(transaction_id, by=by, via=via, reason=reason, proposer=proposer)
+
+
+def close_request(key: str, *, proposer: Principal) -> UUID | None:
+    """See to it that nothing enters with this key any more.
+
+    Returns the transaction that has entered with it; that one is left as it is.
+    """
+    return entries.take_key(str(proposer), PREPARE_ROUTE, key, status=CanceledBefore.status)
 
 
 def expire(transaction_id: UUID) -> Transaction:

@@ -120,6 +120,17 @@ def remember(key: IdempotencyKey) -> None:
     key.save(force_insert=True)
 
 
+def take_key(agent: str, route: str, key: str, *, status: int) -> UUID | None:
+    """Take a key that nothing entered with, for good; else the transaction that has it.
+
+    Waits for a statement that is just entering with the key: of the two, exactly one has it.
+    """
+    row = IdempotencyKey(agent=agent, route=route, key=key, status=status)
+    IdempotencyKey.objects.bulk_create([row], ignore_conflicts=True)
+    holder = IdempotencyKey.objects.get(agent=agent, route=route, key=key)
+    return holder.transaction_id
+
+
 @cache
 def _enter_sql() -> str:
     return f"""

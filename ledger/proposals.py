@@ -273,6 +273,8 @@ def _answer_with_holder(
 def _answer_after_losing(row: Transaction, note: IdempotencyKey, render: Render) -> Answer:
     """Between our look and our INSERT somebody else took the key or the operation."""
     taken = IdempotencyKey.objects.filter(agent=note.agent, route=note.route, key=note.key).first()
+    if taken is not None and taken.transaction_id is None:
+        raise CanceledBefore()
     if taken is not None:
         raise InProgress()
     holder = Transaction.objects.holding(row.tenant, row.operation_key).first()

@@ -37,7 +37,7 @@ GRACE = timedelta(seconds=1)
 KNOCK_AGAIN_S = 10.0
 
 # What waits for the outside.
-OUTWARD = frozenset({"deliver", "mirror", "fetch_card"})
+OUTWARD = frozenset({"deliver", "mirror", "fetch_card", "begin"})
 
 # What upper rooms add to each round; registered in AppConfig.ready().
 further_steps: list[Callable[[], None]] = []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.db.models.functions import Now
 
 from a2a import questions
 from a2a.models import Question, Task
@@ -123,12 +126,15 @@ def test_a_process_that_dies_in_between_is_made_up_for_by_the_sweeper(peer, alic
     from a2a import own_work
     from ledger import doorbell
 
-    monkeypatch.setattr(own_work, "begin", lambda task_id: None)
+    monkeypatch.setattr(own_work, "go_on", lambda task: None)
     task = prepared(peer)
-    assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert task["status"]["state"] == "TASK_STATE_WORKING"
     monkeypatch.undo()
+    Task.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
 
-    sweeper.Sweeper().sweep()
+    own_work.settle_all()
+    Task.objects.update(next_attempt_at=None)
+    own_work.begin(task["id"])
     assert state_of(peer, task) == "AUTH_REQUIRED"
 
     doorbell.event_committed.disconnect(dispatch_uid="a2a.own_work.on_bell")

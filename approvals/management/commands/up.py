@@ -16,7 +16,13 @@ from approvals import embedded
 from approvals.keep_running import SUPERVISOR, end_with_supervisor, identity
 
 ROOT = Path(settings.BASE_DIR)
-OUTWARD = ("respond", "deliver", "mirror", "fetch_card")  # the queues of work that waits for others
+OUTWARD = (
+    "respond",
+    "deliver",
+    "mirror",
+    "fetch_card",
+    "begin",
+)  # the queues of work that waits for others
 
 
 @dataclass(frozen=True, slots=True)
