@@ -183,6 +183,15 @@ SWEEP_EVERY_S = float(text("ASSENT_SWEEP_EVERY_S", "1"))
 CHECKPOINT_EVERY_S = float(text("ASSENT_CHECKPOINT_EVERY_S", "60"))
 # Ed25519 private key (32 bytes, hexadecimal) that signs the audit checkpoints.
 AUDIT_KEY = text("ASSENT_AUDIT_KEY")
+# Ed25519 public keys (hexadecimal) that verified the log in former times, or verify it where the
+# private one is not.
+AUDIT_PUBLIC_KEYS = words("ASSENT_AUDIT_PUBLIC_KEYS")
+# The name of our transparency log (C2SP tlog-checkpoint): the address of /log without its scheme.
+LOG_ORIGIN = text("ASSENT_LOG_ORIGIN") or PUBLIC_URL.partition("://")[2].rstrip("/") + "/log"
+# A file to which each signed checkpoint is appended, best on storage that nobody can change.
+LOG_FILE = text("ASSENT_LOG_FILE")
+# Witnesses that cosign checkpoints (C2SP tlog-witness): "<address> <verifier key>", by commas.
+WITNESSES = words("ASSENT_WITNESSES")
 # How many levels deep a task may be delegated.
 DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
 # Seconds that a blocking A2A send waits at most.

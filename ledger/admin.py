@@ -224,7 +224,7 @@ class DeliveryAdmin(ReadOnly, TenantAdmin):
 
 @admin.register(Checkpoint)
 class CheckpointAdmin(ReadOnly, TenantAdmin):
-    list_display = ("id", "at", "after_event", "upto_event", "heads", "root")
+    list_display = ("id", "at", "size", "upto_event", "root")
 
     def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
         """They are about everything, and say nothing of anybody."""

@@ -14,8 +14,8 @@ from itertools import groupby
 from operator import attrgetter
 from uuid import UUID
 
-from ledger import changes, checkpoints
-from ledger.checkpoints import Broken
+from ledger import changes, checkpoint_proof
+from ledger.checkpoint_proof import Broken
 from ledger.models import Event, Transaction
 
 __all__ = ["Broken", "Proof", "hash_of", "subjects", "verify"]
@@ -76,10 +76,10 @@ def verify(trusted_keys: frozenset[str] | None = None) -> Proof:
     """
     proof = Proof()
     _verify_chains(proof)
-    covered = checkpoints.verify(trusted_keys)
+    covered = checkpoint_proof.verify(trusted_keys)
     proof.checkpoints = covered.checkpoints
     proof.public_keys = set(covered.public_keys)
-    proof.uncovered = Event.objects.filter(pk__gt=covered.upto_event).count()
+    proof.uncovered = covered.uncovered
     return proof
 
 

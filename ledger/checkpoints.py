@@ -1,66 +1,119 @@
-"""Signed checkpoints: one Merkle root over what was sealed, chained and signed (Ed25519)."""
+"""Checkpoints of the transparency log: making them, and proofs against them.
+
+A checkpoint is a C2SP signed note: how many sealed events there are, and the RFC 6962 root over
+their hashes. ``ledger.checkpoint_proof`` verifies them all.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
-from uuid import UUID
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.db import OperationalError, connection
 from django.db.models import Max
 from django.db.transaction import atomic
 
-from ledger import merkle
-from ledger.models import Checkpoint, Event
+from ledger import merkle, notes, tree
+from ledger.log_tables import Checkpoint
+from ledger.merkle import ProofRefused
+from ledger.models import Event
+from ledger.notes import SIGNATURE, NoteRefused, TreeHead, VerifierKey
+from ledger.tree import NotStored, StoredTree
+
+logger = logging.getLogger(__name__)
+
+# Events that one checkpoint takes at most; what is left goes under the next one, at once.
+MOST_EVENTS = 50_000
+ONE_WRITER = 0x0A55E48  # the advisory lock of whoever makes a checkpoint
 
 
-class Broken(Exception):
-    """The first thing seen that cannot be true of an untouched ledger."""
+class Contradiction(Exception):
+    """To sign now would be to sign a history that contradicts the one signed before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """What the checkpoints cover, once they are verified."""
+class Inclusion:
+    """That an event is the leaf ``index`` of the tree of a checkpoint."""
 
-    checkpoints: int
-    upto_event: int  # the last event that is under a checkpoint; 0 without one
-    public_keys: frozenset[str]
+    checkpoint: Checkpoint
+    index: int
+    leaf_hash: bytes
+    path: list[bytes]
 
 
-def make() -> Checkpoint | None:
-    """Fold the heads of the chains that grew into one signed root.
+# --- making -------------------------------------------------------------------------------
+
+
+def make(published: Iterable[TreeHead] = ()) -> Checkpoint | None:
+    """Put the events that are settled, and under no checkpoint yet, under a new one.
 
     ``None`` when nothing happened since the last one, no key is set, or another writer was in
     the way for longer than a moment (the next round will do).
+
+    Raises ``Contradiction`` when the stored tree is not the one signed before, or not one that
+    the ``published`` heads are the beginning of: nothing is signed then.
     """
     if not settings.AUDIT_KEY:
         return None
-    before = Checkpoint.objects.order_by("-pk").first()
-    after = before.upto_event if before else 0
-    upto = _last_settled_event()
-    if upto is None or upto <= after:
+    settled = _last_settled_event()
+    if settled is None:
         return None
-    heads = _heads(after, upto)
-    root = merkle.root_of([_leaf(*head) for head in heads]).hex()
-    previous = before.hash if before else ""
+    with atomic():
+        if not _is_only_writer():
+            return None
+        before = latest()
+        after, size = (before.upto_event, before.size) if before else (0, 0)
+        heads = list(published)
+        most = max([MOST_EVENTS, *(head.size - size for head in heads)])
+        rows = Event.objects.filter(pk__gt=after, pk__lte=settled).order_by("pk")
+        new = list(rows.values_list("pk", "hash")[:most])
+        if not new:
+            return None
+        frontier = _frontier_of(before)
+        tree.grow(frontier, (bytes.fromhex(sealed) for _, sealed in new))
+        _refuse_contradiction(heads, frontier)
+        return _signed(frontier, upto=new[-1][0])
+
+
+def _signed(frontier: merkle.Frontier, upto: int) -> Checkpoint:
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(settings.AUDIT_KEY))
-    content = _checkpoint_hash(after, upto, len(heads), root, previous)
+    head = TreeHead(settings.LOG_ORIGIN, frontier.size, frontier.root())
     return Checkpoint.objects.create(
-        after_event=after,
+        size=head.size,
         upto_event=upto,
-        heads=len(heads),
-        root=root,
-        previous_hash=previous,
-        hash=content,
+        root=head.root.hex(),
+        note=str(notes.signed(str(head), head.origin, key)),
         public_key=key.public_key().public_bytes_raw().hex(),
-        signature=key.sign(bytes.fromhex(content)).hex(),
     )
+
+
+def _frontier_of(before: Checkpoint | None) -> merkle.Frontier:
+    try:
+        frontier = tree.frontier_at(before.size if before else 0)
+    except NotStored as missing:
+        raise Contradiction(f"{missing} It was under a checkpoint.") from missing
+    if before and frontier.root().hex() != before.root:
+        raise Contradiction(f"The stored tree of {before.size} events is not the one signed.")
+    return frontier
+
+
+def _refuse_contradiction(published: Iterable[TreeHead], frontier: merkle.Frontier) -> None:
+    """What was published outside must be the beginning of what is signed now."""
+    stored = StoredTree()
+    for head in published:
+        if head.size > frontier.size or merkle.root(head.size, stored.read) != head.root:
+            raise Contradiction(
+                f"A checkpoint of {head.size} events was published, and these are not they."
+            )
+
+
+def _is_only_writer() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [ONE_WRITER])
+        return bool(cursor.fetchone()[0])
 
 
 def _last_settled_event() -> int | None:
@@ -79,54 +132,75 @@ def _last_settled_event() -> int | None:
         return None
 
 
-def _heads(after: int, upto: int) -> list[tuple[UUID, str]]:
-    """The last hash of every chain that grew between two events, in the order of the ids."""
-    rows = (
-        Event.objects.filter(pk__gt=after, pk__lte=upto)
-        .order_by("subject", "-seq")
-        .distinct("subject")
-    )
-    return list(rows.values_list("subject", "hash"))
+# --- reading ------------------------------------------------------------------------------
 
 
-def _leaf(subject: UUID, head: str) -> bytes:
-    return subject.bytes + bytes.fromhex(head)
+def latest() -> Checkpoint | None:
+    return Checkpoint.objects.order_by("-size").first()
 
 
-def _checkpoint_hash(after: int, upto: int, heads: int, root: str, previous: str) -> str:
-    return hashlib.sha256(f"{after}:{upto}:{heads}:{root}:{previous}".encode()).hexdigest()
+def covering(event_id: int) -> Checkpoint | None:
+    """The first checkpoint that this event is under."""
+    return Checkpoint.objects.filter(upto_event__gte=event_id).order_by("size").first()
 
 
-def verify(trusted_keys: frozenset[str] | None = None) -> Coverage:
-    """Prove every checkpoint against the events under it. Reads only; opens no transaction.
+def key_of(point: Checkpoint) -> VerifierKey:
+    """The verifier key of the log as this checkpoint has it. It proves nothing about itself."""
+    origin = TreeHead.parse(point.signed().text).origin
+    return VerifierKey(origin, SIGNATURE, bytes.fromhex(point.public_key))
 
-    Raises ``Broken``, naming the first checkpoint that is wrong. With ``trusted_keys`` (public
-    keys in hexadecimal), one that another key signed is broken too.
+
+def own_public_keys() -> frozenset[str]:
+    """The public keys, in hexadecimal, that this installation trusts for its own log."""
+    keys = set(settings.AUDIT_PUBLIC_KEYS)
+    if settings.AUDIT_KEY:
+        key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(settings.AUDIT_KEY))
+        keys.add(key.public_key().public_bytes_raw().hex())
+    return frozenset(keys)
+
+
+def witness_keys() -> list[VerifierKey]:
+    return [VerifierKey.parse(entry.rpartition(" ")[2]) for entry in settings.WITNESSES]
+
+
+def place_of(event_id: int) -> int | None:
+    """Which leaf this event is; ``None`` while it is under no checkpoint."""
+    point = covering(event_id)
+    if point is None:
+        return None
+    later = Event.objects.filter(pk__gt=event_id, pk__lte=point.upto_event).count()
+    return point.size - 1 - later
+
+
+def inclusions(event_ids: Iterable[int], point: Checkpoint) -> dict[int, Inclusion]:
+    """The proof of each of these events that is under this checkpoint."""
+    stored = StoredTree()
+    proofs = {}
+    for event_id in event_ids:
+        if event_id <= point.upto_event and (index := place_of(event_id)) is not None:
+            path = merkle.inclusion(index, point.size, stored.read)
+            proofs[event_id] = Inclusion(point, index, stored.read(0, index), path)
+    return proofs
+
+
+def consistency(old: int, new: int) -> list[bytes]:
+    """That the tree of ``old`` events is the beginning of that of ``new`` ones.
+
+    Raises ``ProofRefused`` for sizes that the tree does not have.
     """
-    after, previous, count = 0, "", 0
-    keys: set[str] = set()
-    for point in Checkpoint.objects.order_by("pk").iterator():
-        _verify_checkpoint(point, after, previous)
-        if trusted_keys is not None and point.public_key not in trusted_keys:
-            raise Broken(f"checkpoint {point.pk} is signed by a key that is not trusted.")
-        after, previous, count = point.upto_event, point.hash, count + 1
-        keys.add(point.public_key)
-    return Coverage(count, after, frozenset(keys))
+    point = latest()
+    if point is None or new > point.size:
+        raise ProofRefused(f"The log covers {point.size if point else 0} events, not {new}.")
+    return merkle.consistency(old, new, StoredTree().read)
 
 
-def _verify_checkpoint(point: Checkpoint, after: int, previous: str) -> None:
-    if (point.after_event, point.previous_hash) != (after, previous):
-        raise Broken(f"checkpoint {point.pk} does not follow the checkpoint before it.")
-    heads = _heads(point.after_event, point.upto_event)
-    if len(heads) != point.heads:
-        raise Broken(f"checkpoint {point.pk} saw {point.heads} chains grow, now {len(heads)}.")
-    if merkle.root_of([_leaf(*head) for head in heads]).hex() != point.root:
-        raise Broken(f"the events under checkpoint {point.pk} are not those that it signed.")
-    content = _checkpoint_hash(after, point.upto_event, point.heads, point.root, previous)
-    if content != point.hash:
-        raise Broken(f"checkpoint {point.pk} was changed.")
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(point.public_key))
-    try:
-        key.verify(bytes.fromhex(point.signature), bytes.fromhex(content))
-    except InvalidSignature:
-        raise Broken(f"the signature of checkpoint {point.pk} is not its key's.") from None
+def heads_in(text: str) -> list[tuple[notes.Note, TreeHead]]:
+    """The checkpoints of a file that was written outside. Raises ``NoteRefused``."""
+    return [(note, TreeHead.parse(note.text)) for note in notes.notes_in(text)]
+
+
+__all__ = [
+    "Checkpoint", "Contradiction", "Inclusion", "NoteRefused", "consistency", "covering",
+    "heads_in", "inclusions", "key_of", "latest", "make", "own_public_keys", "place_of",
+    "witness_keys",
+]  # fmt: skip

@@ -11,6 +11,7 @@ from uuid_utils.compat import uuid7
 
 from ledger import intents
 from ledger.agents import Agent, AgentToken, Scope, Tenant
+from ledger.log_tables import Checkpoint, Cosignature, Tile
 from ledger.principals import Principal
 from ledger.states import AT_WORK, FINAL, LEDGER_STATUS, WITHOUT_EFFECT, LedgerStatus, State
 
@@ -18,6 +19,7 @@ __all__ = [
     "Agent",
     "AgentToken",
     "Checkpoint",
+    "Cosignature",
     "Decision",
     "Delivery",
     "DeliveryState",
@@ -27,6 +29,7 @@ __all__ = [
     "Reading",
     "Scope",
     "Tenant",
+    "Tile",
     "Transaction",
     "TransactionQuerySet",
     "Verdict",
@@ -382,21 +385,3 @@ class Reading(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} by {self.agent}"
-
-
-class Checkpoint(models.Model):
-    """A signed Merkle root over the heads of the chains that grew since the one before."""
-
-    id = models.BigAutoField(primary_key=True)
-    after_event = models.BigIntegerField(help_text="Covers events with a larger id than this,")
-    upto_event = models.BigIntegerField(help_text="up to and including this one.")
-    heads = models.PositiveIntegerField()
-    root = models.CharField(max_length=64)
-    previous_hash = models.CharField(max_length=64, blank=True)
-    hash = models.CharField(max_length=64)
-    public_key = models.CharField(max_length=64)
-    signature = models.CharField(max_length=128)
-    at = models.DateTimeField(db_default=Now())
-
-    def __str__(self) -> str:
-        return f"checkpoint {self.pk} up to event {self.upto_event}"
