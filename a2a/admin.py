@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a import json_schemas, remotes
+from a2a import json_schemas, remotes, spellings
 from a2a.errors import SchemaUnusable
 from a2a.models import Question, RemoteAgent, Skill, Task
 from a2a.remotes import CardRefused
@@ -49,7 +49,7 @@ class SkillAdmin(TenantAdmin):
     fields = (
         "agent", "slug", "name", "description", "tags", "input_schema", "output_schema",
         "required_scope", "max_concurrency", "timeout", "lease", "question_ttl",
-        "is_retry_safe", "max_attempts", "open_to", "is_active", "drift",
+        "is_retry_safe", "max_attempts", "open_to", "requires_envelope", "is_active", "drift",
     )  # fmt: skip
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -94,7 +94,7 @@ class TaskAdmin(ReadOnly, SearchedByIndex):
         mine = self.get_queryset(request)
         if task_id := uuid_in(value):
             yield mine.filter(pk=task_id)
-        yield mine.filter(trace_id=value.lower()[:32])
+        yield mine.filter(trace_id=spellings.trace_id(value.strip())[:128])
 
 
 @admin.register(Question)

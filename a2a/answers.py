@@ -7,14 +7,16 @@ from typing import Any
 from a2a import questions, tasks
 from a2a.answerers import CLIENT
 from a2a.errors import TaskNotPossible
-from a2a.models import Question, Task
+from a2a.models import Message, Question, Task
 from ledger.callers import Caller
 from ledger.errors import NotAllowed
 from ledger.models import Scope
 
 
-def by_client(task: Task, value: Any, *, caller: Caller, via: str) -> Question:
-    """The client's answer to the question that its task waits with.
+def by_client(
+    task: Task, value: Any, *, caller: Caller, via: str, message: Message | None = None
+) -> Question:
+    """The client's answer to the question that its task waits with, and the message it came in.
 
     Raises ``TaskNotPossible`` when none waits, ``NotAllowed``, and what ``questions.answer`` does.
     """
@@ -29,7 +31,7 @@ def by_client(task: Task, value: Any, *, caller: Caller, via: str) -> Question:
         raise NotAllowed(
             "This question is for a person.", hint="It is answered at the desk; wait for it."
         )
-    return questions.answer(question.pk, value, by=caller.principal, via=via)
+    return questions.answer(question.pk, value, by=caller.principal, via=via, message=message)
 
 
 def cancel_by_client(task: Task, *, caller: Caller, via: str, reason: str = "") -> Task:

@@ -145,6 +145,7 @@ def _skills_extension(skills: list[Skill]) -> dict[str, Any]:
             "input_schema": skill.input_schema,
             "output_schema": skill.output_schema,
             "required_scope": skill.required_scope,
+            "requires_envelope": skill.requires_envelope,
             "timeout_s": skill.timeout.total_seconds(),
             "question_ttl_s": skill.question_ttl.total_seconds(),
         }

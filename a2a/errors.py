@@ -9,6 +9,7 @@ LedgerError
 ├── QuestionExpired 409
 └── InvalidRequest 422
     ├── AnswerInvalid        the answer does not fit the form
+    ├── HandOverRefused      the other skill's terms are not met
     ├── ResultInvalid        the result does not fit the skill's output schema
     └── SchemaUnusable       what was sent as a JSON Schema is none
 """
@@ -43,6 +44,7 @@ class Reason(TextChoices):
     TIMED_OUT = "timed_out"
     WORKER_LOST = "worker_lost"
     WORKER_FAILED = "worker_failed"
+    DECLINED = "declined"
     INPUT_TIMEOUT = "input_timeout"
     CANCELED_BY_CLIENT = "canceled_by_client"
     CANCELED_BY_PERSON = "canceled_by_person"
@@ -107,6 +109,14 @@ class ResultInvalid(InvalidRequest):
     code = "result_invalid"
     title = "The result does not fit the skill's output schema"
     hint = "Correct what errors names and complete again; the lease is still yours."
+
+
+class HandOverRefused(InvalidRequest):
+    """Carries the ``reason`` that a submission to the skill would have been rejected with."""
+
+    code = "hand_over_refused"
+    title = "The task cannot be handed over to this skill"
+    hint = "The task is still yours: go on with it, hand it to another skill, or fail it."
 
 
 class SchemaUnusable(InvalidRequest):

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from a2a import spellings
 from a2a.errors import Reason
 from a2a.remote_agents import Mirror, RemoteAgent
 from a2a.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySet
@@ -53,6 +54,14 @@ class TaskQuerySet(models.QuerySet["Task"]):
             mirror=None,
         )
 
+    def has_room_in(self, skill: Skill) -> bool:
+        """The skill takes one more; true only while the caller holds the lock on its row."""
+        if skill.max_concurrency is None:
+            return True
+        return self.open().filter(skill=skill)[: skill.max_concurrency].count() < (
+            skill.max_concurrency
+        )
+
     def of_assent(self) -> TaskQuerySet:
         """Open ones that Assent does itself."""
         return self.open().filter(owner=str(ASSENT))
@@ -84,7 +93,9 @@ class Task(models.Model):
     owner_name = models.CharField(max_length=200, blank=True)
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
     depth = models.PositiveSmallIntegerField(default=0)
-    trace_id = models.CharField(max_length=32, blank=True)
+    # What the client's token and envelope lent to this request; a hand-over is held to it.
+    lent_scopes = ArrayField(models.CharField(max_length=200), default=list)
+    trace_id = models.CharField(max_length=128, blank=True)
     idempotency_key = models.CharField(max_length=255, blank=True)
     payload_hash = models.CharField(max_length=64)
     envelope_message_id = models.CharField(max_length=200, blank=True)
@@ -185,6 +196,13 @@ class Task(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def traceparent(self) -> str:
+        """As W3C Trace Context has it; empty for a trace id of another form."""
+        if not spellings.is_w3c(self.trace_id):
+            return ""
+        return f"00-{self.trace_id}-{self.pk.hex[:16]}-01"
 
     @property
     def is_interrupted(self) -> bool:

@@ -103,7 +103,7 @@ def _propose(task: Task) -> UUID | None:
             reason=asked.get("reason", ""),
             run_id=asked.get("run_id", ""),
             step_id=asked.get("step_id", ""),
-            traceparent=f"00-{task.trace_id}-{task.pk.hex[:16]}-01" if task.trace_id else "",
+            traceparent=task.traceparent,
             ttl=timedelta(seconds=asked["ttl_s"]) if "ttl_s" in asked else None,
         ),
         by=withdrawals.submitter_of(task),

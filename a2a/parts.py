@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from typing import Any
 
 from ledger.errors import InvalidRequest
 
 KINDS = {"text": str, "url": str, "raw": str, "data": object}
 MAX_DEPTH = 32
+LARGEST_EXACT = 2**53  # what every reader of JSON numbers reads exactly
 BESIDES = {"metadata": dict, "filename": str, "mediaType": str}
 
 
@@ -39,7 +41,8 @@ def _refuse_bad_base64(raw: str, where: str) -> None:
 
 
 def refuse_unstorable(value: Any) -> None:
-    """What no JSON column holds: NUL, lone surrogates, nesting without end.
+    """What cannot be kept as it was sent: NUL, lone surrogates, nesting without end, and numbers
+    that some reader would quietly change (beyond ±2⁵³, or not finite).
 
     Raises ``InvalidRequest``.
     """
@@ -50,11 +53,20 @@ def refuse_unstorable(value: Any) -> None:
             raise InvalidRequest(f"It is nested more than {MAX_DEPTH} levels deep.")
         if isinstance(item, str):
             _refuse_unstorable_text(item)
+        elif isinstance(item, int | float):
+            _refuse_inexact_number(item)
         elif isinstance(item, dict):
             stack.extend((key, depth) for key in item)
             stack.extend((inner, depth + 1) for inner in item.values())
         elif isinstance(item, list | tuple):
             stack.extend((inner, depth + 1) for inner in item)
+
+
+def _refuse_inexact_number(number: int | float) -> None:
+    if isinstance(number, float) and not math.isfinite(number):
+        raise InvalidRequest("A number is not finite.")
+    if isinstance(number, int) and abs(number) > LARGEST_EXACT:
+        raise InvalidRequest("An integer lies beyond ±2⁵³; send it as text.")
 
 
 def _refuse_unstorable_text(text: str) -> None:

@@ -118,8 +118,12 @@ def _ttl_of(task: Task) -> timedelta:
     return task.skill.question_ttl if task.skill is not None else QUESTION_TTL
 
 
-def answer(question_id: UUID, value: Any, *, by: Principal, via: str) -> Question:
+def answer(
+    question_id: UUID, value: Any, *, by: Principal, via: str, message: Message | None = None
+) -> Question:
     """Answer it, once; the task goes back to WORKING. The first answer wins.
+
+    ``message`` is the client's own, if it answered with one: the history keeps it as it was sent.
 
     Whoever comes later is told who was faster; the same answer again by the same principal is no
     conflict. Who may answer is asked of the caller's room (``approvals.decisions``) before.
@@ -127,6 +131,8 @@ def answer(question_id: UUID, value: Any, *, by: Principal, via: str) -> Questio
     Raises ``AnswerInvalid, AlreadyAnswered, QuestionExpired, TaskNotFound, NotAllowed``.
     """
     refuse_unstorable(value)
+    if message is not None:
+        refuse_unstorable([message.parts, message.metadata, message.message_id])
     question = Question.objects.filter(pk=question_id).first()
     if question is None:
         raise TaskNotFound("There is no such question.")
@@ -137,7 +143,7 @@ def answer(question_id: UUID, value: Any, *, by: Principal, via: str) -> Questio
     if errors := json_schemas.misfits(question.form, value):
         raise AnswerInvalid("; ".join(_in_words(error) for error in errors), errors=errors)
     try:
-        return _answer(question, value, by, via)
+        return _answer(question, value, by, via, message)
     except TaskNotPossible:
         return _as_answered(Question.objects.get(pk=question_id), value, by)
 
@@ -146,7 +152,9 @@ def _in_words(error: dict[str, str]) -> str:
     return f"{error['field']}: {error['message']}" if error["field"] else error["message"]
 
 
-def _answer(question: Question, value: Any, by: Principal, via: str) -> Question:
+def _answer(
+    question: Question, value: Any, by: Principal, via: str, message: Message | None
+) -> Question:
     """The task's row first, as everybody takes it; then the question, by the database's clock."""
     with atomic():
         task = advance(
@@ -169,17 +177,23 @@ def _answer(question: Question, value: Any, by: Principal, via: str) -> Question
             ended_at=Now(),
         ):
             raise TaskNotPossible(task=task)
-        Message.objects.create(
-            task=task,
-            message_id=f"answer-{question.pk}",
-            role=Role.USER,
-            principal=str(by),
-            principal_name=by.display_name,
-            parts=[{"text": value} if isinstance(value, str) else {"data": value}],
-            metadata={"question_id": str(question.pk)},
-        )
+        message = message or _message_of(question, value, by)
+        message.task = task
+        message.save(force_insert=True)
     question.refresh_from_db()
     return question
+
+
+def _message_of(question: Question, value: Any, by: Principal) -> Message:
+    """What the history shows for an answer that came without a message, as people's do."""
+    return Message(
+        message_id=f"answer-{question.pk}",
+        role=Role.USER,
+        principal=str(by),
+        principal_name=by.display_name,
+        parts=[{"text": value} if isinstance(value, str) else {"data": value}],
+        metadata={"question_id": str(question.pk)},
+    )
 
 
 def _as_answered(question: Question, value: Any, by: Principal) -> Question:

@@ -61,6 +61,7 @@ def question_as_json(question: Question) -> dict[str, Any]:
         "task_id": str(question.task_id),
         "state": question.state,
         "text": question.text,
+        "description": question.text,
         "form": question.form,
         "evidence": question.evidence,
         "may_answer": question.may_answer,
@@ -87,6 +88,7 @@ def work_as_json(task: Task) -> dict[str, Any]:
     """What a worker needs to begin, or to go on where another one fell silent."""
     lease = task.skill.lease.total_seconds() if task.skill else 60.0
     answered = task.questions.filter(state=QuestionState.ANSWERED).order_by("pk")
+    messages = list(task.messages.order_by("pk"))
     return {
         "task_id": str(task.pk),
         "fencing_token": task.fencing_token,
@@ -95,7 +97,8 @@ def work_as_json(task: Task) -> dict[str, Any]:
         "attempt": task.attempts,
         "skill": task.skill_slug,
         "input": task.input,
-        "messages": [message_as_json(message) for message in task.messages.order_by("pk")],
+        "messages": [message_as_json(message) for message in messages],
+        "messages_cursor": str(messages[-1].pk if messages else 0),
         "answers": [question_as_json(question) for question in answered],
         "context_id": task.context_id,
         "trace_id": task.trace_id,

@@ -47,6 +47,7 @@ class QuestionOut(Schema):
     task_id: UUID
     state: Literal["open", "answered", "lapsed", "withdrawn"]
     text: str
+    description: str = Field(description="The same as `text`, for clients that read this name.")
     form: dict[str, Any] = Field(description="JSON Schema of the answer; empty: any text.")
     evidence: list[dict[str, Any]]
     may_answer: list[str]
@@ -130,6 +131,22 @@ class ClaimIn(In):
     wait_s: Annotated[float, Field(ge=0, le=60)] = 0
 
 
+class MessageOut(Schema):
+    """What the client or a worker said, as it was sent."""
+
+    message_id: str
+    role: Literal["user", "agent"]
+    principal: str
+    parts: list[dict[str, Any]]
+    metadata: dict[str, Any]
+    at: datetime
+
+
+class MessagePage(Schema):
+    items: list[MessageOut] = Field(description="Oldest first.")
+    next_cursor: str = Field(description="Send as ?cursor= to read only what comes after these.")
+
+
 class WorkOut(Schema):
     """A task to do. Send the fencing token with everything that you say about it."""
 
@@ -140,7 +157,8 @@ class WorkOut(Schema):
     attempt: int
     skill: str
     input: Any
-    messages: list[dict[str, Any]]
+    messages: list[MessageOut]
+    messages_cursor: str = Field(description="GET /work/{task_id}/messages goes on from here.")
     answers: list[QuestionOut] = Field(description="Questions that were answered before.")
     context_id: str
     trace_id: str
@@ -186,6 +204,11 @@ class FailIn(HeldIn):
     code: Annotated[str, Field(max_length=100)] = ""
 
 
+class DeclineIn(HeldIn):
+    reason: str = Field(min_length=1, max_length=2000)
+    code: Annotated[str, Field(max_length=100)] = ""
+
+
 class HandOverIn(HeldIn):
     skill: str = Field(min_length=1, max_length=100)
     reason: Reason = ""
@@ -195,4 +218,6 @@ class HeldOut(Schema):
     task_id: UUID
     state: str
     lease_expires_at: datetime | None
-    messages: int = Field(description="How many messages there are; read the task for new ones.")
+    messages: int = Field(
+        description="How many messages there are; GET /work/{task_id}/messages reads them."
+    )

@@ -59,6 +59,10 @@ class Skill(models.Model):
         blank=True,
         help_text="Other tenants whose agents may submit, with an envelope.",
     )
+    requires_envelope = models.BooleanField(
+        default=False,
+        help_text="Requests of the skill's own tenant, too, have to carry a whole envelope.",
+    )
     is_active = models.BooleanField(default=True)
     drift = models.TextField(
         blank=True, help_text="How a remote agent's card changed; stops new tasks until pinned."

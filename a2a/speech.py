@@ -86,7 +86,7 @@ def said_of_status(task: Task, question: Question | None) -> Json:
 def _question_data(question: Question) -> Json:
     """Without what passes: the seconds left would make every look another one."""
     said = question_as_json(question)
-    for name in ("expires_in", "answer", "answered_by", "answered_via", "task_id"):
+    for name in ("expires_in", "answer", "answered_by", "answered_via", "task_id", "description"):
         said.pop(name)
     return {"question": said}
 

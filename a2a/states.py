@@ -53,6 +53,9 @@ REPORT = _move("task_progressed", _S.WORKING, to=_S.WORKING)
 ADD_ARTIFACT = _move("task_artifact_added", _S.WORKING, to=_S.WORKING)
 SPEAK = _move("task_message_added", *OPEN, to=None)
 
+# Looked at by a worker that has not begun with it.
+DECLINE = _move("task_declined", _S.WORKING, to=_S.REJECTED)
+
 ASK = _move("task_asked", _S.WORKING, to=_S.INPUT_REQUIRED)
 ANSWER = _move("task_answered", _S.INPUT_REQUIRED, to=_S.WORKING)
 LAPSE = _move("task_question_lapsed", _S.INPUT_REQUIRED, to=_S.CANCELED)
@@ -65,6 +68,6 @@ FAIL = _move("task_failed", _S.SUBMITTED, _S.WORKING, _S.AUTH_REQUIRED, to=_S.FA
 CANCEL = _move("task_canceled", *OPEN, to=_S.CANCELED)
 
 MOVES = (
-    SUBMIT, REJECT, CLAIM, PUT_BACK, HAND_OVER, REPORT, ADD_ARTIFACT, SPEAK, ASK, ANSWER, LAPSE,
-    AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL,
+    SUBMIT, REJECT, CLAIM, PUT_BACK, HAND_OVER, REPORT, ADD_ARTIFACT, SPEAK, DECLINE, ASK, ANSWER,
+    LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL,
 )  # fmt: skip

@@ -20,16 +20,18 @@ from a2a.errors import Reason
 from a2a.models import TASK_TTL, Message, Role, Skill, Task
 from a2a.own_skills import OWN_SKILLS, OwnSkill
 from a2a.parts import refuse_unstorable
-from a2a.states import OPEN, TaskState
+from a2a.states import TaskState
 from a2a.tasks import Part
 from ledger import intents
 from ledger.callers import Caller
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, LedgerError
-from ledger.models import new_id
+from ledger.models import Scope, new_id
 
 KEY_MAX = 255  # characters
 # What Assent does itself, if its tool does not plan for so long.
 BEGINS_WITHIN = timedelta(minutes=10)
+# What a token that may not submit has sent is not ours to store.
+NOT_KEPT: Part = {"text": "Not kept: the token may not submit."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class _Draft:
     skill: Skill | None
     own: OwnSkill | None
     denial: Denial | None
+    parts: list[Part]
 
     @property
     def is_plain(self) -> bool:
@@ -133,7 +136,7 @@ class _Draft:
             role=Role.USER,
             principal=str(principal),
             principal_name=principal.display_name,
-            parts=self.submission.parts,
+            parts=self.parts,
             metadata={},
         )
         return entries.Entry(task, message, principal, intents.canonical(details).decode())
@@ -164,7 +167,7 @@ def _draft(submission: Submission, caller: Caller, skills: Skills) -> _Draft:
     )
     denial = said if isinstance(said, Denial) else envelope.denial_of(request)
     task = _new_task(submission, request, key)
-    return _Draft(submission, caller, task, skill, own, denial)
+    return _Draft(submission, caller, task, skill, own, denial, submission.parts)
 
 
 def _settle(draft: _Draft, via: str) -> Submitted:
@@ -208,6 +211,7 @@ def _new_task(submission: Submission, request: envelope.Request, key: str) -> Ta
         owner_name=skill.agent.name if skill else own_work.ASSENT.name if request.own else "",
         parent=request.parent,
         depth=request.parent.depth + 1 if request.parent else 0,
+        lent_scopes=sorted(envelope.lent_scopes(request)),
         trace_id=trace or (request.parent.trace_id if request.parent else ""),
         idempotency_key=key,
         payload_hash=submission.fingerprint(),
@@ -251,9 +255,7 @@ def _enter_within_capacity(draft: _Draft, via: str) -> Submitted:
     assert skill is not None
     with atomic():
         Skill.objects.select_for_update().get(pk=skill.pk)
-        held = Task.objects.filter(skill=skill, state__in=sorted(OPEN))
-        is_full = held[: skill.max_concurrency].count() >= (skill.max_concurrency or 0)
-        if is_full and not _same_request(draft.task):
+        if not Task.objects.has_room_in(skill) and not _same_request(draft.task):
             detail = f"{skill.slug} has {skill.max_concurrency} tasks at hand, as many as it takes."
             draft.denial = Denial(Reason.OVER_CAPACITY, detail)
         return _enter(draft, via)
@@ -262,18 +264,21 @@ def _enter_within_capacity(draft: _Draft, via: str) -> Submitted:
 def _enter(draft: _Draft, via: str) -> Submitted:
     move = states.SUBMIT if draft.denial is None else states.REJECT
     if draft.denial is not None:
-        _deny(draft.task, draft.denial)
+        _deny(draft, draft.denial)
     entry = draft.entry()
     if entries.enter_all([entry], move, via=via) == [True]:
         return Submitted(draft.task, message=entry.message)
     return _already_there(draft, via)
 
 
-def _deny(task: Task, denial: Denial) -> None:
+def _deny(draft: _Draft, denial: Denial) -> None:
+    task = draft.task
     task.state, task.ended_at = TaskState.REJECTED, timezone.now()
     task.reason_code, task.reason, task.errors = denial.code, denial.detail, denial.errors
     if denial.code == Reason.DUPLICATE_MESSAGE:
         task.envelope_message_id = task.idempotency_key = ""
+    if Scope.SUBMIT not in draft.caller.scopes:
+        task.input, task.metadata, draft.parts = None, {}, [NOT_KEPT]
 
 
 def _already_there(draft: _Draft, via: str) -> Submitted:

@@ -232,10 +232,43 @@ def fail(
     )
 
 
+def decline(
+    task_id: UUID, *, agent: Principal, fencing_token: int, reason: str, code: str = "", via: str
+) -> Task:
+    """Turn the task down before beginning with it: REJECTED, and why.
+
+    Who has reported progress, added an artifact or asked has begun, and fails instead: raises
+    ``TaskNotPossible``. Raises ``TaskLeaseLost, TaskNotFound``.
+    """
+    refuse_unstorable([reason, code])
+    held = held_by(agent, fencing_token) & LEASE_LIVES
+    not_begun = Q(stage="", percent=None, artifacts=None, questions=None)
+    try:
+        return advance(
+            task_id,
+            states.DECLINE,
+            by=agent,
+            via=via,
+            said=reason,
+            only_if=held & not_begun,
+            details={"code": Reason.DECLINED.value, "worker_code": code},
+            reason_code=Reason.DECLINED,
+            reason=reason,
+            errors=[{"code": code}] if code else [],
+        )
+    except TaskNotPossible:
+        if not Task.objects.filter(held, pk=task_id, state__in=states.DECLINE.sources).exists():
+            raise lost_or_missing(task_id, agent) from None
+    raise TaskNotPossible(
+        "The work has begun; what has begun can only fail.",
+        hint="Use fail, and say why. Nothing was changed by this request.",
+    )
+
+
 def hand_over(
     task_id: UUID, *, agent: Principal, fencing_token: int, skill: Skill, reason: str, via: str
 ) -> Task:
-    """Give the task to another skill of the tenant; its owner changes, its history stays."""
+    """The move alone; ``a2a.handovers`` asks first whether the skill takes it."""
     refuse_unstorable(reason)
     owner = skill.agent.principal
     return _as_worker(

@@ -43,6 +43,7 @@ from google.protobuf.json_format import MessageToDict as MessageToDict
 from google.protobuf.json_format import ParseDict as ParseDict
 from starlette.requests import Request
 
+from a2a import spellings
 from a2a.compat.v0_3.conversions import to_compat_agent_card
 from a2a.envelope import EXTENSION
 from a2a.states import TaskState
@@ -135,8 +136,8 @@ def skill_and_input(
     if isinstance(data, dict) and isinstance(data.get("skill"), str) and set(data) <= _ASKING:
         return data["skill"], data.get("input")
     named = metadata.get("skill") or metadata.get("skillId")
-    if not named and isinstance(envelope, dict):
-        named = envelope.get("capability")
+    if not named:
+        named = spellings.capability_of(envelope)
     text = "\n".join(part["text"] for part in parts if "text" in part)
     return str(named or ""), data if data is not None else {"text": text}
 

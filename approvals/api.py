@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -27,7 +28,10 @@ class StrictJSON(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         try:
             return json.loads(
-                request.body, parse_constant=_refuse_constant, object_pairs_hook=_no_name_twice
+                request.body,
+                parse_constant=_refuse_constant,
+                parse_float=_finite,
+                object_pairs_hook=_no_name_twice,
             )
         except RequestDataTooBig:
             raise
@@ -37,6 +41,14 @@ class StrictJSON(Parser):
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    """``1e400`` is JSON, but no number that anybody could read back."""
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:40]} is too large a number")
+    return number
 
 
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ SAID_OF = {
     "task_progressed": "Progress",
     "task_artifact_added": "Artifact added",
     "task_message_added": "Message added",
+    "task_declined": "Declined by the worker before it began",
     "task_asked": "Asked a question",
     "task_answered": "Answered",
     "task_question_lapsed": "Canceled: nobody answered in time",

@@ -198,11 +198,6 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
             f"The task is {task.state}; it takes no messages any more."
         )
     parts = wire.parts_in(message)
-    if task.state == TaskState.INPUT_REQUIRED:
-        question = task.questions.filter(state=QuestionState.OPEN).first() or Question()
-        value = wire.answer_in(parts, question.form)
-        answers.by_client(task, value, caller=caller, via=VIA)
-        return task.pk
     said = Message(
         message_id=message.message_id,
         role=Role.USER,
@@ -211,6 +206,11 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
         parts=parts,
         metadata=wire.struct_in(message.metadata),
     )
+    if task.state == TaskState.INPUT_REQUIRED:
+        question = task.questions.filter(state=QuestionState.OPEN).first() or Question()
+        value = wire.answer_in(parts, question.form)
+        answers.by_client(task, value, caller=caller, via=VIA, message=said)
+        return task.pk
     tasks.say(task.pk, said, by=caller.principal, via=VIA)
     return task.pk
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import answers, pacing, submissions, tasks
+from a2a import answers, pacing, spellings, submissions, tasks
 from a2a.models import Task
 from a2a.parts import refuse_unstorable
 from a2a.rendering import event_as_json, task_as_json
@@ -77,11 +77,11 @@ def list_tasks(
     limit: int = Query(PAGE, ge=1, le=200),
     state: TaskState | None = None,
     skill: str = Query("", max_length=100),
-    trace_id: str = Query("", max_length=32),
+    trace_id: str = Query("", max_length=128),
 ) -> HttpResponse:
     """The tasks that the agent submitted or works on, newest first."""
     refuse_unstorable([skill, trace_id])
-    wanted = {"state": state, "skill_slug": skill, "trace_id": trace_id}
+    wanted = {"state": state, "skill_slug": skill, "trace_id": spellings.trace_id(trace_id)}
     rows = Task.objects.visible_to(caller_of(request)).filter(
         **{name: value for name, value in wanted.items() if value}
     )

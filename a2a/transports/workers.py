@@ -10,21 +10,23 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
-from a2a import questions, tasks
+from a2a import handovers, questions, tasks
 from a2a.bells import channel_of_work
-from a2a.errors import SkillNotFound, TaskNotFound
-from a2a.models import Question, QuestionState, Skill, Task
-from a2a.rendering import artifact_as_json, question_as_json, work_as_json
+from a2a.errors import TaskNotFound
+from a2a.models import Message, Question, QuestionState, Task
+from a2a.rendering import artifact_as_json, message_as_json, question_as_json, work_as_json
 from a2a.shapes import (
     ArtifactIn,
     ArtifactOut,
     AskIn,
     ClaimIn,
     CompleteIn,
+    DeclineIn,
     FailIn,
     HandOverIn,
     HeldIn,
     HeldOut,
+    MessagePage,
     ProgressIn,
     QuestionOut,
     WorkOut,
@@ -35,6 +37,7 @@ from ledger.models import Scope
 from ledger.polling import LONGEST_WAIT_S, wait_for
 from ledger.schemas import REFUSALS
 
+PAGE = 50
 VIA = "api"
 router = Router(auth=AgentBearer(), tags=["workers"])
 
@@ -59,6 +62,34 @@ def heartbeat(request: HttpRequest, task_id: UUID, body: HeldIn) -> HttpResponse
     caller = _worker(request)
     task = tasks.heartbeat(task_id, agent=caller.principal, fencing_token=body.fencing_token)
     return _held(task)
+
+
+@router.get("/{uuid:task_id}/messages", response={200: MessagePage, **REFUSALS})
+def read_messages(
+    request: HttpRequest,
+    task_id: UUID,
+    cursor: int = Query(0, ge=0, le=2**63 - 1, description="next_cursor of the answer before."),
+    limit: int = Query(PAGE, ge=1, le=200),
+    wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a new one."),
+) -> HttpResponse:
+    """What was said about the task since `cursor`, by its client and by workers, oldest first."""
+    caller = _worker(request)
+
+    def look() -> list[Message] | None:
+        if not Task.objects.filter(pk=task_id, owner=str(caller.principal)).exists():
+            raise TaskNotFound()
+        later = Message.objects.filter(task=task_id, pk__gt=cursor)
+        return list(later.order_by("pk")[:limit]) or None
+
+    messages = look()
+    if messages is None and wait:
+        messages = wait_for(look, doorbell.channel_of(task_id), wait)
+    return _json(
+        {
+            "items": [message_as_json(message) for message in messages or []],
+            "next_cursor": str(messages[-1].pk if messages else cursor),
+        }
+    )
 
 
 @router.post("/{uuid:task_id}/progress", response={200: HeldOut, **REFUSALS})
@@ -139,15 +170,18 @@ def fail(request: HttpRequest, task_id: UUID, body: FailIn) -> HttpResponse:
     return _held(task)
 
 
+@router.post("/{uuid:task_id}/decline", response={200: HeldOut, **REFUSALS})
+def decline(request: HttpRequest, task_id: UUID, body: DeclineIn) -> HttpResponse:
+    """Turn it down before beginning with it; the client reads why. Later, `fail` it instead."""
+    task = tasks.decline(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
+    return _held(task)
+
+
 @router.post("/{uuid:task_id}/hand_over", response={200: HeldOut, **REFUSALS})
 def hand_over(request: HttpRequest, task_id: UUID, body: HandOverIn) -> HttpResponse:
-    """Give it to another skill of the tenant; it waits there for a worker."""
-    caller = _worker(request)
-    skill = Skill.objects.filter(tenant=caller.tenant, slug=body.skill, is_active=True).first()
-    if skill is None:
-        raise SkillNotFound()
+    """Give it to another skill of the tenant, on the terms of that skill; it waits there."""
     held = _held_by(request, body)
-    return _held(tasks.hand_over(task_id, **held, skill=skill, reason=body.reason))
+    return _held(handovers.hand_over(task_id, **held, slug=body.skill, reason=body.reason))
 
 
 def _worker(request: HttpRequest) -> Caller:

@@ -51,7 +51,7 @@ class TaskListForm(forms.Form):
         required=False, choices=[("", "Any state"), *((s.value, s.label) for s in TaskState)]
     )
     skill = forms.SlugField(required=False, max_length=100)
-    trace = forms.RegexField(r"^[0-9a-f]{32}$", required=False)
+    trace = forms.RegexField(r"^[^\x00]{1,128}$", required=False)
     before = forms.UUIDField(required=False)
 
 

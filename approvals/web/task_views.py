@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from a2a import spellings
 from a2a.models import Question, Task, TaskQuerySet
 from a2a.states import TaskState
 from approvals import decisions, policies
@@ -109,7 +110,7 @@ def _listed(request: HttpRequest, form: TaskListForm) -> TaskQuerySet:
     if said.get("skill"):
         rows = rows.filter(skill_slug=said["skill"])
     if said.get("trace"):
-        rows = rows.filter(trace_id=said["trace"])
+        rows = rows.filter(trace_id=spellings.trace_id(said["trace"]))
     if said.get("before"):
         rows = rows.filter(pk__lt=said["before"])
     return rows.order_by("-pk")

@@ -65,7 +65,7 @@ def test_a_whole_envelope_is_let_in_and_its_trace_kept(send):
         ({"parent_task": str(uuid4()), "delegation_depth": 1}, "tenant_boundary"),
         ({"version": "2.0"}, "schema_mismatch"),
         ({"timeout_s": -1}, "schema_mismatch"),
-        ({"trace_id": "zzz"}, "schema_mismatch"),
+        ({"trace_id": "z" * 129}, "schema_mismatch"),
         ({"scopes": "all"}, "schema_mismatch"),
     ],
 )

@@ -1,0 +1,112 @@
+"""The envelope's members in the spellings that are in use, as ours.
+
+Upper and lower case, ``_`` and ``-`` make no difference; what others nest under ``auth`` or
+``meta`` is read as if it stood beside the rest. A member in two spellings that disagree is
+refused: a check must never depend on which of the two was read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import UUID
+
+NESTS = frozenset({"auth", "meta"})
+OURS = {
+    "version": "version",
+    "traceid": "trace_id",
+    "messageid": "message_id",
+    "idempotencykey": "idempotency_key",
+    "from": "from",
+    "fromagent": "from",
+    "to": "to",
+    "toagent": "to",
+    "tenant": "tenant",
+    "tenantid": "tenant",
+    "capability": "capability",
+    "tasktype": "capability",
+    "audience": "audience",
+    "aud": "audience",
+    "scopes": "scopes",
+    "sentat": "sent_at",
+    "ts": "sent_at",
+    "timestamp": "sent_at",
+    "timeouts": "timeout_s",
+    "timeoutms": "timeout_s",
+    "delegationdepth": "delegation_depth",
+    "parenttask": "parent_task",
+    "parenttaskid": "parent_task",
+}
+_W3C_TRACE = re.compile(r"[0-9a-f]{32}")
+
+
+class NotReadable(ValueError):
+    """A member that cannot be mapped. Carries its name as sent."""
+
+    def __init__(self, member: str, message: str) -> None:
+        super().__init__(message)
+        self.member = member
+
+
+def as_ours(sent: dict[str, Any]) -> dict[str, Any]:
+    """What is known of an envelope, under our names; members we do not know are left out.
+
+    Raises ``NotReadable``.
+    """
+    ours: dict[str, Any] = {}
+    for member, value in _flat(sent):
+        name = OURS.get(_plain(member))
+        if name is None or value is None:
+            continue
+        value = _in_our_units(member, value)
+        if ours.setdefault(name, value) != value:
+            raise NotReadable(member, f"It says {name} twice, and not the same.")
+    return ours
+
+
+def capability_of(sent: Any) -> str:
+    """The skill that an envelope asks for, in whatever spelling; empty when it says none."""
+    if not isinstance(sent, dict):
+        return ""
+    return next(
+        (str(value) for member, value in _flat(sent) if OURS.get(_plain(member)) == "capability"),
+        "",
+    )
+
+
+def trace_id(text: str) -> str:
+    """A UUID in any of its forms is the W3C trace id of the same digits; other text is kept."""
+    try:
+        digits = UUID(text).hex
+    except ValueError:
+        return text
+    return digits if _W3C_TRACE.fullmatch(digits) else text
+
+
+def is_w3c(text: str) -> bool:
+    return _W3C_TRACE.fullmatch(text) is not None
+
+
+def _flat(sent: dict[str, Any]) -> list[tuple[str, Any]]:
+    members: list[tuple[str, Any]] = []
+    for member, value in sent.items():
+        if _plain(member) in NESTS and isinstance(value, dict):
+            members += value.items()
+        else:
+            members.append((member, value))
+    return members
+
+
+def _plain(member: str) -> str:
+    return member.replace("_", "").replace("-", "").lower()
+
+
+def _in_our_units(member: str, value: Any) -> Any:
+    plain = _plain(member)
+    if plain == "traceid" and isinstance(value, str):
+        return trace_id(value)
+    if plain == "timeoutms":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise NotReadable(member, "It is a number of milliseconds.")
+        return value / 1000
+    return value
