@@ -10,6 +10,7 @@ from a2a import envelope, tasks
 from a2a.envelope import Denial
 from a2a.errors import HandOverRefused, Reason, SkillNotFound
 from a2a.models import Skill, Task
+from a2a.withdrawals import submitter_of
 from ledger.callers import Caller
 from ledger.principals import Principal
 
@@ -63,6 +64,5 @@ def _denial(task: Task, skill: Skill) -> Denial | None:
 
 def _client_of(task: Task) -> Caller:
     """Who submitted the task, with what it lent to it."""
-    kind, _, name = task.submitted_by.partition(":")
-    principal = Principal(kind, name, task.submitted_by_name)
-    return Caller(principal, name.partition("/")[0], frozenset(task.lent_scopes))
+    principal = submitter_of(task)
+    return Caller(principal, principal.id.partition("/")[0], frozenset(task.lent_scopes))
