@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 
 from bench.engines import process
 
+Ttl = Callable[[int], timedelta | None]
 
-def _prepared(number: int) -> list[tuple[uuid.UUID, str]]:
+
+def _prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUID, str]]:
     from ledger import coordinator
     from ledger.coordinator import Proposal
     from ledger.models import Transaction
@@ -18,10 +21,10 @@ def _prepared(number: int) -> list[tuple[uuid.UUID, str]]:
     from ledger.rendering import render_token
 
     ids = []
-    for _ in range(number):
+    for place in range(number):
         key = uuid.uuid4().hex
         answer = coordinator.prepare(
-            Proposal("measured", {"name": key}),
+            Proposal("measured", {"name": key}, ttl=ttl(place)),
             by=agent("bench", "bench", "Bench"),
             tenant="bench",
             key=key,
@@ -82,15 +85,12 @@ def commits_per_second(number: int = 2000) -> dict[str, float]:
 def expiry_lag(number: int = 300) -> dict[str, float]:
     """Milliseconds from ``expires_at`` to the event that says so, by the database's clock."""
     from django.db.models import F
-    from django.db.models.functions import Now
 
-    from ledger.models import Event, Transaction
+    from ledger.models import Event
 
-    ids = [pk for pk, _ in _prepared(number)]
     with process("manage.py", "sweep"):
-        for place, pk in enumerate(ids):
-            due = Now() + timedelta(seconds=2 + 8 * place / number)
-            Transaction.objects.filter(pk=pk).update(expires_at=due)
+        spread = 8 / number
+        ids = [pk for pk, _ in _prepared(number, lambda n: timedelta(seconds=8 + n * spread))]
         deadline = time.monotonic() + 60
         expired = Event.objects.filter(transaction_id__in=ids, kind="expired")
         while expired.count() < number and time.monotonic() < deadline:

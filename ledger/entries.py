@@ -18,7 +18,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.transaction import on_commit
 
-from ledger import deliveries, doorbell, plans
+from ledger import deliveries, doorbell, intents, plans, seals
 from ledger.errors import InProgress
 from ledger.inserts import as_json, insert_into
 from ledger.models import Event, IdempotencyKey, Transaction
@@ -105,6 +105,7 @@ def enter(
         principal_name=by.display_name,
         via=via,
         reason=row.stated_reason if not row.ending_reason else row.ending_reason,
+        details=intents.canonical(seals.first_words(row)).decode(),
     )
     key.transaction_id = row.pk
     values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, admission.lock]

@@ -18,11 +18,11 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from ledger import crash_points, states
+from ledger import crash_points, sign_offs, states
 from ledger.calls import Done, Lease, Nothing, Outcome, Unknown, act
 from ledger.contracts import Retry
 from ledger.errors import NotPossible
-from ledger.models import Ending, Transaction, Verdict
+from ledger.models import Ending, Transaction
 from ledger.principals import SWEEPER, WORKER
 from ledger.results import clean, receipt_in, storable, web_address
 from ledger.states import State
@@ -86,7 +86,7 @@ def lapse_hold(transaction_id: UUID) -> None:
 
 def run(lease: Lease) -> None:
     """Act on a lease and record what came of it."""
-    if why := _why_not_as_signed(lease.row):
+    if why := sign_offs.why_not(lease.row):
         record_failure(lease, why)
         return
     record(lease, act(lease, "execute", record))
@@ -178,8 +178,8 @@ def inquire(transaction_id: UUID) -> None:
     if row is None:
         return
     lease = Lease(row, row.fencing_token)
-    if lease.tool is None:
-        return  # a person has to say; the tool is not deployed any more
+    if lease.tool is None or sign_offs.why_not(row):
+        return  # a person has to say: the tool is not deployed any more, or the row was changed
     match act(lease, "find_receipt", record) if lease.tool.has("find_receipt") else Done(None):
         case Done(value) if value is not None:
             record_receipt(lease, value)
@@ -228,8 +228,10 @@ def roll_back(transaction_id: UUID) -> None:
     lease = _claim_work(transaction_id, State.ROLLING_BACK)
     if lease is None:
         return
-    if lease.tool is not None and not lease.tool.has("rollback"):
-        outcome: Outcome = Done(None)
+    if why := sign_offs.why_not(lease.row):
+        outcome: Outcome = Unknown(why)
+    elif lease.tool is not None and not lease.tool.has("rollback"):
+        outcome = Done(None)
     else:
         outcome = act(lease, "rollback", record)
     if not isinstance(outcome, Done):
@@ -244,7 +246,8 @@ def compensate(transaction_id: UUID) -> None:
     lease = _claim_work(transaction_id, State.COMPENSATING)
     if lease is None:
         return
-    outcome = act(lease, "compensate", record)
+    why = sign_offs.why_not(lease.row)
+    outcome = Unknown(why) if why else act(lease, "compensate", record)
     if not isinstance(outcome, Done):
         _put_off(lease, outcome.why)
         return
@@ -297,17 +300,6 @@ def _new_lease() -> dict[str, Any]:
         "lease_expires_at": Now() + timedelta(seconds=settings.LEASE_S),
         "next_attempt_at": None,
     }
-
-
-def _why_not_as_signed(row: Transaction) -> str:
-    """What was approved is what runs: the digest is tested once more, on the row itself."""
-    if not row.is_untouched:
-        return "The transaction was changed after it was signed off."
-    votes = row.decisions.filter(verdict=Verdict.APPROVE, intent_digest=row.intent_digest).count()
-    by_policy = row.required_approver == "NONE"
-    if votes < (1 if by_policy else row.quorum):
-        return "There are not enough approvals of what would be carried out."
-    return ""
 
 
 def _wait_before_inquiry(lease: Lease) -> timedelta:

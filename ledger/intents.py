@@ -16,17 +16,51 @@ from ledger.errors import InvalidRequest, UnsafeText
 # (Unicode UAX #9); and what PostgreSQL or UTF-8 cannot hold. LRM and RLM stay: names need them.
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_DEPTH = 32
+EXACT_MAX = 2**53 - 1  # the largest integer up to which every integer is a double
 
 
 def canonical(value: Any) -> bytes:
     """RFC 8785 canonical JSON. Amounts must already be strings: JSON numbers are doubles.
 
-    Raises ``InvalidRequest`` for what has no canonical form (integers beyond ±2⁵³, NaN).
+    Raises ``InvalidRequest`` for what has no canonical form (numbers beyond ±(2⁵³ - 1), NaN).
     """
     try:
+        _refuse_inexact(value)
         return rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as refusal:
         raise InvalidRequest(f"The value has no canonical JSON form: {refusal}") from refusal
+
+
+def canonical_as_stored(value: Any) -> bytes:
+    """Canonical JSON of a value as PostgreSQL keeps it, without loss, whatever its numbers.
+
+    Numbers that a double does not hold exactly (integers beyond ±(2⁵³ - 1), whether they were
+    written with an exponent or not) are written as text of their digits: PostgreSQL keeps 1e22 as
+    an integer.
+    """
+    return canonical(_exact(value))
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) <= EXACT_MAX:
+        return value
+    return f"{Decimal(repr(value)):f}"
+
+
+def _refuse_inexact(value: Any) -> None:
+    if isinstance(value, float):
+        if abs(value) > EXACT_MAX:
+            raise InvalidRequest(f"{value} is beyond what a JSON number holds; send it as text.")
+    elif isinstance(value, dict):
+        for item in value.values():
+            _refuse_inexact(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _refuse_inexact(item)
 
 
 def digest_of(value: Any) -> str:

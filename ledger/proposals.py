@@ -29,6 +29,7 @@ from ledger.errors import (
 )
 from ledger.models import IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal
+from ledger.results import storable
 from ledger.states import State
 from ledger.votes import approve_by_policy
 
@@ -194,7 +195,7 @@ def _take_over(row: Transaction, tool: Tool[Any, Any], plan: Plan) -> None:
     if plan.arguments is not None:
         row.arguments = tool.validate(dict(plan.arguments)).model_dump(mode="json")
         intents.refuse_unsafe_text(row.arguments)
-    row.held = dict(plan.held or {})
+    row.held = storable(plan.held or {})  # as it will be read again: its digest is sealed
     row.hold_expires_at = plan.hold_expires_at
 
 

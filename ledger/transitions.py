@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
 from django.db.transaction import atomic
 
-from ledger import chains, plans
+from ledger import chains, plans, seals
 from ledger.errors import NotFound, NotPossible
 from ledger.models import Transaction
 from ledger.principals import Principal
@@ -26,6 +27,7 @@ def advance(
     via: str,
     reason: str = "",
     only_if: Q = ALWAYS,
+    not_after: datetime | None = None,
     details: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Transaction:
@@ -36,7 +38,8 @@ def advance(
 
     ``only_if`` narrows the compare-and-set: to the digest on the approver's screen, to a worker's
     fencing token, to ``expires_at`` by the database's clock. ``changes`` are further columns of
-    the same UPDATE; ``details`` go into the event.
+    the same UPDATE; ``details`` go into the event, and with them the new values of the columns
+    that say what came of it. ``not_after`` is a deadline for the time of the event.
 
     Raises ``NotPossible``, carrying the transaction as it now is, when no row matched: the caller
     lost a race, came late or repeats itself. Nothing was written then. Raises ``NotFound``.
@@ -46,7 +49,7 @@ def advance(
         row = chains.update_returning(mine, state=move.target, **changes)
         if row is None:
             raise _refusal(transaction_id, move)
-        chains.append(
+        event = chains.append(
             row.pk,
             transaction_id=row.pk,
             tenant=row.tenant,
@@ -55,8 +58,10 @@ def advance(
             by=by,
             via=via,
             reason=reason,
-            details=details,
+            details={**(details or {}), "sets": seals.outcome_of(row, changes)},
         )
+        if not_after is not None and event.at > not_after:
+            raise _refusal(transaction_id, move)
     return row
 
 

@@ -9,8 +9,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import intents, states
-from ledger.contracts import RequiredApprover
+from ledger import intents, seals, sign_offs, states
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
@@ -51,7 +50,9 @@ def decide(
         with atomic():
             return _vote(transaction_id, verdict, digest=digest, by=by, via=via, reason=reason)
     except NotPossible as refusal:
-        return _same_again_or_refuse(snapshot_of(refusal), verdict, digest, by)
+        # Read again: what the refused attempt had written was taken back.
+        snapshot = Transaction.objects.get(pk=snapshot_of(refusal).pk)
+        return _same_again_or_refuse(snapshot, verdict, digest, by)
 
 
 def _vote(
@@ -66,10 +67,10 @@ def _vote(
     if row is None:
         raise NotPossible(snapshot=Transaction.objects.filter(pk=transaction_id).first())
     _check_maydecide(row, by)
-    votes = list(row.decisions.values_list("principal", "intent_digest", "verdict"))
-    if any(principal == str(by) for principal, *_ in votes):
+    votes = [link for link in sign_offs.links_of(row.pk) if link.kind in sign_offs.VOTES]
+    if any(vote.principal == str(by) for vote in votes):
         raise NotPossible(snapshot=row)
-    Decision.objects.create(
+    decision = Decision.objects.create(
         transaction=row,
         principal=str(by),
         principal_name=by.display_name,
@@ -78,8 +79,12 @@ def _vote(
         via=via,
         reason=reason,
     )
-    said: dict[str, Any] = {"by": by, "via": via, "reason": reason}
-    said["details"] = {"intent_digest": digest}
+    said: dict[str, Any] = {"by": by, "via": via, "reason": reason, "not_after": row.expires_at}
+    said["details"] = {
+        "intent_digest": digest,
+        "verdict": str(verdict),
+        "decision_at": seals.as_text(decision.at),
+    }
     if verdict == Verdict.REJECT:
         ending: dict[str, Any] = {
             "ending": Ending.REJECTED,
@@ -87,7 +92,7 @@ def _vote(
             "decided_at": Now(),
         }
         return advance(row.pk, states.REJECT, **ending, **FRESH_WORK, **said)
-    in_favour = sum(vote[1:] == (digest, Verdict.APPROVE) for vote in votes) + 1
+    in_favour = len(votes) + 1  # a rejection would have ended it
     if in_favour < row.quorum and by != POLICY:
         return advance(row.pk, states.VOTE, **said)
     return advance(row.pk, states.APPROVE, decided_at=Now(), **FRESH_WORK, **said)
@@ -95,12 +100,7 @@ def _vote(
 
 def _check_maydecide(row: Transaction, by: Principal) -> None:
     """The floor under every surface: the contract says what kind of principal it takes."""
-    allowed = {
-        RequiredApprover.NONE: {"system", "user"},
-        RequiredApprover.SUPERVISOR: {"agent", "user"},
-        RequiredApprover.HUMAN: {"user"},
-    }[RequiredApprover(row.required_approver)]
-    if by.kind not in allowed:
+    if not sign_offs.may_sign_off(str(by), row.required_approver):
         raise NotAllowed(
             f"The contract of {row.tool} asks for a person to decide."
             if by.kind == "agent"

@@ -55,7 +55,7 @@ def django_db_keepdb() -> bool:
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses otherwise."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
-        for table in ("event", "checkpoint", "cosignature", "tile"):
+        for table in ("event", "decision", "checkpoint", "cosignature", "tile"):
             cursor.execute(f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate")
 
 

@@ -12,6 +12,7 @@ from a2a.models import Question, Task
 from ledger import coordinator, execution, sweeper
 from ledger.models import Scope, Transaction
 from tests.a2a.test_protocol import Peer
+from tests.forgery import move_deadline
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -77,7 +78,7 @@ def test_rejected_it_fails_with_the_reason(peer, alice):
 
 def test_nobody_decided_in_time_and_it_is_canceled(peer):
     task = prepared(peer)
-    Transaction.objects.update(expires_at=Transaction.objects.get().created_at)
+    move_deadline(Transaction.objects.get().pk)
     sweeper.expire_what_is_due()
     execution.roll_back(Transaction.objects.get().pk)
 

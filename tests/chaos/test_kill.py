@@ -17,6 +17,7 @@ from ledger.models import Transaction
 from ledger.principals import user
 from ledger.states import State
 from tests.conftest import propose
+from tests.forgery import move_deadline
 from tests.processes import Product, running, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -165,11 +166,7 @@ def test_what_nobody_decides_lapses_and_lets_go_by_itself(product):
     row = propose("book_flight", **_a_flight(product))
     assert product.effects()["live_holds"] == 1
 
-    from datetime import timedelta
-
-    from django.db.models.functions import Now
-
-    Transaction.objects.filter(pk=row.pk).update(expires_at=Now() + timedelta(milliseconds=300))
+    move_deadline(row.pk, milliseconds=300)
     until(lambda: state_of(row) == State.ABORTED)
 
     assert Transaction.objects.get(pk=row.pk).ending == "expired"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
 
 import pytest
 from django.db import connections
-from django.db.models.functions import Now
 
 from ledger import coordinator
 from ledger.errors import (
@@ -24,23 +22,20 @@ from ledger.errors import (
 from ledger.models import Transaction
 from ledger.principals import Principal, user
 from ledger.states import State
+from tests.forgery import move_deadline
 
 HELPDESK = Principal("agent", "acme/helpdesk", "Helpdesk agent")
 SUPERVISOR = Principal("agent", "acme/supervisor", "Supervisor")
 
 
 def let_time_pass(row: Transaction) -> None:
-    Transaction.objects.filter(pk=row.pk).update(
-        created_at=Now() - timedelta(hours=1), expires_at=Now() - timedelta(milliseconds=1)
-    )
+    move_deadline(row.pk)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_fifty_who_decide_at_once_exactly_one_wins_and_the_others_hear_of_it(a_payment):
     row = a_payment()
-    Transaction.objects.filter(pk=row.pk).update(
-        created_at=Now() - timedelta(hours=1), expires_at=Now() + timedelta(milliseconds=400)
-    )
+    move_deadline(row.pk, milliseconds=400)
     start = threading.Barrier(50)
     won, lost, crashed = [], [], []
 
@@ -81,8 +76,7 @@ def test_of_fifty_who_decide_at_once_exactly_one_wins_and_the_others_hear_of_it(
 def test_approval_and_expiry_at_the_same_instant_have_one_winner(a_payment, alice):
     for _ in range(10):
         row = a_payment()
-        soon = Now() + timedelta(milliseconds=30)
-        Transaction.objects.filter(pk=row.pk).update(expires_at=soon, created_at=Now())
+        move_deadline(row.pk, milliseconds=30)
         outcomes = []
 
         def run(verb, outcomes=outcomes):

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from django.db import connections
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from ledger import coordinator, crash_points, execution, sweeper
 from ledger.calls import Done, Nothing
@@ -279,9 +280,11 @@ def test_the_digest_is_tested_again_before_anything_is_carried_out(approved, the
     execution.roll_back(row.pk)
 
     row = after(row)
-    assert row.state == State.FAILED
+    # What it holds is named by columns that were changed too: a person has to let go of it.
+    assert row.state == State.ROLLING_BACK
     assert row.error == "The transaction was changed after it was signed off."
     assert the_world.effects == {}
+    assert len(the_world.holds) == 1
 
 
 def test_a_state_that_was_forged_to_approved_is_not_carried_out(a_payment, the_world):
@@ -290,7 +293,8 @@ def test_a_state_that_was_forged_to_approved_is_not_carried_out(a_payment, the_w
 
     execution.commit(row.pk)
 
-    assert after(row).error == "There are not enough approvals of what would be carried out."
+    assert after(row).state == State.ROLLING_BACK
+    assert "claimed does not lead out of 'prepared'" in after(row).error
     assert the_world.effects == {}
 
 
@@ -319,8 +323,8 @@ def test_an_answer_that_is_no_json_is_kept_as_text_and_still_committed(approved,
 
 
 def test_a_hold_that_lapsed_before_a_worker_came_is_not_carried_out(approved, the_world):
+    the_world.hold_expires_at = timezone.now() - timedelta(seconds=1)
     row = approved()
-    Transaction.objects.filter(pk=row.pk).update(hold_expires_at=Now() - timedelta(seconds=1))
 
     execution.commit(row.pk)
     execution.roll_back(row.pk)

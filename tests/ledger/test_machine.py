@@ -20,6 +20,7 @@ from ledger.models import Transaction
 from ledger.principals import Principal, user
 from ledger.states import FINAL, State
 from tests.conftest import propose
+from tests.forgery import move_deadline
 from tests.toolbox.world import world
 
 PEOPLE = [user(pk, name) for pk, name in enumerate(("Alice", "Bob", "Dora"), start=1)]
@@ -72,9 +73,7 @@ class Ledger(RuleBasedStateMachine):
     @rule(pk=transactions, is_due=st.booleans())
     def expire(self, pk, is_due):
         if is_due:
-            early = Now() - timedelta(hours=1)
-            late = Now() - timedelta(seconds=1)
-            Transaction.objects.filter(pk=pk).update(created_at=early, expires_at=late)
+            move_deadline(pk)
         self._try(coordinator.expire, pk)
 
     @rule(target=leases, pk=transactions)

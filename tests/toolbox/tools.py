@@ -41,6 +41,7 @@ def _plan_pay(reference: str, amount: Decimal, currency: str, context: Context) 
         amount=amount,
         currency=currency,
         held={"hold": world.hold(context.operation_key)},
+        hold_expires_at=world.hold_expires_at,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 
 @dataclass
@@ -19,6 +20,7 @@ class World:
     before: list[Callable[[], None]] = field(default_factory=list)
     after: list[Callable[[], None]] = field(default_factory=list)
     rollback_trouble: list[Exception] = field(default_factory=list)
+    hold_expires_at: datetime | None = None
     planning: Callable[[], None] | None = None
     result: Callable[[str], object] = field(
         default_factory=lambda: lambda receipt: {"receipt_id": receipt}

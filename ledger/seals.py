@@ -1,0 +1,157 @@
+"""What the audit log seals, byte for byte: events, the columns of a row, what came of it. Pure.
+
+docs/audit.md describes each format so that others can compute the same hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ledger.intents import canonical_as_stored
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
+
+# Columns of a transaction that never change, in the order in which their seal reads them.
+FIXED = (
+    "id", "tenant", "proposed_by", "proposed_by_name", "stated_reason", "run_id", "step_id",
+    "trace_id", "traceparent", "tool", "owner_service", "risk_level", "required_approver",
+    "consequence_level", "quorum", "payload", "arguments", "input_hash", "operation_key",
+    "action_summary", "warnings", "amount", "currency", "held", "hold_expires_at", "intent_digest",
+    "created_at", "expires_at", "retain_until",
+)  # fmt: skip
+AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result"})
+# Columns that moves fill in, with what they are at first. The event of the move seals the value.
+OUTCOME: dict[str, str] = {
+    "decided_at": "",
+    "ended_at": "",
+    "receipt": "",
+    "receipt_url": "",
+    "result": hashlib.sha256(b"null").hexdigest(),
+    "ending": "",
+    "ending_reason": "",
+    "compensation_receipt": "",
+}
+# Columns of work in progress. They decide when a worker looks again, never what it may do.
+UNSEALED = frozenset({"lease_expires_at", "fencing_token", "attempts", "next_attempt_at", "error"})
+
+
+class Link(NamedTuple):
+    """One event, in the columns that its seal and its place need."""
+
+    id: int
+    subject: UUID
+    transaction_id: UUID | None
+    seq: int
+    tenant: str
+    kind: str
+    from_state: str
+    to_state: str
+    principal: str
+    principal_name: str
+    via: str
+    reason: str
+    details: str
+    at: datetime
+    previous_hash: str
+    hash: str
+
+    @property
+    def says(self) -> dict[str, Any]:
+        """The details; empty when they are not a JSON object."""
+        try:
+            details = json.loads(self.details)
+        except ValueError:
+            return {}
+        return details if isinstance(details, dict) else {}
+
+
+def hash_of(event: Any) -> str:
+    """SHA-256 over the netstrings of an event's fields, the hash before it being the first."""
+    return _sha256(
+        (
+            event.previous_hash,
+            str(event.subject),
+            str(event.seq),
+            event.tenant,
+            event.kind,
+            event.from_state,
+            event.to_state,
+            event.principal,
+            event.principal_name,
+            event.via,
+            event.reason,
+            event.details,
+            as_text(event.at),
+        )
+    )
+
+
+def row_digest(row: Any) -> str:
+    """SHA-256 over the netstrings of the columns of a transaction that never change."""
+    return _sha256(column_text(name, getattr(row, name)) for name in FIXED)
+
+
+def first_words(row: Any) -> dict[str, Any]:
+    """What the first event of a transaction seals."""
+    return {
+        "intent_digest": row.intent_digest,
+        "quorum": row.quorum,
+        "required_approver": row.required_approver,
+        "input_hash": row.input_hash,
+        "row_digest": row_digest(row),
+        "sets": {
+            name: text for name, text in outcome_of(row, OUTCOME).items() if text != OUTCOME[name]
+        },
+    }
+
+
+def outcome_of(row: Any, names: Iterable[str]) -> dict[str, str]:
+    """The values, as they are sealed, of those of the named columns that say what came of it."""
+    wanted = frozenset(names)
+    return {name: _outcome_text(name, getattr(row, name)) for name in OUTCOME if name in wanted}
+
+
+def sealed_outcome(details: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the columns of the outcome must be after events with these details."""
+    outcome: dict[str, Any] = dict(OUTCOME)
+    for said in details:
+        sets = said.get("sets", {})
+        outcome |= sets if isinstance(sets, dict) else {}
+    return outcome
+
+
+def _outcome_text(name: str, value: Any) -> str:
+    text = column_text(name, value)
+    return hashlib.sha256(text.encode()).hexdigest() if name == "result" else text
+
+
+def column_text(name: str, value: Any) -> str:
+    return canonical_as_stored(value).decode() if name in AS_JSON else as_text(value)
+
+
+def as_text(value: Any) -> str:
+    """A value of a column as text: nothing is empty, times are microseconds since 1970."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return str(_microseconds(value))
+    if isinstance(value, Decimal):
+        return f"{value:.6f}"
+    return str(value)
+
+
+def _microseconds(at: datetime) -> int:
+    aware = at if at.tzinfo else at.replace(tzinfo=timezone.utc)  # noqa: UP017
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def _sha256(fields: Iterable[str]) -> str:
+    """A netstring is the length in bytes, a colon and the bytes; no two lists read alike."""
+    parts = [field.encode() for field in fields]
+    return hashlib.sha256(b"".join(b"%d:%b" % (len(raw), raw) for raw in parts)).hexdigest()
