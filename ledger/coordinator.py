@@ -90,6 +90,7 @@ def cancel(
             by=by,
             via=via,
             reason=reason,
+            details={"in_place_of": owner} if owner != str(by) else None,
             only_if=Q(proposed_by=owner),
             ending=Ending.CANCELED,
             ending_reason=reason,

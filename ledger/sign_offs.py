@@ -136,7 +136,8 @@ def _is_enough(approvers: set[str], first: Mapping[str, Any]) -> bool:
 def _actor_faults(link: Link, proposer: str, name: str) -> Iterator[str]:
     if link.principal == proposer and link.kind not in OF_THE_PROPOSER:
         yield f"{name}: {link.kind} by the proposer itself."
-    if link.kind == states.CANCEL.name and link.principal != proposer:
+    cancels_for = link.says.get("in_place_of", link.principal)
+    if link.kind == states.CANCEL.name and cancels_for != proposer:
         yield f"{name}: canceled by somebody else than the proposer."
     if link.kind in OF_THE_SYSTEM and not link.principal.startswith("system:"):
         yield f"{name}: {link.kind} is not for {link.principal}."

@@ -17,7 +17,7 @@ from a2a import own_work, rounds, submissions, tasks
 from a2a.models import Task
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
-from ledger import coordinator, crash_points, execution, sweeper
+from ledger import audit, coordinator, crash_points, execution, sweeper
 from ledger.callers import Caller
 from ledger.errors import LedgerError, PlanFailed
 from ledger.models import IdempotencyKey, Scope, Transaction
@@ -170,6 +170,7 @@ def test_a_canceled_parent_takes_back_what_its_child_proposed(acme, orchestrator
     assert (child.state, child.transaction.state) == ("canceled", "rolling_back")
     (event,) = child.transaction.events.filter(kind="canceled")
     assert (event.principal, event.reason) == ("agent:acme/boss", "The task above it was canceled.")
+    audit.verify()
 
 
 def test_a_signed_off_child_goes_on_when_its_parent_is_canceled(acme, alice):
