@@ -51,7 +51,7 @@ def _count(redis: Redis, tenant: str, number: int) -> None:
 
 
 def recent_reads(minutes: int, tenants: frozenset[str] | None) -> int | None:
-    """Reads of these tenants' tasks (of all) in the last minutes; ``None`` without Redis."""
+    """Reads of these tenants' tasks (of all) in the last minutes; ``None`` if Redis cannot say."""
     this, found = int(time.time()) // 60, 0
     try:
         for back in range(minutes):
@@ -61,6 +61,6 @@ def recent_reads(minutes: int, tenants: frozenset[str] | None) -> int | None:
                 for tenant, number in reads.items()
                 if tenants is None or tenant.decode() in tenants
             )
-    except RedisError:
+    except (RedisError, ValueError):
         return None
     return found

@@ -35,6 +35,8 @@ DEBUG = flag("ASSENT_DEBUG")
 SECRET_KEY = text("ASSENT_SECRET_KEY")
 if not SECRET_KEY and DEBUG:
     SECRET_KEY = "insecure: for development on one machine only"
+# Earlier ones, whose sessions and signatures still count until they are taken off the list.
+SECRET_KEY_FALLBACKS = words("ASSENT_SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = words("ASSENT_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # Where people reach the desk, and where their browsers open what stays open (WebSocket and
 # long-polls). Behind one proxy the two are the same.
@@ -109,8 +111,12 @@ REDIS_PATIENCE = {
     "socket_timeout": 1.0,
     "retry": Retry(NoBackoff(), 0),
 }
-RQ = {"COMMIT_MODE": "auto"}  # we enqueue from on_commit already
-_QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE}
+RQ = {
+    "COMMIT_MODE": "auto",  # we enqueue from on_commit already
+    "QUEUE_CLASS": "ledger.queues.JobQueue",
+    "JOB_CLASS": "ledger.queues.SealedJob",
+}
+_QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE, "SERIALIZER": "json"}
 # In the order in which a worker looks for work.
 RQ_QUEUES = {name: dict(_QUEUE) for name in (
     "commit", "react", "roll_back", "compensate", "begin", "respond", "deliver", "mirror",
@@ -119,7 +125,15 @@ RQ_QUEUES = {name: dict(_QUEUE) for name in (
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "prefix": "assent"},
+        "CONFIG": {
+            "hosts": [REDIS_URL],
+            "prefix": "assent",
+            "serializer_format": "json",
+            # Encrypted and signed: who writes to Redis cannot make us deaf to what happened.
+            "symmetric_encryption_keys": [
+                f"assent.channels:{key}" for key in (SECRET_KEY, *SECRET_KEY_FALLBACKS)
+            ],
+        },
     }
 }
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
-import django_rq
 from django.db import close_old_connections
 from redis import RedisError
 
-from ledger import deliveries, doorbell, execution
+from ledger import deliveries, doorbell, execution, queues
+from ledger.queues import JOBS as JOBS
 
 logger = logging.getLogger(__name__)
-
-JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is what counts
 
 # Which job an event calls for at once; the sweeper asks the tables for whatever this misses.
 JOB_FOR = {
@@ -56,20 +54,16 @@ def deliver(delivery_id: str) -> None:
         enqueue("deliver", follows)
 
 
-JOBS: dict[str, Callable[[str], None]] = {
-    "commit": commit,
-    "roll_back": roll_back,
-    "compensate": compensate,
-    "deliver": deliver,
-}
+JOBS |= {"commit": commit, "roll_back": roll_back, "compensate": compensate, "deliver": deliver}
 
 
-def enqueue(name: str, subject: object) -> bool:
-    """Put a job into the queue of its name; ``False`` when Redis does not answer."""
+def enqueue(name: str, subject: object, *, label: str = "") -> bool:
+    """Put a job into the queue of its name; ``False`` when Redis does not answer.
+
+    ``label`` is what operators see of a subject that is more than an id.
+    """
     try:
-        django_rq.get_queue(name).enqueue(
-            JOBS[name], str(subject), job_timeout=JOB_TIMEOUT_S, result_ttl=0, failure_ttl=3600
-        )
+        queues.put(name, str(subject), f"{name} {label or subject}")
     except RedisError as failure:
         logger.info("no queue for %s %s: %s", name, subject, failure)
         return False

@@ -100,7 +100,8 @@ def _respect_pauses(app: SlackApp, method: str, where: str) -> None:
     except RedisError:
         return
     if left > 0:
-        wait = timedelta(milliseconds=left)
+        # Longer than Slack ever asks for, it is not Slack who asked.
+        wait = min(timedelta(milliseconds=min(left, 2**31)), LONGEST_PAUSE)
         raise Patience(wait, "Slack asked to wait, or does not answer.")
 
 

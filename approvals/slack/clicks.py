@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q, QuerySet
@@ -92,9 +93,18 @@ def _still(claim: Claim) -> QuerySet[SlackClick]:
 
 
 def due() -> list[str]:
-    """What the queue lost: orders that nobody has claimed, or whose worker fell silent."""
+    """What the queue lost: ids of orders that nobody has claimed, or whose worker fell silent."""
     free = Q(claimed_until=None) | Q(claimed_until__lt=Now())
     lost = SlackClick.objects.filter(
         free, done_at=None, created_at__lt=Now() - GRACE, created_at__gt=Now() - KEPT
     )
-    return list(lost.order_by("created_at").values_list("said", flat=True)[:500])
+    return [str(pk) for pk in lost.order_by("created_at").values_list("pk", flat=True)[:500]]
+
+
+def written(subject: str) -> str:
+    """The order that a job is for: the job brings it along, or its id. Empty when it is gone."""
+    try:
+        click_id = UUID(subject)
+    except ValueError:
+        return subject
+    return SlackClick.objects.filter(pk=click_id).values_list("said", flat=True).first() or ""

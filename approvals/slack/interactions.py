@@ -194,7 +194,7 @@ def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -
     if job == "react":
         _write_down(order)
     text = order.as_text()
-    if not jobs.enqueue(job, text):
+    if not jobs.enqueue(job, text, label=order.label):
         _hands.submit(_closing_connection, partial(jobs.JOBS[job], text))
 
 

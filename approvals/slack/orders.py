@@ -35,6 +35,11 @@ class Order:
     state: dict[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=lambda: str(new_id()))
 
+    @property
+    def label(self) -> str:
+        """What may be read of it where it waits."""
+        return f"{self.kind} {self.id}"
+
     def as_text(self) -> str:
         return json.dumps(asdict(self))
 

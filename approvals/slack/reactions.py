@@ -63,8 +63,9 @@ jobs.JOBS["react"] = react
 sweeper.further_jobs["react"] = clicks.due
 
 
-def _order_in(text: str) -> Order | None:
+def _order_in(subject: str) -> Order | None:
     """None for one of another version of Assent, which cannot be read."""
+    text = _patiently(lambda: clicks.written(subject))
     try:
         return Order.from_text(text)
     except (TypeError, ValueError) as failure:

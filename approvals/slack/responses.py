@@ -53,7 +53,7 @@ waiting: set[Timer] = set()
 def ask_for(order: Order) -> None:
     """Have it done by a courier: one with a queue, else a thread of this process."""
     text = order.as_text()
-    if not jobs.enqueue("respond", text):
+    if not jobs.enqueue("respond", text, label=order.label):
         _couriers.submit(_respond_here, text)
 
 

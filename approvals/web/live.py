@@ -20,6 +20,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from channels.layers import get_channel_layer
+from cryptography.fernet import InvalidToken
 from django.contrib.auth import get_user
 from django.contrib.sessions.backends.db import SessionStore
 from django.db.models.functions import Now
@@ -133,12 +134,15 @@ class Watcher:
                 channel = await layer.new_channel()
                 await layer.group_add(GROUP, channel)
                 while True:
-                    message = await layer.receive(channel)
-                    self._seen.update(dict.fromkeys(message["events"], time.monotonic()))
-                    await self._tell(message["tenant"], message["changed"])
+                    await self._pass_on(await _message(layer, channel))
             except Exception as failure:
                 logger.info("no bell to listen to: %s", failure)
                 await asyncio.sleep(WATCH_EVERY_S)
+
+    async def _pass_on(self, message: dict[str, Any] | None) -> None:
+        if message is not None:
+            self._seen.update(dict.fromkeys(message["events"], time.monotonic()))
+            await self._tell(message["tenant"], message["changed"])
 
     async def _watch(self) -> None:
         """The guarantee: once a second, ask the table."""
@@ -169,6 +173,16 @@ class Watcher:
                     lost[tenant].append(subject)
         self._seen = {event: at for event, at in self._seen.items() if now - at < 4 * LOOK_BACK_S}
         return lost
+
+
+async def _message(layer: Any, channel: str) -> dict[str, Any] | None:
+    """The next bell; ``None`` for what somebody else put into Redis."""
+    try:
+        message: dict[str, Any] = await layer.receive(channel)
+        return message
+    except (InvalidToken, ValueError, TypeError) as failure:
+        logger.warning("a message in Redis is not one of ours and is dropped: %r", failure)
+        return None
 
 
 def _recent_events() -> list[tuple[int, str, str]]:

@@ -12,13 +12,13 @@ import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from rq import SimpleWorker
 
 from a2a.models import Question
 from approvals.models import SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
 from approvals.slack import credentials, responses
 from ledger import deliveries, doorbell
 from ledger.models import Delivery, Tenant, Transaction
+from ledger.queues import work
 from tests.slack.fake import FakeSlack, Message, SlackUser, Team
 
 CHANNEL = "C0FINANCE"
@@ -110,9 +110,7 @@ def settle() -> None:
     """Do all the work that is due now, as the workers and the sweeper would."""
     queues = [django_rq.get_queue(name) for name in django_settings.RQ_QUEUES]
     while True:
-        SimpleWorker(queues, connection=queues[0].connection).work(
-            burst=True, logging_level="ERROR", with_scheduler=False
-        )
+        work(list(django_settings.RQ_QUEUES), burst=True)
         due = deliveries.overdue()
         for delivery_id in due:
             deliveries.deliver(delivery_id)

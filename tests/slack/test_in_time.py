@@ -131,11 +131,9 @@ def test_when_not_even_the_click_could_be_kept_the_person_is_told_so(
 
 
 def settle_reactions(name="react"):
-    import django_rq
-    from rq import SimpleWorker
+    from ledger.queues import work
 
-    queue = django_rq.get_queue(name)
-    SimpleWorker([queue], connection=queue.connection).work(burst=True, logging_level="ERROR")
+    work([name], burst=True)
 
 
 def test_a_modal_that_slack_does_not_open_is_said(slack, posted, served, slack_alice):

@@ -6,18 +6,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from redis import Redis, RedisError
-from rq import Queue, SimpleWorker
+from redis import RedisError
+
+from ledger.queues import work
 
 logger = logging.getLogger(__name__)
 LOOK_AGAIN_S = 1.0
-
-
-class WarmWorker(SimpleWorker):
-    """Runs jobs in its own process: no fork, no import, no new connection per job."""
-
-    # Redis may be gone for a while; look again soon rather than after a minute.
-    max_connection_wait_time = LOOK_AGAIN_S
 
 
 class Command(BaseCommand):
@@ -38,9 +32,3 @@ class Command(BaseCommand):
             except RedisError as failure:
                 logger.info("no Redis to hear from: %s", failure)
                 time.sleep(LOOK_AGAIN_S)
-
-
-def work(names: list[str]) -> None:
-    connection = Redis.from_url(settings.REDIS_URL)
-    queues = [Queue(name, connection=connection) for name in names]
-    WarmWorker(queues, connection=connection).work(logging_level="WARNING", with_scheduler=False)

@@ -1,0 +1,180 @@
+"""What waits in Redis, so that whoever writes there can cost us time and nothing else.
+
+A job carries one sealed text (encrypted and signed with a key of its queue). A worker knows one
+function per queue and never runs what a name in Redis says; of everything else that RQ keeps
+beside a job (callbacks, webhooks, dependencies, pickled results) nothing is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import zlib
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import django_rq
+import rq.serializers
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django_rq.queues import DjangoRQ
+from redis import Redis
+from rq import Queue, SimpleWorker
+from rq.exceptions import NoSuchJobError
+from rq.job import Job
+from rq.serializers import JSONSerializer
+
+logger = logging.getLogger(__name__)
+
+JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is what counts
+SEALED_FOR_S = 24 * 60 * 60  # what lay in Redis for longer is void; the sweeper asks the tables
+LARGEST_JOB = 64 * 1024  # bytes, unpacked
+
+# The one function of each queue. Upper rooms add their own.
+JOBS: dict[str, Callable[[str], None]] = {}
+
+# RQ falls back to pickle wherever a call of its own, or of its pages, names no serializer.
+rq.serializers.DefaultSerializer = JSONSerializer  # type: ignore[assignment,misc]
+rq.serializers.PickleSerializer = JSONSerializer  # type: ignore[assignment]
+rq.serializers.SERIALIZER_ALIASES["pickle"] = JSONSerializer
+
+# The fields of a job's hash that are read: none of them names code.
+_READ = frozenset(
+    {b"created_at", b"enqueued_at", b"started_at", b"ended_at", b"last_heartbeat", b"status",
+     b"origin", b"description", b"worker_name"}
+)  # fmt: skip
+
+
+class NotOurs(Exception):
+    """It was not sealed by this Assent, not for this queue, or too long ago."""
+
+
+# What reading something that is no job of ours may raise.
+_NO_JOB = (
+    NotOurs, KeyError, ValueError, TypeError, AttributeError, RecursionError, zlib.error,
+)  # fmt: skip
+
+
+def seal(queue: str, text: str) -> str:
+    return _sealer(queue).encrypt(text.encode()).decode()
+
+
+def unseal(queue: str, sealed: str) -> str:
+    """Raises ``NotOurs``."""
+    try:
+        return _sealer(queue).decrypt(sealed.encode(), ttl=SEALED_FOR_S).decode()
+    except (InvalidToken, UnicodeError):
+        raise NotOurs() from None
+
+
+def _sealer(queue: str) -> MultiFernet:
+    return _sealer_of(queue, (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+
+
+@lru_cache(maxsize=64)
+def _sealer_of(queue: str, secrets: tuple[str, ...]) -> MultiFernet:
+    """A key per queue, so that what was sealed for one says nothing in another."""
+    digests = (hashlib.sha256(f"assent.queue:{queue}:{key}".encode()).digest() for key in secrets)
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])
+
+
+class SealedJob(Job):
+    """A job whose subject is sealed, and whose function is that of its queue."""
+
+    subject: str | None = None
+
+    def restore(self, raw_data: dict[bytes, bytes]) -> None:
+        """Raises ``NoSuchJobError`` for what is not ours: RQ then passes on to the next."""
+        try:
+            queue = raw_data[b"origin"].decode()
+            self.data = _unpacked(raw_data[b"data"])
+            _, _, (sealed,), _ = json.loads(self.data)
+            self.subject = unseal(queue, sealed)
+            kept = {name: raw_data[name] for name in _READ & set(raw_data)}
+            super().restore({**kept, b"data": self.data})
+        except _NO_JOB as failure:
+            logger.warning("job %s is not one of ours and is dropped: %r", self.id, failure)
+            raise NoSuchJobError("It is not one of ours.") from None
+        # What decides how long it may take, or may be kept, is not Redis's to say either.
+        self.timeout, self.result_ttl, self.failure_ttl = JOB_TIMEOUT_S, 0, 3600
+
+    def _deserialize_data(self) -> None:
+        self._func_name, self._instance = self.origin, None
+        self._args, self._kwargs = (self.subject,), {}
+
+    def _execute(self) -> None:
+        assert self.subject is not None
+        JOBS[self.origin](self.subject)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """RQ packs what it writes; a small text may unpack to more than there is memory."""
+    unpacker = zlib.decompressobj()
+    content = unpacker.decompress(data, LARGEST_JOB)
+    if unpacker.unconsumed_tail:
+        raise ValueError("it is too large")
+    return content
+
+
+class JobQueue(DjangoRQ):
+    """A queue of sealed jobs; also that of RQ's pages."""
+
+    job_class = SealedJob
+
+
+def put(name: str, subject: str, label: str) -> None:
+    """One more job in the queue of this name. Raises ``redis.RedisError``."""
+    django_rq.get_queue(name).enqueue(
+        JOBS[name],
+        seal(name, subject),
+        description=label,
+        job_timeout=JOB_TIMEOUT_S,
+        result_ttl=0,
+        failure_ttl=3600,
+    )
+
+
+class WarmWorker(SimpleWorker):
+    """Runs jobs in its own process: no fork, no import, no new connection per job.
+
+    It takes no orders through Redis: no command to stop, no suspension.
+    """
+
+    # Redis may be gone for a while; look again soon rather than after a minute.
+    max_connection_wait_time = 1.0
+    job_class = SealedJob
+    queue_class = JobQueue
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        if job.origin != queue.name:
+            logger.warning("job %s lies in a queue that is not its own and is dropped", job.id)
+            return
+        super().execute_job(job, queue)
+
+    def handle_job_failure(
+        self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = ""
+    ) -> None:
+        """Why it failed stands in the log: the words of an exception may be somebody's."""
+        kind = exc_string.strip().rpartition("\n")[2].partition(":")[0]
+        words = f"{kind}: see the worker's log"
+        super().handle_job_failure(job, queue, started_job_registry, exc_string=words)
+
+    def check_for_suspension(self, burst: bool) -> None:
+        pass
+
+    def subscribe(self) -> None:
+        pass
+
+    def unsubscribe(self) -> None:
+        pass
+
+
+def work(names: list[str], *, burst: bool = False) -> None:
+    """Until told to stop, or with ``burst`` until the queues are empty. Raises ``RedisError``."""
+    connection = Redis.from_url(settings.REDIS_URL)
+    queues = [django_rq.get_queue(name, connection=connection) for name in names]
+    worker = WarmWorker(queues, connection=connection, serializer="json")
+    worker.work(logging_level="WARNING", with_scheduler=False, burst=burst)
