@@ -168,7 +168,7 @@ def _skills_extension(skills: list[Skill]) -> dict[str, Any]:
 
 
 def _signed(card: pb.AgentCard) -> pb.AgentCard:
-    key = keys.private_key()
+    key = keys.card_key()
     if key is None:
         return card
     header = {

@@ -1,7 +1,7 @@
 """Ed25519 signatures that others can check: of our agent card and of push notifications.
 
-The key is the one of the audit log; what is signed differs in form, so one cannot stand for the
-other.
+Each has keys of its own. The first of a list signs; all are published (RFC 7517), so that a key can
+be replaced while what it signed still counts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from django.conf import settings
 ALGORITHM = "EdDSA"
 
 
-def private_key() -> Ed25519PrivateKey | None:
-    return _key(settings.AUDIT_KEY) if settings.AUDIT_KEY else None
+def card_key() -> Ed25519PrivateKey | None:
+    return _key(settings.CARD_KEYS[0]) if settings.CARD_KEYS else None
 
 
-@lru_cache(maxsize=4)
+def push_key() -> Ed25519PrivateKey | None:
+    return _key(settings.PUSH_KEYS[0]) if settings.PUSH_KEYS else None
+
+
+@lru_cache(maxsize=16)
 def _key(text: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text))
 
@@ -32,18 +36,19 @@ def key_id(key: Ed25519PrivateKey) -> str:
 
 
 def public_jwks() -> dict[str, Any]:
-    """RFC 7517, for whoever checks our signatures."""
-    key = private_key()
-    if key is None:
-        return {"keys": []}
+    """For whoever checks our signatures: today's keys and those before them."""
+    return {"keys": [_jwk(_key(text)) for text in (*settings.CARD_KEYS, *settings.PUSH_KEYS)]}
+
+
+def _jwk(key: Ed25519PrivateKey) -> dict[str, str]:
     x = base64.urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=").decode()
     jwk = {"kty": "OKP", "crv": "Ed25519", "alg": ALGORITHM, "use": "sig"}
-    return {"keys": [{**jwk, "kid": key_id(key), "x": x}]}
+    return {**jwk, "kid": key_id(key), "x": x}
 
 
 def signed(claims: dict[str, Any]) -> str:
-    """A JWT, or nothing when no key is set."""
-    key = private_key()
+    """A JWT for a push notification, or nothing when no key is set."""
+    key = push_key()
     if key is None:
         return ""
     return jwt.encode(claims, key, algorithm=ALGORITHM, headers={"kid": key_id(key)})

@@ -16,6 +16,7 @@ from a2a.remote_agents import Mirror, RemoteAgent
 from a2a.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySet
 from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from ledger.callers import Caller
+from ledger.encryption import SecretField
 from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal
 
@@ -341,9 +342,9 @@ class PushConfig(models.Model):
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="push_configs")
     config_id = models.CharField(max_length=200)
     url = models.CharField(max_length=2000)
-    token = models.CharField(max_length=2000, blank=True)
+    token = SecretField(blank=True)
     scheme = models.CharField(max_length=50, blank=True)
-    credentials = models.CharField(max_length=4000, blank=True)
+    credentials = SecretField(blank=True)
 
     class Meta:
         constraints = [

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from ledger.encryption import SecretField
 from ledger.models import Agent
 
 
@@ -18,9 +19,7 @@ class RemoteAgent(models.Model):
 
     agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="remote")
     url = models.URLField(max_length=2000, help_text="Of the agent, or of its card.")
-    token = models.CharField(
-        max_length=2000, blank=True, help_text="Bearer token that we send; empty: none."
-    )
+    token = SecretField(blank=True, help_text="Bearer token that we send; empty: none.")
     required_capabilities = ArrayField(
         models.CharField(max_length=50), default=list, blank=True,
         help_text="streaming, push_notifications, extended_agent_card",
@@ -49,7 +48,7 @@ class Mirror(models.Model):
     remote_task_id = models.CharField(max_length=200, blank=True)
     remote_context_id = models.CharField(max_length=200, blank=True)
     # What tells a push of theirs from anybody else's request.
-    secret = models.CharField(max_length=64, unique=True)
+    secret = SecretField()
     is_over = models.BooleanField(default=False)
     look_at = models.DateTimeField(db_default=Now())
     unchanged_looks = models.PositiveSmallIntegerField(default=0)

@@ -18,6 +18,9 @@ from django.urls import path  # noqa: E402
 
 from a2a.transports import jsonrpc  # noqa: E402
 from approvals.web.live import DeskConsumer  # noqa: E402
+from ledger.start_checks import refuse_if_unsafe  # noqa: E402
+
+refuse_if_unsafe("live")
 
 sockets = OriginValidator(
     AuthMiddlewareStack(URLRouter([path("ws/desk", DeskConsumer.as_asgi())])),

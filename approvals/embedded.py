@@ -22,6 +22,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from approvals.keep_running import identity, is_alive
 
 HOME = Path(__file__).resolve().parent.parent / ".assent"
@@ -172,22 +174,44 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
+# Made once and kept in files that only we can read: the variable of each.
+KEYS = {
+    "secret_key": "ASSENT_SECRET_KEY",
+    "card_key": "ASSENT_CARD_KEY",
+    "push_key": "ASSENT_PUSH_KEY",
+    "encryption_key": "ASSENT_ENCRYPTION_KEYS",
+}
+# The sweeper's alone; everybody else has the public half.
+AUDIT_KEY = "audit_key"
+
+
 def _set_keys() -> None:
-    """Secrets that nobody chose are made once and kept in files that only we can read."""
-    if "ASSENT_PUBLIC_URL" in os.environ and "DATABASE_URL" in os.environ:
-        return  # a deployment brings its own, or is told by the checks that it has to
-    for name in ("secret_key", "audit_key"):
-        variable = f"ASSENT_{name.upper()}"
-        path = HOME / name
-        if path.exists() and not {variable, f"{variable}_FILE"} & set(os.environ):
-            os.environ[variable] = path.read_text()
+    """Secrets that nobody chose; the audit key only for the process that signs with it."""
+    is_deployed = "ASSENT_PUBLIC_URL" in os.environ and "DATABASE_URL" in os.environ
+    if is_deployed and os.environ.get("ASSENT_UNDER_UP") != "1":
+        return  # it brings its own, or is told by the checks that it has to
+    for name, variable in {**KEYS, "audit_public_key": "ASSENT_AUDIT_PUBLIC_KEYS"}.items():
+        _set_from(HOME / name, variable)
+    if sys.argv[1:2] == ["sweep"]:
+        _set_from(HOME / AUDIT_KEY, "ASSENT_AUDIT_KEY")
+
+
+def _set_from(path: Path, variable: str) -> None:
+    if path.exists() and not {variable, f"{variable}_FILE"} & set(os.environ):
+        os.environ[variable] = path.read_text()
 
 
 def make_keys(home: Path = HOME) -> None:
     home.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for name in ("secret_key", "audit_key"):
-        path = home / name
-        if not path.exists():
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(secrets.token_hex(32))
+    for name in (*KEYS, AUDIT_KEY):
+        _keep(home / name, secrets.token_hex(32))
+    seed = bytes.fromhex((home / AUDIT_KEY).read_text())
+    public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw().hex()
+    _keep(home / "audit_public_key", public)
     _set_keys()
+
+
+def _keep(path: Path, text: str) -> None:
+    if not path.exists():
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)

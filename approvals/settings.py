@@ -206,6 +206,12 @@ LOG_ORIGIN = text("ASSENT_LOG_ORIGIN") or PUBLIC_URL.partition("://")[2].rstrip(
 LOG_FILE = text("ASSENT_LOG_FILE")
 # Witnesses that cosign checkpoints (C2SP tlog-witness): "<address> <verifier key>", by commas.
 WITNESSES = words("ASSENT_WITNESSES")
+# Ed25519 private keys of the agent card and of push notifications: the first signs, all are
+# published, so that what an earlier one signed can still be checked.
+CARD_KEYS = words("ASSENT_CARD_KEY")
+PUSH_KEYS = words("ASSENT_PUSH_KEY")
+# AES-256 keys (hexadecimal) of the secrets in the database: the first encrypts, all decrypt.
+ENCRYPTION_KEYS = words("ASSENT_ENCRYPTION_KEYS")
 # How many levels deep a task may be delegated.
 DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
 # Seconds that a blocking A2A send waits at most.
@@ -218,6 +224,8 @@ A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.
 WEBHOOK_NETWORKS = words("ASSENT_WEBHOOK_NETWORKS")
+# Ports of the public internet that we call; in the networks above any.
+WEBHOOK_PORTS = words("ASSENT_WEBHOOK_PORTS", "80,443,8080,8443")
 
 # Slack: a bot token per workspace, in the same order the signing secret and (for Socket Mode) the
 # app-level token of its app; one secret or app token may stand for all.

@@ -10,6 +10,10 @@ from django.core.wsgi import get_wsgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 application = get_wsgi_application()
 
+from ledger.start_checks import refuse_if_unsafe  # noqa: E402
+
+refuse_if_unsafe("web")
+
 # What is loaded by now stays for good: the collector need not look at it with every request.
 gc.collect()
 gc.freeze()

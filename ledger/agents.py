@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from ledger.encryption import SecretField
 from ledger.principals import Principal, agent
 
 
@@ -34,8 +35,8 @@ class Agent(models.Model):
     webhook_url = models.URLField(
         blank=True, help_text="Told when one of the agent's transactions is decided or ends."
     )
-    webhook_secret = models.CharField(
-        max_length=80, blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
+    webhook_secret = SecretField(
+        blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
     )
 
     class Meta:

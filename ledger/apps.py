@@ -8,7 +8,7 @@ class LedgerConfig(AppConfig):
     name = "ledger"
 
     def ready(self) -> None:
-        from ledger import checks, deliveries, jobs, webhooks  # noqa: F401
+        from ledger import checks, deliveries, jobs, start_checks, webhooks  # noqa: F401
 
         deliveries.register(webhooks.WebhookChannel())
         autodiscover_modules("tools")

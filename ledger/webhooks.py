@@ -33,6 +33,12 @@ TIMEOUT_S = 10.0  # for everything: connecting, sending, and the answer
 PORTS = {"http": 80, "https": 443}
 # All that was ever given out (IANA). Python calls the deprecated ::10.0.0.1 and fec0::1 global.
 UNICAST = ipaddress.ip_network("2000::/3")
+# Python calls these global; nobody on the internet is meant by them: protocol assignments, the
+# deprecated relays of 6to4, what Azure's own machines answer from, and documentation.
+NOBODYS = [
+    ipaddress.ip_network(network)
+    for network in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20")
+]
 SECRET_PREFIX = "whsec_"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -187,6 +193,11 @@ def checked_addresses(host: str, port: int) -> list[Address]:
     for address in addresses:
         if not is_allowed(address):
             raise AddressRefused(f"{host} is {address}, which is not on the public internet.")
+        if str(port) not in settings.WEBHOOK_PORTS and not _is_opened(address):
+            raise AddressRefused(
+                f"Port {port} is not one of {', '.join(settings.WEBHOOK_PORTS)}: an operator may "
+                "add it to ASSENT_WEBHOOK_PORTS."
+            )
     return addresses
 
 
@@ -195,12 +206,19 @@ def is_allowed(address: Address) -> bool:
         inner = address.ipv4_mapped or address.sixtofour or _nat64(address)
         if inner is not None:
             return is_allowed(inner)
-    networks = [ipaddress.ip_network(network) for network in settings.WEBHOOK_NETWORKS]
-    if any(address in network for network in networks if network.version == address.version):
+    if _is_opened(address):
         return True
     if address.version == 6 and address not in UNICAST:
         return False
+    if any(address in network for network in NOBODYS if network.version == address.version):
+        return False
     return address.is_global and not address.is_multicast
+
+
+def _is_opened(address: Address) -> bool:
+    """Whether the operator allowed it by ``ASSENT_WEBHOOK_NETWORKS``."""
+    networks = [ipaddress.ip_network(network) for network in settings.WEBHOOK_NETWORKS]
+    return any(address in network for network in networks if network.version == address.version)
 
 
 def _nat64(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:

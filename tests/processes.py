@@ -64,7 +64,7 @@ class Product:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, *self._command(name)],
                 cwd=ROOT,
-                env=self.environment | environment,
+                env=self._environment_of(name) | environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -72,6 +72,12 @@ class Product:
             log.close()
         for name in names:
             self._wait_until_up(name)
+
+    def _environment_of(self, name: str) -> dict[str, str]:
+        """Only the sweeper has the audit key."""
+        if name == "sweeper":
+            return self.environment
+        return {key: value for key, value in self.environment.items() if key != "ASSENT_AUDIT_KEY"}
 
     def _command(self, name: str) -> list[str]:
         serve = ["-m", "granian", "--host", "127.0.0.1", "--log-level", "warning"]

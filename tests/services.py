@@ -37,6 +37,9 @@ def set_environment() -> None:
     os.environ |= {
         "ASSENT_SECRET_KEY": "only for tests, and long enough to be accepted by the checks",
         "ASSENT_AUDIT_KEY": "11" * 32,
+        "ASSENT_CARD_KEY": "22" * 32,
+        "ASSENT_PUSH_KEY": "33" * 32,
+        "ASSENT_ENCRYPTION_KEYS": "44" * 32,
         "ASSENT_TOOL_APPS": "tests.toolbox,examples.tools",
         "ASSENT_LONG_POLLS": "20",
         "ASSENT_LOG_LEVEL": "ERROR",

@@ -87,7 +87,7 @@ def test_every_change_is_pushed_signed_and_with_the_clients_token(
     assert headers["content-type"] == "application/a2a+json"
     assert headers["x-a2a-notification-token"] == "their-token"
     assert headers["authorization"] == "Bearer secret"
-    public = keys.private_key().public_key()
+    public = keys.push_key().public_key()
     claims = jwt.decode(
         headers["x-assent-signature"], public, algorithms=["EdDSA"], audience=receiver.url
     )

@@ -371,9 +371,28 @@ def test_the_certificate_is_checked_against_the_name_not_the_address(over_tls):
     [("93.184.216.34", True), ("2606:4700::1111", True), ("10.0.0.5", True), ("10.0.1.5", False),
      ("fd00:1::5", True), ("fd00:2::5", False), ("::ffff:10.0.0.5", True),
      ("64:ff9b::a00:5", True), ("192.0.2.1", False), ("198.18.0.1", False), ("240.0.0.1", False),
-     ("255.255.255.255", False), ("2001:db8::1", False), ("64:ff9b:1::a00:5", False)],
+     ("255.255.255.255", False), ("2001:db8::1", False), ("64:ff9b:1::a00:5", False),
+     ("168.63.129.16", False), ("192.0.0.8", False), ("192.0.0.9", False), ("3fff::1", False),
+     ("192.88.99.1", False), ("::ffff:168.63.129.16", False), ("64:ff9b::a83f:8110", False)],
 )  # fmt: skip
 def test_the_operators_networks_are_the_only_exception(address, allowed, settings):
     settings.WEBHOOK_NETWORKS = ["10.0.0.0/24", "fd00:1::/32"]
 
     assert webhooks.is_allowed(ipaddress.ip_address(address)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "allowed"),
+    [("93.184.216.34", 443, True), ("93.184.216.34", 8443, True), ("93.184.216.34", 25, False),
+     ("93.184.216.34", 6379, False), ("10.0.0.5", 6379, True)],
+)  # fmt: skip
+def test_only_ports_that_webhooks_have_are_called_outside_the_operators_networks(
+    address, port, allowed, settings
+):
+    settings.WEBHOOK_NETWORKS = ["10.0.0.0/24"]
+
+    if allowed:
+        assert webhooks.checked_addresses(address, port) == [ipaddress.ip_address(address)]
+    else:
+        with pytest.raises(webhooks.AddressRefused, match="ASSENT_WEBHOOK_PORTS"):
+            webhooks.checked_addresses(address, port)

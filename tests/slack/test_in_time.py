@@ -366,7 +366,7 @@ def test_without_a_queue_no_decision_waits_for_slack(
     slack.click(message, "approve", slack_alice)
     said = SlackClick.objects.get().said
     answered_by = []
-    monkeypatch.setattr(jobs, "enqueue", lambda *_: False)
+    monkeypatch.setattr(jobs, "enqueue", lambda *_, **__: False)
     monkeypatch.setattr(
         responses, "respond", lambda _: answered_by.append(threading.current_thread().name)
     )

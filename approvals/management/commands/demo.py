@@ -28,7 +28,9 @@ class Command(up.Command):
             "ASSENT_DEBUG": "1",
             "ASSENT_TOOL_APPS": "examples.tools",
             "ASSENT_SANDBOX_URL": f"http://127.0.0.1:{ports.sandbox}",
-            "ASSENT_WEBHOOK_NETWORKS": "127.0.0.0/8",
+            "ASSENT_WEBHOOK_NETWORKS": os.environ.get(
+                "ASSENT_WEBHOOK_NETWORKS", "127.0.0.0/8,::1/128"
+            ),
             "ASSENT_URL": f"http://localhost:{ports.web}",
         }
 

@@ -8,12 +8,14 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.slack import socket_mode
+from ledger.start_checks import refuse_if_unsafe
 
 
 class Command(BaseCommand):
     help = "Listens to Slack through Socket Mode, where there is no public address."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        refuse_if_unsafe("slack")
         if not settings.SLACK_APP_TOKENS:
             raise CommandError(
                 "Socket Mode needs ASSENT_SLACK_APP_TOKEN, an app-level token (xapp-…) with the "

@@ -83,9 +83,11 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         self.prepare()
         manager = Crew()
+        for_sweeper = take_audit_key()
         for name, command in self.processes(ports, workers).items():
             # `exec`: the shell gives way, so that Ctrl-C reaches the program itself.
-            manager.add_process(name, f"exec {command}", cwd=str(ROOT))
+            alone = for_sweeper if name == "sweeper" else {}
+            manager.add_process(name, f"exec {command}", cwd=str(ROOT), env=alone)
         self.stdout.write(self.banner(ports))
         self.stdout.flush()
         manager.loop()
@@ -127,6 +129,12 @@ class Command(BaseCommand):
                 "",
             ]
         return "\n".join(lines)
+
+
+def take_audit_key() -> dict[str, str]:
+    """Out of our environment, which every process inherits: only the sweeper signs with it."""
+    names = ("ASSENT_AUDIT_KEY", "ASSENT_AUDIT_KEY_FILE")
+    return {name: os.environ.pop(name) for name in names if name in os.environ}
 
 
 def free_ports() -> Ports:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from ledger.start_checks import refuse_if_unsafe
 from ledger.sweeper import Sweeper
 
 
@@ -13,6 +14,7 @@ class Command(BaseCommand):
     help = "Once a second, settles whatever is due. Several may run; one works."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        refuse_if_unsafe("sweeper")
         stop = Flag()
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: stop.set())

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
 
 from ledger.queues import work
+from ledger.start_checks import refuse_if_unsafe
 
 logger = logging.getLogger(__name__)
 LOOK_AGAIN_S = 1.0
@@ -23,6 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Works until it is told to stop; while Redis is away the sweeper carries the work."""
+        refuse_if_unsafe("worker")
         wanted = options["only"] or list(settings.RQ_QUEUES)
         names = [name for name in wanted if name not in options["but"]]
         while True:

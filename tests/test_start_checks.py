@@ -1,0 +1,114 @@
+"""A process that would not be safe does not start, and says why and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ledger import start_checks
+from tests.processes import ROOT
+
+LONG = "a secret key that is long enough to be accepted by the checks"
+
+
+@pytest.fixture
+def deployed(settings):
+    """Settings of a deployment that are in order; for any process but the sweeper."""
+    settings.PUBLIC_URL = settings.LIVE_URL = "https://assent.example"
+    settings.ALLOWED_HOSTS = ["assent.example"]
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = LONG, []
+    settings.DEBUG, settings.AUDIT_KEY = False, ""
+    settings.CARD_KEYS, settings.PUSH_KEYS = ["22" * 32], ["33" * 32]
+    settings.ENCRYPTION_KEYS, settings.WEBHOOK_NETWORKS = ["44" * 32], ["10.1.0.0/16"]
+    return settings
+
+
+def ids(role="web"):
+    return {danger.id.removeprefix("assent.") for danger in start_checks.dangers(role)}
+
+
+def test_a_deployment_in_order_has_nothing_to_say(deployed):
+    assert ids() == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "id_"),
+    [
+        ("DEBUG", True, "E001"),
+        ("PUBLIC_URL", "http://assent.example", "E002"),
+        ("LIVE_URL", "http://live.assent.example", "E002"),
+        ("ALLOWED_HOSTS", ["assent.example", "*"], "E003"),
+        ("SECRET_KEY", "", "E004"),
+        ("SECRET_KEY", "short", "E004"),
+        ("SECRET_KEY", "a" * 64, "E004"),
+        ("SECRET_KEY", "insecure: for development on one machine only" * 2, "E004"),
+        ("SECRET_KEY_FALLBACKS", ["short"], "E004"),
+        ("ENCRYPTION_KEYS", [], "E005"),
+        ("AUDIT_KEY", "11" * 32, "E007"),
+        ("ENCRYPTION_KEYS", ["44" * 16], "E008"),
+        ("CARD_KEYS", ["not hexadecimal"], "E008"),
+        ("PUSH_KEYS", ["22" * 32], "E009"),
+        ("WEBHOOK_NETWORKS", ["10.1.0.1/16"], "E010"),
+        ("WEBHOOK_NETWORKS", ["everything"], "E010"),
+        ("WEBHOOK_PORTS", ["443", "https"], "E011"),
+        ("CARD_KEYS", [], "W001"),
+    ],
+)
+def test_each_danger_is_named(deployed, name, value, id_):
+    setattr(deployed, name, value)
+
+    (danger,) = start_checks.dangers("web")
+
+    assert danger.id == f"assent.{id_}"
+    assert danger.hint
+
+
+def test_the_sweeper_needs_the_key_that_nobody_else_may_have(deployed):
+    assert ids("sweeper") == {"E006"}
+    deployed.AUDIT_KEY = "11" * 32
+    assert ids("sweeper") == set()
+    assert {role: ids(role) for role in ("web", "live", "worker", "slack")} == {
+        "web": {"E007"}, "live": {"E007"}, "worker": {"E007"}, "slack": {"E007"},
+    }  # fmt: skip
+
+
+def test_on_this_machine_alone_much_is_allowed(deployed):
+    deployed.PUBLIC_URL = deployed.LIVE_URL = "http://localhost:8000"
+    deployed.DEBUG, deployed.SECRET_KEY, deployed.ALLOWED_HOSTS = True, "short", ["*"]
+
+    assert ids() == set()
+    deployed.WEBHOOK_NETWORKS = ["everything"]
+    assert ids() == {"E010"}
+
+
+PROCESSES = {
+    "web": ["-c", "import approvals.wsgi"],
+    "live": ["-c", "import approvals.asgi"],
+    "worker": ["manage.py", "work"],
+    "sweeper": ["manage.py", "sweep"],
+    "slack": ["manage.py", "slack_listen"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", PROCESSES)
+def test_every_process_asks_before_it_begins(role):
+    environment = os.environ | {
+        "ASSENT_PUBLIC_URL": "https://assent.example",
+        "ASSENT_SECRET_KEY": "short",
+        "ASSENT_ALLOWED_HOSTS": "*",
+        "ASSENT_SLACK_APP_TOKEN": "xapp-1",
+    }
+
+    ended = subprocess.run(
+        [sys.executable, *PROCESSES[role]],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+
+    assert ended.returncode == 78
+    assert f"Assent's {role} does not start" in ended.stderr
+    assert "ASSENT_ALLOWED_HOSTS is *" in ended.stderr
+    assert "secret key" in ended.stderr
