@@ -17,6 +17,7 @@ from a2a.transports import rest, workers
 from ledger.api import router
 from ledger.catalogue import tools_router
 from ledger.errors import LedgerError
+from ledger.log_api import router as log_router
 from ledger.problems import problem, problem_of
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ api = NinjaAPI(
 )
 api.add_router("/transactions", router)
 api.add_router("/tools", tools_router)
+api.add_router("/log", log_router)
 api.add_router("/tasks", rest.router)
 api.add_router("/work", workers.router)
 

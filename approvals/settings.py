@@ -239,7 +239,15 @@ SLACK_API_URL = text("ASSENT_SLACK_API_URL", "https://slack.com/api/")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {
+        "plain": {"format": "%(levelname)s %(name)s: %(message)s"},
+        "bare": {"format": "%(message)s"},
+    },
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "plain"},
+        "lines": {"class": "logging.StreamHandler", "formatter": "bare"},
+    },
+    # One line of JSON for each signed checkpoint, whatever else is logged.
+    "loggers": {"assent.log": {"handlers": ["lines"], "level": "INFO", "propagate": False}},
     "root": {"handlers": ["console"], "level": text("ASSENT_LOG_LEVEL", "WARNING")},
 }

@@ -12,6 +12,7 @@ urlpatterns = [
     path("", include("approvals.web.urls")),
     path("", include("a2a.urls")),
     path("slack/", include("approvals.slack.urls")),
+    path("log/", include("ledger.log_urls")),
     path("api/v1/", api.urls),
     path("admin/rq/", include("django_rq.urls")),
     path("admin/", admin.site.urls),

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Min
 from django.db.models.functions import Now
 
-from ledger import checkpoints, merkle, notes, tree
+from ledger import checkpoints, merkle, notes, publishing, tree
 from ledger.log_tables import Checkpoint, Tile
 from ledger.merkle import TILE_HEIGHT, WIDTH, Frontier
 from ledger.models import Event
@@ -219,7 +219,7 @@ def _compare_outside(
 ) -> None:
     for text in against:
         try:
-            outside = checkpoints.heads_in(text)
+            outside = [(note, TreeHead.parse(note.text)) for note in publishing.notes_of(text)]
         except NoteRefused as refusal:
             raise Broken(f"the copy outside cannot be read: {refusal}") from refusal
         for note, head in outside:

@@ -6,7 +6,6 @@ their hashes. ``ledger.checkpoint_proof`` verifies them all.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,10 +19,8 @@ from ledger import merkle, notes, tree
 from ledger.log_tables import Checkpoint
 from ledger.merkle import ProofRefused
 from ledger.models import Event
-from ledger.notes import SIGNATURE, NoteRefused, TreeHead, VerifierKey
+from ledger.notes import SIGNATURE, TreeHead, VerifierKey
 from ledger.tree import NotStored, StoredTree
-
-logger = logging.getLogger(__name__)
 
 # Events that one checkpoint takes at most; what is left goes under the next one, at once.
 MOST_EVENTS = 50_000
@@ -139,6 +136,11 @@ def latest() -> Checkpoint | None:
     return Checkpoint.objects.order_by("-size").first()
 
 
+def is_behind(point: Checkpoint) -> bool:
+    """Whether one checkpoint was too small for all that was new."""
+    return Event.objects.filter(pk__gt=point.upto_event, at__lt=point.at).exists()
+
+
 def covering(event_id: int) -> Checkpoint | None:
     """The first checkpoint that this event is under."""
     return Checkpoint.objects.filter(upto_event__gte=event_id).order_by("size").first()
@@ -192,15 +194,3 @@ def consistency(old: int, new: int) -> list[bytes]:
     if point is None or new > point.size:
         raise ProofRefused(f"The log covers {point.size if point else 0} events, not {new}.")
     return merkle.consistency(old, new, StoredTree().read)
-
-
-def heads_in(text: str) -> list[tuple[notes.Note, TreeHead]]:
-    """The checkpoints of a file that was written outside. Raises ``NoteRefused``."""
-    return [(note, TreeHead.parse(note.text)) for note in notes.notes_in(text)]
-
-
-__all__ = [
-    "Checkpoint", "Contradiction", "Inclusion", "NoteRefused", "consistency", "covering",
-    "heads_in", "inclusions", "key_of", "latest", "make", "own_public_keys", "place_of",
-    "witness_keys",
-]  # fmt: skip

@@ -170,6 +170,28 @@ class CallOut(Schema):
     result: Any
 
 
+class InclusionOut(Schema):
+    """Hashes are base64, as C2SP has them."""
+
+    event: int
+    leaf_index: int
+    leaf_hash: str
+    size: int
+    root: str
+    path: list[str]
+    checkpoint: str | None = Field(description="The signed note of this size, if there is one.")
+
+
+class ConsistencyOut(Schema):
+    """Hashes are base64, as C2SP has them."""
+
+    old: int
+    old_root: str
+    new: int
+    new_root: str
+    path: list[str]
+
+
 class Problem(Schema):
     """RFC 9457. ``type`` is stable; ``detail`` says what happened, ``hint`` what to do next."""
 

@@ -20,7 +20,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import checkpoints, coordinator, deliveries, execution
+from ledger import coordinator, deliveries, execution, log_keeper
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.jobs import JOBS, enqueue
@@ -54,7 +54,7 @@ class Sweeper:
         # What waits for the outside must not keep a commit waiting.
         self._hands = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
         self._couriers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="courier")
-        self._checkpoint_due = 0.0
+        self._log = log_keeper.Keeper()
 
     def run(self, stop: Flag) -> None:
         """Sweep until ``stop`` is set; outlives restarts of the database."""
@@ -71,6 +71,7 @@ class Sweeper:
             stop.wait(max(0.05, settings.SWEEP_EVERY_S - (time.monotonic() - began)))
         for hands in (self._hands, self._couriers):
             hands.shutdown(wait=False, cancel_futures=True)
+        self._log.stop()
 
     def sweep(self) -> None:
         """One round. Each step finds rows; each row is settled in a transaction of its own."""
@@ -86,7 +87,7 @@ class Sweeper:
             step()
         for name, due in further_jobs.items():
             self._hurry(name, due())
-        self._checkpoint_if_due()
+        self._log.round()
 
     def _hurry(self, name: str, subjects: Iterable[object]) -> None:
         now = time.monotonic()
@@ -103,11 +104,6 @@ class Sweeper:
         self._knocked = {
             job: at for job, at in self._knocked.items() if job[0] != name or job in waiting
         }
-
-    def _checkpoint_if_due(self) -> None:
-        if time.monotonic() >= self._checkpoint_due:
-            self._checkpoint_due = time.monotonic() + settings.CHECKPOINT_EVERY_S
-            checkpoints.make()
 
 
 def expire_what_is_due() -> None:

@@ -15,45 +15,7 @@ from ledger.checkpoint_proof import Broken
 from ledger.checkpoints import Contradiction
 from ledger.models import Checkpoint, Event, Tile
 from ledger.notes import Note, TreeHead
-
-
-@pytest.fixture
-def forge():
-    """What somebody with the database's own password could do: past the triggers."""
-
-    def run(sql: str, *values: object) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SET session_replication_role = replica")
-            cursor.execute(sql, values)
-            cursor.execute("SET session_replication_role = DEFAULT")
-
-    return run
-
-
-@pytest.fixture
-def events(a_payment):
-    """As many more events as are asked for."""
-
-    def more(count: int) -> None:
-        row = a_payment()
-        last = Event.objects.get(subject=row.pk)
-        for _ in range(count - 1):
-            last.pk = None
-            last._state.adding = True
-            last.kind, last.to_state = "noted", last.to_state
-            last.save(force_insert=True)
-
-    return more
-
-
-@pytest.fixture
-def trusted():
-    return checkpoints.own_public_keys()
-
-
-def leaves() -> list[bytes]:
-    rows = Event.objects.order_by("pk").values_list("hash", flat=True)
-    return [bytes.fromhex(sealed) for sealed in rows]
+from tests.ledger.log_leaves import leaves
 
 
 def test_a_checkpoint_is_a_note_that_others_can_read(events):
