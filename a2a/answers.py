@@ -1,16 +1,28 @@
-"""What a client may do with its own task while it goes on: answer, say more, cancel."""
+"""What a client may do with its own task while it goes on: answer, say more, cancel, be told.
+
+Whoever only sees a task (``read_all``, its worker) may do none of it; every door asks here.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from a2a import questions, tasks
-from a2a.answerers import CLIENT
 from a2a.errors import TaskNotPossible
 from a2a.models import Message, Question, Task
 from ledger.callers import Caller
 from ledger.errors import NotAllowed
 from ledger.models import Scope
+
+
+def require_own(task: Task, caller: Caller) -> None:
+    """Whoever may only read a task changes nothing about it. Raises ``NotAllowed``."""
+    caller.require(Scope.SUBMIT)
+    if task.submitted_by != str(caller.principal):
+        raise NotAllowed(
+            "Only the agent that submitted a task may do that.",
+            hint="A token with read_all may read the task; nothing was changed.",
+        )
 
 
 def by_client(
@@ -26,8 +38,7 @@ def by_client(
         raise TaskNotPossible(
             f"The task is {task.state}; it asks nothing.", task=task, state=task.state
         )
-    who = str(caller.principal)
-    if task.submitted_by != who or not {CLIENT, who} & set(question.may_answer):
+    if task.submitted_by != str(caller.principal) or not question.is_for_client_of(task):
         raise NotAllowed(
             "This question is for a person.", hint="It is answered at the desk; wait for it."
         )
@@ -36,7 +47,11 @@ def by_client(
 
 def cancel_by_client(task: Task, *, caller: Caller, via: str, reason: str = "") -> Task:
     """Raises ``NotAllowed`` for a task that another agent submitted, and as ``tasks.cancel``."""
-    caller.require(Scope.SUBMIT)
-    if task.submitted_by != str(caller.principal):
-        raise NotAllowed("Only the agent that submitted a task may cancel it.")
+    require_own(task, caller)
     return tasks.cancel(task.pk, by=caller.principal, via=via, reason=reason)
+
+
+def say_by_client(task: Task, message: Message, *, caller: Caller, via: str) -> Task:
+    """One more message on an open task. Raises ``NotAllowed, TaskNotPossible``."""
+    require_own(task, caller)
+    return tasks.say(task.pk, message, by=caller.principal, via=via)

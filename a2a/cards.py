@@ -14,13 +14,12 @@ from django.conf import settings
 from a2a import keys, wire
 from a2a.envelope import EXTENSION
 from a2a.models import Skill
-from a2a.own_skills import OWN_SKILLS
+from a2a.own_skills import OWN_SKILLS, OwnSkill
 from a2a.states import TaskState
 from a2a.wire import pb
 from ledger.rendering import address_of
 
 PATH = "/.well-known/agent-card.json"
-V03_PATH = "/a2a/v0.3/agent-card.json"
 JWKS_PATH = "/.well-known/jwks.json"
 CACHE_S = 300
 SKILLS = "urn:assent:a2a:skills:1"
@@ -28,15 +27,28 @@ MODES = ["application/json", "text/plain"]
 RELEASE_NOTES = Path(settings.BASE_DIR) / "CHANGELOG.md"
 
 
-def public_card() -> pb.AgentCard:
-    """For everybody: what Assent itself offers. What a tenant's agents offer is in the extended."""
-    return _signed(_card([], extended=False))
+def public_card(skill: str = "") -> pb.AgentCard:
+    """For everybody: what Assent itself offers. What a tenant's agents offer is in the extended.
+
+    With ``skill`` that of the skill's own address. Of an agent's skill it says no more than the
+    address does, so that nobody learns from it which skills there are.
+    """
+    if not skill:
+        return _signed(_card(_own_skills(), {}))
+    own = OWN_SKILLS.get(skill)
+    return _signed(_card([_own_skill(own) if own else _unknown_skill(skill)], {}, at=skill))
 
 
-def extended_card(tenant: str) -> pb.AgentCard:
-    """For an agent of that tenant: every skill that it may submit to."""
-    skills = Skill.objects.offered_to(tenant).select_related("agent").order_by("tenant", "slug")
-    return _signed(_card(list(skills), extended=True))
+def extended_card(tenant: str, skill: str = "") -> pb.AgentCard | None:
+    """For an agent of that tenant: every skill that it may submit to, or the one of an address."""
+    offered = Skill.objects.offered_to(tenant).select_related("agent").order_by("tenant", "slug")
+    if skill in OWN_SKILLS:
+        return public_card(skill)
+    skills = list(offered.filter(slug=skill)[:1] if skill else offered)
+    if skill and not skills:
+        return None
+    own = [] if skill else _own_skills()
+    return _signed(_card([*own, *map(_skill, skills)], _terms_of(skills), at=skill))
 
 
 def as_json(card: pb.AgentCard) -> dict[str, Any]:
@@ -54,30 +66,41 @@ def changed_at() -> datetime:
     return datetime.fromtimestamp(int(RELEASE_NOTES.stat().st_mtime), tz=timezone.utc)  # noqa: UP017
 
 
-def v03_card() -> dict[str, Any]:
-    return wire.v03_card(public_card(), address=f"{settings.LIVE_URL}/a2a/v0.3")
+def v03_card(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
+    return wire.v03_card(card, address=f"{_base(skill)}/v0.3")
+
+
+def for_v03(card: pb.AgentCard, skill: str = "") -> pb.AgentCard:
+    """As the SDK wants it before it makes a card of version 0.3 of it."""
+    return wire.for_v03(card, address=f"{_base(skill)}/v0.3")
+
+
+def _base(skill: str) -> str:
+    return f"{settings.LIVE_URL}/a2a/skills/{skill}" if skill else f"{settings.LIVE_URL}/a2a"
 
 
 @cache
 def release() -> str:
     """The newest version in the release notes."""
     for line in RELEASE_NOTES.read_text().splitlines():
-        if line.startswith("## "):
+        if line.startswith("## ") and line[3].isdigit():
             return line.split()[1]
     return "0"
 
 
-def _card(skills: list[Skill], extended: bool) -> pb.AgentCard:
-    said = {
-        "name": "Assent",
-        "description": (
-            "The desk where people sign off what agents are about to do, and answer what they ask."
-        ),
+DESCRIPTION = (
+    "The desk where people sign off what agents are about to do, and answer what they ask."
+)
+
+
+def _card(skills: list[dict[str, Any]], terms: dict[str, Any], at: str = "") -> pb.AgentCard:
+    only = skills[0] if at else {"name": "Assent", "description": DESCRIPTION}
+    said: dict[str, Any] = {
+        "name": only["name"],
+        "description": only["description"],
         "supportedInterfaces": [
-            {"url": f"{settings.LIVE_URL}/a2a/v1", "protocolBinding": "JSONRPC",
-             "protocolVersion": "1.0"},
-            {"url": f"{settings.LIVE_URL}/a2a/rest", "protocolBinding": "HTTP+JSON",
-             "protocolVersion": "1.0"},
+            {"url": f"{_base(at)}/v1", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+            {"url": f"{_base(at)}/rest", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
         ],
         "provider": {"organization": "Assent", "url": settings.PUBLIC_URL},
         "documentationUrl": address_of("/api/v1/docs"),
@@ -85,7 +108,7 @@ def _card(skills: list[Skill], extended: bool) -> pb.AgentCard:
             "streaming": True,
             "pushNotifications": True,
             "extendedAgentCard": True,
-            "extensions": [_envelope_extension(), _skills_extension(skills)],
+            "extensions": [_envelope_extension(), _skills_extension(terms)],
         },
         "securitySchemes": {
             "bearer": {"httpAuthSecurityScheme": {
@@ -94,7 +117,7 @@ def _card(skills: list[Skill], extended: bool) -> pb.AgentCard:
         "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
         "defaultInputModes": MODES,
         "defaultOutputModes": MODES,
-        "skills": [*_own_skills(), *(_skill(skill) for skill in skills)],
+        "skills": skills,
     }  # fmt: skip
     said["version"] = f"{release()}+{_digest(said)[:8]}"
     card = pb.AgentCard()
@@ -103,17 +126,29 @@ def _card(skills: list[Skill], extended: bool) -> pb.AgentCard:
 
 
 def _own_skills() -> list[dict[str, Any]]:
-    return [
-        {
-            "id": skill.id,
-            "name": skill.name,
-            "description": skill.description,
-            "tags": skill.tags,
-            "inputModes": MODES,
-            "outputModes": MODES,
-        }
-        for skill in OWN_SKILLS.values()
-    ]
+    return [_own_skill(skill) for skill in OWN_SKILLS.values()]
+
+
+def _own_skill(skill: OwnSkill) -> dict[str, Any]:
+    return {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description,
+        "tags": skill.tags,
+        "inputModes": MODES,
+        "outputModes": MODES,
+    }
+
+
+def _unknown_skill(slug: str) -> dict[str, Any]:
+    return {
+        "id": slug,
+        "name": slug,
+        "description": "The address of one skill. What it does is said to who has a token.",
+        "tags": ["skill"],
+        "inputModes": MODES,
+        "outputModes": MODES,
+    }
 
 
 def _skill(skill: Skill) -> dict[str, Any]:
@@ -137,9 +172,8 @@ def _envelope_extension() -> dict[str, Any]:
     }
 
 
-def _skills_extension(skills: list[Skill]) -> dict[str, Any]:
-    """What the protocol has no field for: schemas, owners, limits, and the states there are."""
-    terms = {
+def _terms_of(skills: list[Skill]) -> dict[str, Any]:
+    return {
         skill.slug: {
             "owner": f"{skill.tenant}/{skill.agent.slug}",
             "input_schema": skill.input_schema,
@@ -151,6 +185,10 @@ def _skills_extension(skills: list[Skill]) -> dict[str, Any]:
         }
         for skill in skills
     }
+
+
+def _skills_extension(terms: dict[str, Any]) -> dict[str, Any]:
+    """What the protocol has no field for: schemas, owners, limits, and the states there are."""
     own = {
         skill.id: {"owner": "assent", "input_schema": skill.input_schema}
         for skill in OWN_SKILLS.values()

@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from a2a import spellings
+from a2a.answerers import CLIENT
 from a2a.errors import Reason
 from a2a.remote_agents import Mirror, RemoteAgent
 from a2a.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySet
@@ -21,8 +22,8 @@ from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal
 
 __all__ = [
-    "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror", "PushConfig",
-    "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
+    "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror",
+    "PushConfig", "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
     "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none", "task_states",
 ]  # fmt: skip
 
@@ -273,6 +274,13 @@ class QuestionQuerySet(models.QuerySet["Question"]):
     def waiting(self) -> QuestionQuerySet:
         return self.filter(state=QuestionState.OPEN)
 
+    def for_people_only(self) -> QuestionQuerySet:
+        """As ``Question.is_for_client_of`` says no."""
+        client = Q(may_answer__contains=[CLIENT]) | Q(
+            may_answer__contains=[models.F("task__submitted_by")]
+        )
+        return self.filter(~client | Q(asked_by=models.F("task__submitted_by")))
+
     def due(self) -> QuestionQuerySet:
         """Unanswered past their deadline, by the database's clock."""
         return self.filter(state=QuestionState.OPEN, expires_at__lte=Now())
@@ -334,6 +342,12 @@ class Question(models.Model):
     @property
     def short_id(self) -> str:
         return self.id.hex[-8:]
+
+    def is_for_client_of(self, task: Task) -> bool:
+        """Whether the agent that submitted the task may answer; else only people may."""
+        return self.asked_by != task.submitted_by and bool(
+            {CLIENT, task.submitted_by} & set(self.may_answer)
+        )
 
 
 class PushConfig(models.Model):

@@ -30,6 +30,16 @@ def open_question(task: Task) -> Question | None:
     return task.questions.filter(state=QuestionState.OPEN).first()
 
 
+def state_for_client(task: Task, question: Question | None) -> TaskState:
+    """A question that only people may answer asks nothing of the client: to it the task is at work.
+
+    INPUT_REQUIRED would tell it to speak, and would close its stream before the answer is there.
+    """
+    if task.state == TaskState.INPUT_REQUIRED and question is not None:
+        return TaskState.INPUT_REQUIRED if question.is_for_client_of(task) else TaskState.WORKING
+    return TaskState(task.state)
+
+
 def said_of_task(
     task: Task, history: list[Message], artifacts: list[Artifact], question: Question | None
 ) -> Json:
@@ -80,7 +90,8 @@ def said_of_status(task: Task, question: Question | None) -> Json:
         parts = [{"text": task.reason}, {"data": {"reason": reason}}]
     elif task.note or task.stage:
         parts = [{"text": task.note or task.stage}]
-    return _status(task, task.state, task.updated_at, parts, f"status-{task.pk}")
+    state = state_for_client(task, question)
+    return _status(task, state, task.updated_at, parts, f"status-{task.pk}")
 
 
 def _question_data(question: Question) -> Json:
@@ -159,7 +170,10 @@ def said_of_event(
         flags = {"append": details["append"], "lastChunk": details["last"]}
         return {"artifactUpdate": {**where, "artifact": said, **flags}}
     parts = _parts_of(event, details, questions)
-    status = _status(task, event.to_state, event.at, parts, f"event-{task.pk}-{event.seq}")
+    question = questions.get(event.reason) if event.kind == "task_asked" else None
+    is_for_people = question is not None and not question.is_for_client_of(task)
+    state = TaskState.WORKING if is_for_people else event.to_state
+    status = _status(task, state, event.at, parts, f"event-{task.pk}-{event.seq}")
     facts = {"kind": event.kind, "seq": event.seq, "by": event.principal}
     return {"statusUpdate": {**where, "status": status, "metadata": {FACTS: facts}}}
 

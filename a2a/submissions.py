@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -14,7 +14,7 @@ from uuid import uuid4
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from a2a import entries, envelope, own_work, states
+from a2a import addressing, entries, envelope, own_work, states
 from a2a.envelope import Denial, Envelope
 from a2a.errors import Reason
 from a2a.models import TASK_TTL, Message, Role, Skill, Task
@@ -152,10 +152,17 @@ def _draft(submission: Submission, caller: Caller, skills: Skills) -> _Draft:
     key = submission.idempotency_key or (sent.idempotency_key if sent else None) or ""
     if len(key) > KEY_MAX:
         raise InvalidRequest(f"An idempotency key has at most {KEY_MAX} characters.")
+    if not submission.skill and (slug := addressing.skill_for(caller, submission.input)):
+        submission = replace(submission, skill=slug)
     own = OWN_SKILLS.get(submission.skill)
     skill = None
     if own is None:
         skill = skills(submission.skill, caller.tenant, sent.tenant if sent else None)
+    schema = addressing.schema_of(submission.skill, skill)
+    is_text = isinstance(submission.input, addressing.PlainText)
+    if is_text:
+        submission = replace(submission, input=addressing.as_input(submission.input, schema))
+        refuse_unstorable(submission.input)
     request = envelope.Request(
         caller=caller,
         skill=skill,
@@ -166,6 +173,9 @@ def _draft(submission: Submission, caller: Caller, skills: Skills) -> _Draft:
         own=own,
     )
     denial = said if isinstance(said, Denial) else envelope.denial_of(request)
+    if is_text and denial is not None and denial.code == Reason.SCHEMA_MISMATCH:
+        detail = addressing.what_it_takes(submission.skill, schema)
+        denial = replace(denial, detail=detail)
     task = _new_task(submission, request, key)
     return _Draft(submission, caller, task, skill, own, denial, submission.parts)
 

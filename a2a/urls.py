@@ -5,10 +5,18 @@ from django.urls import path
 from a2a.transports import card_views, news
 
 app_name = "a2a"
+SKILL = "a2a/skills/<slug:skill>"
 urlpatterns = [
     path(".well-known/agent-card.json", card_views.card, name="card"),
     path(".well-known/jwks.json", card_views.jwks, name="jwks"),
-    path("a2a/v0.3/agent-card.json", card_views.v03_card, name="v03-card"),
+    # Where clients of version 0.3 and before look, from the origin and from the address of 0.3.
+    path(".well-known/agent.json", card_views.v03_card, name="old-card"),
+    path("a2a/v0.3/.well-known/agent-card.json", card_views.v03_card, name="v03-card"),
+    path("a2a/v0.3/.well-known/agent.json", card_views.v03_card),
+    path("a2a/v0.3/agent-card.json", card_views.v03_card),
+    path(f"{SKILL}/.well-known/agent-card.json", card_views.card, name="skill-card"),
+    path(f"{SKILL}/v0.3/.well-known/agent-card.json", card_views.v03_card),
+    path(f"{SKILL}/v0.3/.well-known/agent.json", card_views.v03_card),
     path("a2a/news/<int:mirror_id>", news.news, name="news"),
     path("a2a/schemas/<str:name>", card_views.schema, name="schema"),
 ]

@@ -11,6 +11,8 @@ from a2a.client.client import Client as Client
 from a2a.client.client import ClientConfig as ClientConfig
 from a2a.client.client_factory import ClientFactory as ClientFactory
 from a2a.server.context import ServerCallContext as ServerCallContext
+from a2a.server.jsonrpc_models import InvalidParamsError as CoreInvalidParamsError
+from a2a.server.jsonrpc_models import InvalidRequestError as CoreInvalidRequestError
 from a2a.server.request_handlers.request_handler import RequestHandler as RequestHandler
 from a2a.server.request_handlers.response_helpers import (
     agent_card_to_dict as agent_card_to_dict,
@@ -43,12 +45,13 @@ from google.protobuf.json_format import MessageToDict as MessageToDict
 from google.protobuf.json_format import ParseDict as ParseDict
 from starlette.requests import Request
 
-from a2a import spellings
 from a2a.compat.v0_3.conversions import to_compat_agent_card
+from a2a.compat.v0_3.jsonrpc_adapter import JSONRPC03Adapter
 from a2a.envelope import EXTENSION
 from a2a.states import TaskState
 from ledger.intents import UNSAFE
 
+V03_EXTENDED_CARD = "agent/getAuthenticatedExtendedCard"
 STATE_OUT = {
     TaskState.SUBMITTED: pb.TASK_STATE_SUBMITTED,
     TaskState.WORKING: pb.TASK_STATE_WORKING,
@@ -68,6 +71,7 @@ class CallerContextBuilder(DefaultServerCallContextBuilder):
     def build(self, request: Request) -> ServerCallContext:
         context = super().build(request)
         context.state["caller"] = request.scope["assent.caller"]
+        context.state["skill"] = request.scope["assent.skill"]
         return context
 
 
@@ -75,17 +79,34 @@ def dispatcher_for_v03(
     handler: RequestHandler, context_builder: CallerContextBuilder
 ) -> JsonRpcDispatcher:
     """Version 0.3, at an address of its own."""
-    return JsonRpcDispatcher(handler, context_builder, enable_v0_3_compat=True)
+    dispatcher = JsonRpcDispatcher(handler, context_builder, enable_v0_3_compat=True)
+    dispatcher._v03_adapter = _Adapter03(handler, context_builder)
+    return dispatcher
 
 
-def v03_card(card: pb.AgentCard, address: str) -> dict[str, Any]:
-    """The card as version 0.3 has it, for its own address. It is not signed."""
+class _Adapter03(JSONRPC03Adapter):
+    """The SDK's, but for what it calls an error of the whole request."""
+
+    def _generate_error_response(self, request_id: Any, error: Any) -> Any:
+        # The dispatcher has checked all but the params before it comes here.
+        if isinstance(error, CoreInvalidRequestError):
+            error = CoreInvalidParamsError(data=error.data)
+        return super()._generate_error_response(request_id, error)
+
+
+def for_v03(card: pb.AgentCard, address: str) -> pb.AgentCard:
+    """The card for the address of version 0.3. It is not signed."""
     plain = pb.AgentCard()
     plain.CopyFrom(card)
     plain.ClearField("signatures")
     plain.ClearField("supported_interfaces")
     plain.supported_interfaces.add(url=address, protocol_binding="JSONRPC", protocol_version="0.3")
-    said: dict[str, Any] = to_compat_agent_card(plain).model_dump(
+    return plain
+
+
+def v03_card(card: pb.AgentCard, address: str) -> dict[str, Any]:
+    """The card as version 0.3 has it."""
+    said: dict[str, Any] = to_compat_agent_card(for_v03(card, address)).model_dump(
         mode="json", by_alias=True, exclude_none=True
     )
     return said
@@ -122,27 +143,6 @@ def envelope_in(request: pb.SendMessageRequest) -> Any:
         if EXTENSION in metadata.fields:
             return _tidy(MessageToDict(metadata.fields[EXTENSION]))
     return None
-
-
-def skill_and_input(
-    parts: list[dict[str, Any]], metadata: dict[str, Any], envelope: Any
-) -> tuple[str, Any]:
-    """What a message asks for.
-
-    Either a data part ``{"skill": …, "input": …}``; or the skill in the metadata (or the
-    envelope's ``capability``), and the input in the first data part, or the text.
-    """
-    data = next((part["data"] for part in parts if "data" in part), None)
-    if isinstance(data, dict) and isinstance(data.get("skill"), str) and set(data) <= _ASKING:
-        return data["skill"], data.get("input")
-    named = metadata.get("skill") or metadata.get("skillId")
-    if not named:
-        named = spellings.capability_of(envelope)
-    text = "\n".join(part["text"] for part in parts if "text" in part)
-    return str(named or ""), data if data is not None else {"text": text}
-
-
-_ASKING = {"skill", "input"}
 
 
 def answer_in(parts: list[dict[str, Any]], form: dict[str, Any]) -> Any:

@@ -27,16 +27,13 @@ sockets = OriginValidator(
     [settings.PUBLIC_URL],
 )
 
-# The protocol's own doors; the cards beside them are pages like any other.
-A2A_PATHS, A2A_V03 = ("/a2a/v1", "/a2a/rest"), "/a2a/v0.3"
-
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await _answer_lifespan(receive, send)
     elif scope["type"] == "websocket":
         await sockets(scope, receive, send)
-    elif scope["path"].startswith(A2A_PATHS) or scope["path"].rstrip("/") == A2A_V03:
+    elif jsonrpc.is_ours(scope["path"]):
         await jsonrpc.application()(scope, receive, send)
     else:
         await django_application(scope, receive, send)

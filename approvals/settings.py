@@ -220,6 +220,8 @@ BLOCKING_SEND_S = float(text("ASSENT_BLOCKING_SEND_S", "600"))
 REMOTE_LOST_S = float(text("ASSENT_REMOTE_LOST_S", "600"))
 # Bytes of one A2A request.
 A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
+# Seconds within which the body of an A2A request has to be there.
+A2A_BODY_S = float(text("ASSENT_A2A_BODY_S", "30"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.

@@ -133,7 +133,7 @@ class AgentTokenAdmin(Undeletable):
     tenant_path = "agent__tenant"
     list_display = ("hint", "agent", "scopes", "created_at", "expires_at", "revoked_at")
     list_select_related = ("agent",)
-    fields = ("agent", "scopes", "further_scopes", "expires_at")
+    fields = ("agent", "scopes", "further_scopes", "default_skill", "expires_at")
     actions = ("rotate", "revoke")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -147,7 +147,12 @@ class AgentTokenAdmin(Undeletable):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: AgentToken, form: Any, change: bool) -> None:
-        row, token = AgentToken.issue(obj.agent, scopes=obj.scopes, expires_at=obj.expires_at)
+        row, token = AgentToken.issue(
+            obj.agent,
+            scopes=obj.scopes,
+            default_skill=obj.default_skill,
+            expires_at=obj.expires_at,
+        )
         obj.pk, obj.hint, obj.token_hash = row.pk, row.hint, row.token_hash
         self._show_once(request, row, token)
 
@@ -158,7 +163,10 @@ class AgentTokenAdmin(Undeletable):
                 if not self._revoke(request, old, "Revoked: rotated."):
                     continue  # somebody was faster
                 row, token = AgentToken.issue(
-                    old.agent, scopes=old.scopes, expires_at=same_lifetime(old)
+                    old.agent,
+                    scopes=old.scopes,
+                    default_skill=old.default_skill,
+                    expires_at=same_lifetime(old),
                 )
                 self.log_addition(request, row, f"Issued in place of {old}.")
             self._show_once(request, row, token)

@@ -81,6 +81,12 @@ class AgentToken(models.Model):
     token_hash = models.CharField(max_length=64, unique=True)
     # Those of ``Scope``, and what skills ask for besides.
     scopes = ArrayField(models.CharField(max_length=50), default=_default_scopes)
+    default_skill = models.SlugField(
+        max_length=100,
+        blank=True,
+        db_default="",
+        help_text="Id of the skill that a message is for which names none, as plain text does.",
+    )
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)

@@ -17,7 +17,7 @@ from ledger.models import Scope
 from ledger.polling import (
     LONGEST_WAIT_S,
     POLL_INTERVAL_S,
-    POLL_MEMORY_S,
+    POLL_WATCHERS,
     polls_too_fast,
     wait_for_change,
 )
@@ -140,7 +140,8 @@ def read(
             429,
             "polling_too_fast",
             "Polling too fast",
-            f"Transaction {transaction_id} was asked for several times within {POLL_MEMORY_S} s.",
+            f"Transaction {transaction_id} was asked for more than {POLL_WATCHERS} times "
+            f"within {POLL_INTERVAL_S} s.",
             f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
         )
         response["Retry-After"] = str(POLL_INTERVAL_S)

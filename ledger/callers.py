@@ -23,6 +23,8 @@ class Caller:
     principal: Principal
     tenant: str
     scopes: frozenset[str]
+    # The skill that a task is for which names none.
+    default_skill: str = ""
 
     def require(self, scope: Scope) -> None:
         if scope not in self.scopes:
@@ -31,7 +33,8 @@ class Caller:
 
 # By hand: this runs for every request, and the ORM would take a third of a prepare to write it.
 _USABLE_TOKEN = """
-    SELECT token.token_hash, agent.tenant_id, agent.slug, agent.name, token.scopes
+    SELECT token.token_hash, agent.tenant_id, agent.slug, agent.name, token.scopes,
+        token.default_skill
     FROM ledger_agenttoken token JOIN ledger_agent agent ON agent.id = token.agent_id
     WHERE token.token_hash = ANY (%s) AND token.revoked_at IS NULL AND agent.is_active
         AND (token.expires_at IS NULL OR token.expires_at > now())
@@ -57,8 +60,10 @@ def callers_with(tokens: list[str]) -> list[Caller | None]:
         cursor.execute(_USABLE_TOKEN, [list(set(hashes))])
         rows = cursor.fetchall()
     found = {
-        token_hash: Caller(Principal("agent", f"{tenant}/{slug}", name), tenant, frozenset(scopes))
-        for token_hash, tenant, slug, name, scopes in rows
+        token_hash: Caller(
+            Principal("agent", f"{tenant}/{slug}", name), tenant, frozenset(scopes), default_skill
+        )
+        for token_hash, tenant, slug, name, scopes, default_skill in rows
     }
     return [found.get(token_hash) for token_hash in hashes]
 

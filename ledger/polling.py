@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 60.0
 POLL_INTERVAL_S = 2
-# Too fast this often within POLL_MEMORY_S, and the answer is 429.
-POLL_PATIENCE = 3
-POLL_MEMORY_S = 20
+# Polls of one agent within the interval, before the answer is 429: that many may watch.
+POLL_WATCHERS = 4
+WITHOUT_END = -1  # Redis' answer for a key that never lapses
 
 Version = tuple[Transaction, dict[str, Any], str]
 # A waiting agent takes a thread, so a process lets in this many; the rest are answered at once.
@@ -104,14 +104,21 @@ def _release_connection() -> None:
 
 
 def polls_too_fast(caller: Caller, subject: UUID) -> str:
-    """``""``, ``"slow down"`` or ``"stop"``. Without Redis nobody is slowed down."""
+    """``""``, ``"slow down"`` or ``"stop"``. Without Redis nobody is slowed down.
+
+    Several watchers of one agent may ask within the interval, so one of them alone is told to stop
+    only when it asks more often than all of them together would.
+    """
     name = f"assent:poll:{caller.principal}:{subject}"
     try:
         redis = doorbell.redis()
-        if redis.set(name, 1, nx=True, px=POLL_INTERVAL_S * 1000 - 100):
-            return ""
-        times = redis.incr(f"{name}:fast")
-        redis.expire(f"{name}:fast", POLL_MEMORY_S)
+        # A little shorter than the interval: who keeps to it finds the count gone.
+        redis.set(name, 0, nx=True, px=POLL_INTERVAL_S * 1000 - 100)
+        polls = int(str(redis.incr(name)))
+        if polls > 1 and redis.pttl(name) == WITHOUT_END:  # it lapsed between the two
+            redis.pexpire(name, POLL_INTERVAL_S * 1000)
     except RedisError:
         return ""
-    return "stop" if int(str(times)) > POLL_PATIENCE else "slow down"
+    if polls == 1:
+        return ""
+    return "stop" if polls > POLL_WATCHERS else "slow down"

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 
-from a2a import cards, keys, published
+from a2a import cards, keys, published, wire
+from ledger.callers import caller_with
 
 
 @require_safe
-def card(request: HttpRequest) -> HttpResponse:
-    public = cards.public_card()
-    return _cached(request, cards.as_json(public), cards.etag_of(public), cards.changed_at())
+def card(request: HttpRequest, skill: str = "") -> HttpResponse:
+    found, is_public = _card_for(request, skill)
+    return _cached(request, cards.as_json(found), cards.etag_of(found), is_public)
 
 
 @require_safe
-def v03_card(request: HttpRequest) -> HttpResponse:
-    etag = cards.etag_of(cards.public_card())
-    return _cached(request, cards.v03_card(), etag, cards.changed_at())
+def v03_card(request: HttpRequest, skill: str = "") -> HttpResponse:
+    found, is_public = _card_for(request, skill)
+    return _cached(request, cards.v03_card(found, skill), cards.etag_of(found), is_public)
+
+
+def _card_for(request: HttpRequest, skill: str) -> tuple[wire.pb.AgentCard, bool]:
+    """The card, and whether everybody may see it: whoever has a token learns what a skill takes."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if not skill or scheme.lower() != "bearer":
+        return cards.public_card(skill), True
+    caller = caller_with(token.strip())
+    found = cards.extended_card(caller.tenant, skill) if caller else cards.public_card(skill)
+    if found is None:
+        raise Http404
+    return found, False
 
 
 @require_safe
@@ -40,14 +52,14 @@ def schema(request: HttpRequest, name: str) -> HttpResponse:
     return response
 
 
-def _cached(
-    request: HttpRequest, said: dict[str, Any], etag: str, changed_at: datetime
-) -> HttpResponse:
+def _cached(request: HttpRequest, said: dict[str, Any], etag: str, is_public: bool) -> HttpResponse:
     known = request.headers.get("If-None-Match", "")
     is_known = etag in {item.strip().removeprefix("W/") for item in known.split(",")}
     response = HttpResponse(status=304) if is_known else JsonResponse(said)
     response["ETag"] = etag
-    response["Last-Modified"] = http_date(changed_at.timestamp())
-    response["Cache-Control"] = f"public, max-age={cards.CACHE_S}"
+    response["Last-Modified"] = http_date(cards.changed_at().timestamp())
+    whose = "public" if is_public else "private"
+    response["Cache-Control"] = f"{whose}, max-age={cards.CACHE_S}"
+    response["Vary"] = "Authorization"
     response["Access-Control-Allow-Origin"] = "*"
     return response

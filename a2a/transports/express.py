@@ -19,13 +19,12 @@ from uuid import UUID
 
 from django.db import connection
 
-from a2a import pacing, parts, speech, submissions
+from a2a import addressing, pacing, parts, speech, submissions
 from a2a.envelope import EXTENSION
 from a2a.models import QuestionState, Task, id_or_none
 from a2a.own_skills import OWN_SKILLS
 from a2a.submissions import Submission, Submitted
 from a2a.transports.stream import in_thread
-from a2a.wire import skill_and_input
 from ledger import plans
 from ledger.api import unquoted
 from ledger.callers import callers_with
@@ -77,8 +76,11 @@ class Batch(Generic[Asked, Found]):
                     answer.set_result(one)
 
 
-async def answer(said: Any, token: str, headers: dict[bytes, bytes]) -> bytes | None:
-    """The answer to a usual request, or nothing: then it goes the long way."""
+async def answer(said: Any, token: str, headers: dict[bytes, bytes], skill: str) -> bytes | None:
+    """The answer to a usual request, or nothing: then it goes the long way.
+
+    ``skill`` is that of the address, if it has one.
+    """
     if not _is_usual(said, headers):
         return None
     params = said["params"]
@@ -89,7 +91,7 @@ async def answer(said: Any, token: str, headers: dict[bytes, bytes]) -> bytes | 
             result = await reads.ask((AgentToken.hash_of(token), task_id))
     elif said["method"] == "SendMessage" and _is_usual_message(params):
         key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
-        result = await sends.ask((params, token, key))
+        result = await sends.ask((params, token, key, skill))
     if result is None:
         return None
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (json.dumps(said["id"]).encode(), result)
@@ -204,18 +206,18 @@ def _is_usual_message(params: dict[str, Any]) -> bool:
     )
 
 
-def _send_all(asked: list[tuple[dict[str, Any], str, str]]) -> list[bytes | None]:
+def _send_all(asked: list[tuple[dict[str, Any], str, str, str]]) -> list[bytes | None]:
     """Nothing for a request that is refused: the long way says why."""
     found: list[bytes | None] = [None] * len(asked)
     drafts = []
-    callers = callers_with([token for _, token, _ in asked])
-    for number, ((params, _, key), caller) in enumerate(zip(asked, callers, strict=True)):
+    callers = callers_with([token for _, token, *_ in asked])
+    for number, ((params, _, key, skill), caller) in enumerate(zip(asked, callers, strict=True)):
         if caller is None:
             continue
         with suppress(LedgerError):
-            submission = _submission(params["message"], key)
+            submission = _submission(params["message"], key, skill)
             # What Assent does itself may ask a tool; nobody else waits for that.
-            if submission.skill not in OWN_SKILLS:
+            if submission.skill and submission.skill not in OWN_SKILLS:
                 drafts.append((number, submission, caller))
     submitted = submissions.submit_all(
         [(submission, caller) for _, submission, caller in drafts], via=VIA
@@ -228,13 +230,13 @@ def _send_all(asked: list[tuple[dict[str, Any], str, str]]) -> list[bytes | None
     return found
 
 
-def _submission(message: dict[str, Any], key: str) -> Submission:
+def _submission(message: dict[str, Any], key: str, address: str) -> Submission:
     parts.refuse_unspeakable(message["parts"])
     metadata = dict(message.get("metadata", {}))
     envelope = metadata.pop(EXTENSION, None)
-    skill, value = skill_and_input(message["parts"], metadata, envelope)
+    skill, value = addressing.read(message["parts"], metadata, envelope)
     return Submission(
-        skill=skill,
+        skill=addressing.at(address, skill),
         input=value,
         parts=message["parts"],
         message_id=message["messageId"],
@@ -251,4 +253,4 @@ def _said(submitted: Submitted) -> dict[str, Any]:
     return speech.said_of_task(task, [first], [], None) if first else speech.render(task)
 
 
-sends: Batch[tuple[dict[str, Any], str, str], bytes | None] = Batch(_send_all)
+sends: Batch[tuple[dict[str, Any], str, str, str], bytes | None] = Batch(_send_all)

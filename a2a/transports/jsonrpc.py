@@ -1,14 +1,21 @@
-"""The A2A doors: JSON-RPC 1.0, HTTP+JSON 1.0, and JSON-RPC 0.3 at an address of its own."""
+"""The A2A doors: JSON-RPC 1.0, HTTP+JSON 1.0, and JSON-RPC 0.3 at an address of its own.
+
+Each is there twice: for all skills, and below ``/a2a/skills/<id>`` for one.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from urllib.parse import parse_qsl
 
 from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
@@ -20,8 +27,20 @@ from ledger.callers import caller_with
 
 MAX_DEPTH = 64
 NOT_JSON, INVALID_PARAMS = -32700, -32602
-V1 = "/a2a/v1"
+VERSION_NOT_SUPPORTED = -32009
+V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
+OF_ONE_SKILL = re.compile(r"/a2a/skills/([A-Za-z0-9_-]{1,100})(/(?:v1|v0\.3|rest)(?:/.*)?)")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="assent"')
+WRONG_HOST = {
+    "error": "wrong_host",
+    "detail": "The Host header names no address of this Assent.",
+    "hint": "Use the address of the agent card. Operators allow others in ASSENT_ALLOWED_HOSTS.",
+}
+TOO_SLOW = {
+    "error": "body_too_slow",
+    "detail": "The body did not come in time; nothing was done.",
+    "hint": "Send as many bytes as Content-Length says, without a pause, and repeat the request.",
+}
 UNAUTHORIZED = {
     "error": "not_authenticated",
     "detail": "The bearer token is missing, unknown, revoked or expired.",
@@ -36,10 +55,22 @@ def application() -> Any:
     v1 = wire.JsonRpcDispatcher(hub, context).handle_requests
     v03 = wire.dispatcher_for_v03(hub, context).handle_requests
     routes: list[Any] = []
-    for path, endpoint in (("/a2a/v1", v1), ("/a2a/v0.3", v03)):
+    for path, endpoint in ((V1, v1), (V03, v03)):
         routes += [Route(path + end, endpoint, methods=["POST"]) for end in ("", "/")]
-    routes.append(Mount("/a2a/rest", routes=wire.create_rest_routes(hub, context)))
+    routes.append(Mount(REST, routes=wire.create_rest_routes(hub, context)))
     return Door(Starlette(routes=routes))
+
+
+def is_ours(path: str) -> bool:
+    """Whether the address is one of the protocol's; the cards beside them are pages."""
+    path = address_of_all(path)[0]
+    return path.rstrip("/") in {V1, V03} or path == REST or path.startswith(f"{REST}/")
+
+
+def address_of_all(path: str) -> tuple[str, str]:
+    """The same address without its skill, and the skill: ``/a2a/skills/book/v1`` is ``/a2a/v1``."""
+    found = OF_ONE_SKILL.fullmatch(path)
+    return (f"/a2a{found[2]}", found[1]) if found else (path, "")
 
 
 class Door:
@@ -49,44 +80,94 @@ class Door:
         self.inside = inside
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope = _at_the_address_of_all(scope)
         headers = dict(scope["headers"])
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if not _names_us(headers.get(b"host", b"")):
+            await _answer(send, 400, WRONG_HOST)
+            return
         if scheme.lower() != "bearer" or not token:
             await _answer(send, 401, UNAUTHORIZED, [CHALLENGE])
             return
-        body = await _body(receive)
+        try:
+            async with asyncio.timeout(settings.A2A_BODY_S):
+                body = await _body(receive)
+        except TimeoutError:
+            await _answer(send, 408, TOO_SLOW, [(b"connection", b"close")])
+            return
+        except ClientGone:
+            return
         if body is None:
             await _answer(send, 413, _too_large())
             return
         said = read(body) if body else None
-        if found := await _by_express(scope["path"], said, token.strip(), headers):
+        if found := await _by_express(scope, said, token.strip(), headers):
             await _send(send, 200, found)
             return
         scope["assent.caller"] = await in_thread(caller_with, token.strip())
+        trouble = said if isinstance(said, Trouble) else _version_trouble(scope["path"], headers)
         if scope["assent.caller"] is None:
             await _answer(send, 401, UNAUTHORIZED, [CHALLENGE])
-        elif isinstance(said, Trouble):
-            is_rest = scope["path"].startswith("/a2a/rest")
-            await _answer(send, *(_rest_error(said) if is_rest else _rpc_error(said)))
+        elif trouble is not None:
+            is_rest = scope["path"].startswith(REST)
+            await _answer(send, *(_rest_error(trouble) if is_rest else _rpc_error(trouble, said)))
         else:
             await self.inside(scope, _once(body, receive), send)
 
 
-async def _by_express(
-    path: str, said: Any, token: str, headers: dict[bytes, bytes]
-) -> bytes | None:
-    if path.rstrip("/") != V1 or isinstance(said, Trouble):
+def _at_the_address_of_all(scope: Any) -> Any:
+    """The request as if it came to the address of all skills, with the skill that it is for.
+
+    The version may stand in the query as well as in the header; there it is read first.
+    """
+    path, skill = address_of_all(scope["path"])
+    query = parse_qsl(scope.get("query_string", b"").decode("latin-1"))
+    version = next((value for name, value in query if name.lower() == "a2a-version"), None)
+    headers = scope["headers"]
+    if version is not None:
+        headers = [(name, value) for name, value in headers if name != b"a2a-version"]
+        headers.append((b"a2a-version", version.encode("latin-1", "replace")))
+    here = {"path": path, "raw_path": path.encode(), "headers": headers, "assent.skill": skill}
+    return {**scope, **here}
+
+
+def _names_us(host: bytes) -> bool:
+    """As Django checks it for pages: nobody else's name may lead here (DNS rebinding)."""
+    domain, _ = split_domain_port(host.decode("latin-1"))
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+def _version_trouble(path: str, headers: dict[bytes, bytes]) -> Trouble | None:
+    """No version means 0.3, says the specification; a minor version only adds."""
+    version = headers.get(b"a2a-version", b"").decode("latin-1").strip() or "0.3"
+    wanted = "0" if path.rstrip("/") == V03 else "1"
+    if re.fullmatch(rf"{wanted}(\.\d+)*", version):
         return None
-    return await express.answer(said, token, headers)
+    detail = (
+        f"Version {version[:20]!r} is not spoken here, but {V03[6:] if wanted == '0' else '1.0'}."
+    )
+    return Trouble(VERSION_NOT_SUPPORTED, detail)
+
+
+async def _by_express(
+    scope: Any, said: Any, token: str, headers: dict[bytes, bytes]
+) -> bytes | None:
+    if scope["path"].rstrip("/") != V1 or isinstance(said, Trouble):
+        return None
+    return await express.answer(said, token, headers, scope["assent.skill"])
+
+
+class ClientGone(Exception):
+    """Nobody is there any more to answer."""
 
 
 async def _body(receive: Any) -> bytes | None:
-    """The whole body, or nothing when it is larger than a request may be."""
+    """The whole body, or nothing when it is larger than a request may be. Raises ``ClientGone``."""
     chunks, size = [], 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b""
+            raise ClientGone
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
         if size > settings.A2A_BODY_MAX:
@@ -132,18 +213,22 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _rpc_error(trouble: Trouble) -> tuple[int, dict[str, Any]]:
+def _rpc_error(trouble: Trouble, said: Any) -> tuple[int, dict[str, Any]]:
     error = {"code": trouble.code, "message": trouble.detail}
-    return 200, {"jsonrpc": "2.0", "id": None, "error": error}
+    request_id = said.get("id") if isinstance(said, dict) else None
+    is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    return 200, {"jsonrpc": "2.0", "id": request_id if is_id else None, "error": error}
 
 
 def _rest_error(trouble: Trouble) -> tuple[int, dict[str, Any]]:
+    is_version = trouble.code == VERSION_NOT_SUPPORTED
     info = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": "INVALID_REQUEST",
+        "reason": "VERSION_NOT_SUPPORTED" if is_version else "INVALID_REQUEST",
         "domain": "a2a-protocol.org",
     }
-    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": trouble.detail}
+    status = "FAILED_PRECONDITION" if is_version else "INVALID_ARGUMENT"
+    error = {"code": 400, "status": status, "message": trouble.detail}
     return 400, {"error": {**error, "details": [info]}}
 
 

@@ -14,13 +14,19 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import F, Q
 
-from a2a import answers, cards, pacing, push, submissions, tasks, wire
-from a2a.models import Message, PushConfig, Question, QuestionState, Role, Task
+from a2a import addressing, answers, cards, pacing, push, submissions, tasks, wire
+from a2a.models import Message, PushConfig, Question, Role, Task
 from a2a.parts import refuse_unstorable
-from a2a.speech import render
+from a2a.speech import open_question, render
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
-from a2a.transports.stream import follow, in_patient_thread, in_thread, until_it_rests
+from a2a.transports.stream import (
+    TURN_OVER,
+    follow,
+    in_patient_thread,
+    in_thread,
+    until_it_rests,
+)
 from a2a.wire import pb
 from ledger.api import unquoted
 from ledger.callers import Caller
@@ -71,7 +77,7 @@ class TaskHub(wire.RequestHandler):
     ) -> pb.Task:
         caller = _caller(context)
         config = params.configuration
-        task_id = await in_patient_thread(_receive, params, caller, _key(context))
+        task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
         if not config.return_immediately:
             await until_it_rests(task_id, settings.BLOCKING_SEND_S)
         return await in_thread(_read, task_id, caller, _history(config))
@@ -79,8 +85,10 @@ class TaskHub(wire.RequestHandler):
     async def on_message_send_stream(
         self, params: pb.SendMessageRequest, context: wire.ServerCallContext
     ) -> AsyncGenerator[Any]:
-        task_id = await in_patient_thread(_receive, params, _caller(context), _key(context))
-        async for update in follow(task_id):
+        task_id = await in_patient_thread(
+            _receive, params, _caller(context), _key(context), _skill(context)
+        )
+        async for update in follow(task_id, until=TURN_OVER):
             yield update
 
     async def on_subscribe_to_task(
@@ -129,7 +137,11 @@ class TaskHub(wire.RequestHandler):
         self, params: pb.GetExtendedAgentCardRequest, context: wire.ServerCallContext
     ) -> pb.AgentCard:
         caller = _caller(context)
-        return await in_thread(cards.extended_card, caller.tenant)
+        card = await in_thread(cards.extended_card, caller.tenant, _skill(context))
+        if card is None:
+            raise wire.TaskNotFoundError("There is no such skill for you.")
+        is_v03 = context.state.get("method") == wire.V03_EXTENDED_CARD
+        return cards.for_v03(card, _skill(context)) if is_v03 else card
 
 
 def _caller(context: wire.ServerCallContext) -> Caller:
@@ -146,6 +158,12 @@ def _key(context: wire.ServerCallContext) -> str:
     return unquoted(headers.get("idempotency-key", ""))
 
 
+def _skill(context: wire.ServerCallContext) -> str:
+    """The one whose address was called, if it was not that of all."""
+    skill: str = context.state["skill"]
+    return skill
+
+
 def _history(asked: Any) -> int | None:
     return max(0, asked.history_length) if asked.HasField("history_length") else None
 
@@ -154,7 +172,7 @@ def _history(asked: Any) -> int | None:
 
 
 @refusals_said
-def _receive(params: pb.SendMessageRequest, caller: Caller, key: str) -> UUID:
+def _receive(params: pb.SendMessageRequest, caller: Caller, key: str, address: str) -> UUID:
     """Take a message in: a new task, or a word on one that there is."""
     message = params.message
     if message.role == pb.ROLE_AGENT:
@@ -167,10 +185,10 @@ def _receive(params: pb.SendMessageRequest, caller: Caller, key: str) -> UUID:
     metadata = wire.struct_in(message.metadata) | wire.struct_in(params.metadata)
     sent = wire.envelope_in(params)
     metadata.pop(wire.EXTENSION, None)
-    skill, value = wire.skill_and_input(parts, metadata, sent)
+    skill, value = addressing.read(parts, metadata, sent)
     submitted = submissions.submit(
         Submission(
-            skill=skill,
+            skill=addressing.at(address, skill),
             input=value,
             parts=parts,
             message_id=message.message_id,
@@ -206,12 +224,14 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
         parts=parts,
         metadata=wire.struct_in(message.metadata),
     )
-    if task.state == TaskState.INPUT_REQUIRED:
-        question = task.questions.filter(state=QuestionState.OPEN).first() or Question()
-        value = wire.answer_in(parts, question.form)
+    question = open_question(task)
+    if task.state == TaskState.INPUT_REQUIRED and (
+        question is None or question.is_for_client_of(task)
+    ):
+        value = wire.answer_in(parts, question.form if question else {})
         answers.by_client(task, value, caller=caller, via=VIA, message=said)
         return task.pk
-    tasks.say(task.pk, said, by=caller.principal, via=VIA)
+    answers.say_by_client(task, said, caller=caller, via=VIA)
     return task.pk
 
 
@@ -249,7 +269,7 @@ def _list(params: pb.ListTasksRequest, caller: Caller) -> pb.ListTasksResponse:
     if params.context_id:
         rows = rows.filter(context_id=params.context_id)
     if params.status:
-        rows = rows.filter(state=wire.STATE_IN.get(params.status, ""))
+        rows = rows.filter(_in_state(wire.STATE_IN.get(params.status, "")))
     if params.HasField("status_timestamp_after"):
         after = params.status_timestamp_after.ToDatetime(tzinfo=UTC)
         rows = rows.filter(updated_at__gte=after)
@@ -266,6 +286,14 @@ def _list(params: pb.ListTasksRequest, caller: Caller) -> pb.ListTasksResponse:
         page_size=size,
         total_size=total,
     )
+
+
+def _in_state(state: str) -> Q:
+    """As ``speech.state_for_client`` says it."""
+    for_people = Q(pk__in=Question.objects.waiting().for_people_only().values("task"))
+    if state == TaskState.INPUT_REQUIRED:
+        return Q(state=state) & ~for_people
+    return Q(state=state) | for_people if state == TaskState.WORKING else Q(state=state)
 
 
 def _token_of(task: Task) -> str:
@@ -286,8 +314,7 @@ def _older_than(token: str) -> Q:
 
 def _own_task(task_id: str, caller: Caller) -> Task:
     task = tasks.visible(caller, task_id)
-    if task.submitted_by != str(caller.principal):
-        raise wire.TaskNotFoundError
+    answers.require_own(task, caller)
     return task
 
 

@@ -22,7 +22,7 @@ from ledger.models import Scope
 from ledger.polling import (
     LONGEST_WAIT_S,
     POLL_INTERVAL_S,
-    POLL_MEMORY_S,
+    POLL_WATCHERS,
     polls_too_fast,
     wait_for,
 )
@@ -126,7 +126,7 @@ def _slow_down(task_id: UUID) -> HttpResponse:
         429,
         "polling_too_fast",
         "Polling too fast",
-        f"Task {task_id} was asked for several times within {POLL_MEMORY_S} s.",
+        f"Task {task_id} was asked for more than {POLL_WATCHERS} times within {POLL_INTERVAL_S} s.",
         f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
     )
     response["Retry-After"] = str(POLL_INTERVAL_S)

@@ -26,7 +26,7 @@ from redis.asyncio import Redis
 
 from a2a import speech, wire
 from a2a.models import Task
-from a2a.states import FINAL, INTERRUPTED
+from a2a.states import FINAL, INTERRUPTED, TaskState
 from ledger.models import Event
 
 logger = logging.getLogger(__name__)
@@ -139,31 +139,45 @@ def snapshot(task_id: UUID, history: int | None = None) -> tuple[wire.pb.Task, i
         return wire.task_out(speech.render(task, history)), last.seq if last else 0
 
 
-def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, bool]:
-    """What happened after event ``seq``, as the protocol says it; and whether that was all."""
+def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, str]:
+    """What happened after event ``seq``, as the protocol says it; the last event and its state."""
     events = list(Event.objects.filter(subject=task_id, seq__gt=seq).order_by("seq"))
     if not events:
-        return [], seq, False
+        return [], seq, ""
     task = Task.objects.get(pk=task_id)
     artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts.all()}
     questions = {question.text: question for question in task.questions.all()}
     said = [speech.said_of_event(event, task, artifacts, questions) for event in events]
     updates = [wire.update_out(update) for update in said if update is not None]
-    return updates, events[-1].seq, events[-1].to_state in FINAL
+    return updates, events[-1].seq, _state_after(events[-1], task)
 
 
-async def follow(task_id: UUID) -> AsyncIterator[Any]:
-    """The task, then everything that happens to it, until it ends."""
+def _state_after(last: Event, task: Task) -> str:
+    """As the client is told; the row may be further than the events that we have seen."""
+    if last.to_state != TaskState.INPUT_REQUIRED:
+        return last.to_state
+    if task.state != TaskState.INPUT_REQUIRED:
+        return TaskState.WORKING
+    return speech.state_for_client(task, speech.open_question(task))
+
+
+# Where the stream of a message closes: the turn is over, or it is the client's. A subscription
+# goes on until the task has ended.
+TURN_OVER = FINAL | {TaskState.INPUT_REQUIRED}
+
+
+async def follow(task_id: UUID, until: frozenset[TaskState] = FINAL) -> AsyncIterator[Any]:
+    """The task, then everything that happens to it, until it rests in one of those states."""
     with listener.waiting_for(task_id) as bell:
         task, seq = await in_thread(snapshot, task_id)
         yield task
-        is_over = wire.STATE_IN[task.status.state] in FINAL
-        while not is_over:
+        state: str = wire.STATE_IN[task.status.state]
+        while state not in until:
             bell.clear()
-            news, seq, is_over = await in_thread(news_since, task_id, seq)
+            news, seq, state = await in_thread(news_since, task_id, seq)
             for update in news:
                 yield update
-            if not is_over:
+            if state not in until:
                 await bell.wait()
 
 
@@ -183,4 +197,5 @@ async def until_it_rests(task_id: UUID, seconds: float) -> None:
 
 
 def _state_of(task_id: UUID) -> str:
-    return Task.objects.values_list("state", flat=True).get(pk=task_id)
+    task = Task.objects.get(pk=task_id)
+    return speech.state_for_client(task, speech.open_question(task))

@@ -63,6 +63,7 @@ def test_the_javascript_client_streams_answers_reads_and_lists(
     seen = [one["seen"] for one in said if "seen" in one]
     assert seen == [*ASKED_AND_ANSWERED, "artifact", "COMPLETED"]
     rest = [one for one in said if "seen" not in one]
+    assert rest.pop(0) == {"closed": True}
     assert rest[0] == {"read": "COMPLETED", "result": {"summary": "ok"}}
     assert rest[-1]["refused"].endswith("TaskNotCancelableError")
     if binding != "0.3":

@@ -229,6 +229,19 @@ def test_polling_faster_than_every_two_seconds_earns_a_429(as_orchestrator, cons
     assert answers[-1].json()["code"] == "polling_too_fast"
 
 
+def test_two_who_watch_one_task_at_the_proper_pace_are_never_stopped(as_orchestrator, consolidate):
+    from ledger import doorbell
+
+    task = f"{TASKS}/{submit(as_orchestrator).json()['task_id']}"
+
+    for _ in range(8):
+        both = [as_orchestrator.get(task).status_code for _ in range(2)]
+        assert both == [200, 200]
+        for name in doorbell.redis().scan_iter("assent:poll:*"):
+            if not name.endswith(b":fast"):
+                doorbell.redis().delete(name)  # the interval is over
+
+
 def test_the_pauses_double_after_ten_answers_that_said_working(a_claimed_task):
     from a2a.pacing import seconds_until_next
 

@@ -22,7 +22,7 @@ const factory = new ClientFactory({
   transports: [transport],
   cardResolver: new DefaultAgentCardResolver({ fetchImpl, legacyCompat }),
 });
-const client = await factory.createFromUrl(base, isOld ? "/a2a/v0.3/agent-card.json" : undefined);
+const client = await factory.createFromUrl(isOld ? `${base}/a2a/v0.3/` : base);
 
 const say = (line) => console.log(JSON.stringify(line));
 const stateOf = (status) => sdk.taskStateToJSON(status.state).replace("TASK_STATE_", "");
@@ -33,17 +33,18 @@ const request = (parts, more = {}, configuration = undefined) => sdk.SendMessage
 const skill = { data: { skill: "consolidate", input: { transcripts: ["one", "two"] } } };
 
 let taskId;
-for await (const update of client.sendMessageStream(request([skill]))) {
-  const { $case: kind, value } = update.payload;
-  if (kind === "task") { taskId = value.id; say({ seen: stateOf(value.status), taskId }); }
-  if (kind === "artifactUpdate") say({ seen: "artifact" });
-  if (kind === "statusUpdate") {
-    say({ seen: stateOf(value.status) });
-    if (stateOf(value.status) === "INPUT_REQUIRED") {
-      await client.sendMessage(request([{ text: answer }], { taskId }, { returnImmediately: true }));
-    }
+const follow = async (message) => {
+  for await (const update of client.sendMessageStream(message)) {
+    const { $case: kind, value } = update.payload;
+    if (kind === "task") { taskId = value.id; say({ seen: stateOf(value.status), taskId }); }
+    if (kind === "artifactUpdate") say({ seen: "artifact" });
+    if (kind === "statusUpdate") say({ seen: stateOf(value.status) });
   }
-}
+};
+// The stream closes where the client has the word; its answer opens the next one.
+await follow(request([skill]));
+say({ closed: true });
+await follow(request([{ text: answer }], { taskId }));
 const task = await client.getTask(sdk.GetTaskRequest.fromJSON({ id: taskId }));
 say({ read: stateOf(task.status), result: task.artifacts.at(-1).parts[0].content.value });
 if (!isOld) say({ listed: (await client.listTasks(sdk.ListTasksRequest.fromJSON({}))).tasks.length });
