@@ -8,6 +8,7 @@ app_name = "a2a"
 SKILL = "a2a/skills/<slug:skill>"
 urlpatterns = [
     path(".well-known/agent-card.json", card_views.card, name="card"),
+    path("a2a/.well-known/agent-card.json", card_views.card),
     path(".well-known/jwks.json", card_views.jwks, name="jwks"),
     # Where clients of version 0.3 and before look, from the origin and from the address of 0.3.
     path(".well-known/agent.json", card_views.v03_card, name="old-card"),

@@ -17,6 +17,8 @@ from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from a2a.transports import jsonrpc  # noqa: E402
+from approvals import wsgi  # noqa: E402
+from approvals.pages import Pages  # noqa: E402
 from approvals.web.live import DeskConsumer  # noqa: E402
 from ledger.start_checks import refuse_if_unsafe  # noqa: E402
 
@@ -26,6 +28,13 @@ sockets = OriginValidator(
     AuthMiddlewareStack(URLRouter([path("ws/desk", DeskConsumer.as_asgi())])),
     [settings.PUBLIC_URL],
 )
+pages = Pages(
+    wsgi.application,
+    threads=settings.PAGE_THREADS,
+    largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    body_within_s=settings.BODY_S,
+)
+WAITING = "/api/v1/work/"
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -35,8 +44,11 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await sockets(scope, receive, send)
     elif jsonrpc.is_ours(scope["path"]):
         await jsonrpc.application()(scope, receive, send)
-    else:
+    elif scope["path"].startswith(WAITING) or b"wait=" in scope.get("query_string", b""):
+        # Who waits takes a thread for long: not one of those of the pages.
         await django_application(scope, receive, send)
+    else:
+        await pages(scope, receive, send)
 
 
 async def _answer_lifespan(receive: Any, send: Any) -> None:

@@ -90,7 +90,7 @@ class Door:
             await _answer(send, 401, UNAUTHORIZED, [CHALLENGE])
             return
         try:
-            async with asyncio.timeout(settings.A2A_BODY_S):
+            async with asyncio.timeout(settings.BODY_S):
                 body = await _body(receive)
         except TimeoutError:
             await _answer(send, 408, TOO_SLOW, [(b"connection", b"close")])

@@ -56,7 +56,7 @@ def test_the_javascript_client_streams_answers_reads_and_lists(
             if said[-1].get("seen") == "SUBMITTED":
                 archivist.claim()
                 archivist.say("ask", text="Which date?")
-            if [one.get("seen") for one in said] == ASKED_AND_ANSWERED:
+            if [one["seen"] for one in said if "seen" in one] == ASKED_AND_ANSWERED:
                 archivist.say("complete", result={"summary": "ok"})
         assert client.wait(20) == 0, client.stderr.read()
 

@@ -399,7 +399,7 @@ def asgi_request(path: str, token: str, messages: list[Any]) -> list[Any]:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for_without_end(peer, settings):
-    settings.A2A_BODY_S = 0.2
+    settings.BODY_S = 0.2
     part = {"type": "http.request", "body": b'{"jsonrpc"', "more_body": True}
 
     started, said = asgi_request("/a2a/v1", peer.token, [part])

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
-JAVASCRIPT = Path(__file__).parent / "javascript"
+import pytest
+
+PEERS = Path(__file__).parent
+JAVASCRIPT = PEERS / "javascript"
+ENVIRONMENTS = PEERS.parent.parent / ".assent" / "peers"
 
 
 def javascript_client() -> list[str]:
@@ -18,3 +25,37 @@ def javascript_client() -> list[str]:
             npm = shutil.which("npm") or "npm"
             subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=JAVASCRIPT, check=True)
     return [shutil.which("node") or "node", str(JAVASCRIPT / "client.mjs")]
+
+
+def python_client(name: str) -> list[str]:
+    """The command of a client in Python, in a virtual environment of its own, made when asked for.
+
+    Its packages would not install beside ours (other versions of the SDK and of protobuf). Skips
+    the test where the registry is out of reach; in CI that is a failure.
+    """
+    folder = PEERS / name
+    wanted = (folder / "requirements.txt").read_bytes() + sys.version.encode()
+    home = ENVIRONMENTS / f"{name}-{hashlib.sha256(wanted).hexdigest()[:12]}"
+    python = home / "bin" / "python"
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    with (ENVIRONMENTS / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "complete").exists():
+            _make_environment(home, folder / "requirements.txt")
+    return [str(python), "-I", str(folder / "client.py")]
+
+
+def _make_environment(home: Path, requirements: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "-q"]
+    options = ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    done = subprocess.run(
+        [*pip, *options, "-r", str(requirements)], capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        (home / "complete").touch()
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    if os.environ.get("CI"):
+        raise AssertionError(f"{requirements} did not install: {done.stderr[-2000:]}")
+    pytest.skip(f"{requirements.parent.name} did not install: {done.stderr.strip()[-200:]}")

@@ -28,7 +28,6 @@ OUTWARD = (
 @dataclass(frozen=True, slots=True)
 class Ports:
     web: int
-    live: int
     sandbox: int
 
 
@@ -45,9 +44,7 @@ class Command(BaseCommand):
         if os.environ.get("ASSENT_UNDER_UP") != "1":
             self._start_engines()
             return
-        ports = Ports(
-            *(int(os.environ[f"ASSENT_{name}_PORT"]) for name in ("WEB", "LIVE", "SANDBOX"))
-        )
+        ports = Ports(*(int(os.environ[f"ASSENT_{name}_PORT"]) for name in ("WEB", "SANDBOX")))
         self._run(ports, options["workers"])
 
     def _start_engines(self) -> None:
@@ -69,10 +66,8 @@ class Command(BaseCommand):
             "ASSENT_UNDER_UP": "1",
             SUPERVISOR: identity(os.getpid()),
             "ASSENT_WEB_PORT": str(ports.web),
-            "ASSENT_LIVE_PORT": str(ports.live),
             "ASSENT_SANDBOX_PORT": str(ports.sandbox),
             "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", f"{address}:{ports.web}"),
-            "ASSENT_LIVE_URL": os.environ.get("ASSENT_LIVE_URL", f"{address}:{ports.live}"),
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -96,13 +91,12 @@ class Command(BaseCommand):
     def processes(self, ports: Ports, workers: int) -> dict[str, str]:
         """Name → command line. Each is started again when it dies."""
         keep = f"{sys.executable} -m approvals.keep_running"
-        serve = f"{keep} -m granian --host 127.0.0.1 --log-level warning --interface"
         found = {
-            "web": f"{serve} wsgi --no-ws --workers 2 --blocking-threads 4 "
-            f"--port {ports.web} approvals.wsgi:application",
-            # Whoever waits, waits here; a thread that sleeps costs little.
-            "live": f"env ASSENT_LONG_POLLS=200 {serve} asgi --ws --workers 1 "
-            f"--workers-kill-timeout 2 --port {ports.live} approvals.asgi:application",
+            # Pages, REST, A2A and what waits at one origin (docs/decisions/one-origin.md). A
+            # thread that waits costs little.
+            "web": f"env ASSENT_LONG_POLLS=200 {keep} -m granian --host 127.0.0.1 "
+            "--log-level warning --interface asgi --ws --workers 2 --workers-kill-timeout 2 "
+            f"--port {ports.web} approvals.asgi:application",
             "sweeper": f"{keep} manage.py sweep",
             # Alone with what waits for others: a receiver that is slow holds up no commit.
             "courier": f"{keep} manage.py work --only {' '.join(OUTWARD)}",
@@ -141,7 +135,6 @@ def free_ports() -> Ports:
     """The usual ports, or the next free ones."""
     wanted = {
         "web": int(os.environ.get("ASSENT_PORT", "8000")),
-        "live": int(os.environ.get("ASSENT_LIVE_PORT", "8001")),
         "sandbox": int(os.environ.get("ASSENT_SANDBOX_PORT", "8002")),
     }
     taken: set[int] = set()

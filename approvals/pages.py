@@ -1,0 +1,182 @@
+"""Pages and REST inside the asynchronous process: the WSGI application, in a few threads.
+
+Django's own ASGI handler takes a new thread, and with it a new database connection, for each
+request. These threads stay, keep their connections, and are as many as connections are wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Any
+
+AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
+
+
+class BodyRefused(Exception):
+    """Too large, too slow, or its sender has left."""
+
+    def __init__(self, status: HTTPStatus | None) -> None:
+        self.status = status
+
+
+class Pages:
+    """A WSGI application as an ASGI one, with a bound on threads, and on bodies and their time."""
+
+    def __init__(
+        self, inside: Any, *, threads: int, largest_body: int, body_within_s: float
+    ) -> None:
+        self._inside = inside
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pages")
+        self._largest, self._within_s = largest_body, body_within_s
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            async with asyncio.timeout(self._within_s):
+                body = await self._body(receive)
+        except TimeoutError:
+            await _refuse(send, HTTPStatus.REQUEST_TIMEOUT)
+        except BodyRefused as refusal:
+            if refusal.status is not None:
+                await _refuse(send, refusal.status)
+        else:
+            loop = asyncio.get_running_loop()
+            answer = _Answer(loop, send)
+            await loop.run_in_executor(self._pool, self._run, scope, body, answer)
+            await answer.finish()
+
+    async def _body(self, receive: Any) -> bytes:
+        chunks, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise BodyRefused(None)
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self._largest:
+                raise BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            if not message.get("more_body"):
+                return b"".join(chunks)
+
+    def _run(self, scope: Any, body: bytes, answer: _Answer) -> None:
+        chunks = self._inside(_environ(scope, body), answer.start)
+        try:
+            answer.take(chunks)
+        finally:
+            if hasattr(chunks, "close"):
+                chunks.close()
+
+
+def _environ(scope: Any, body: bytes) -> dict[str, Any]:
+    """PEP 3333. The length of the body is what has come, whatever its header said."""
+    server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
+    environ = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope["path"].encode().decode("latin-1"),
+        "QUERY_STRING": scope.get("query_string", b"").decode("latin-1"),
+        "SERVER_PROTOCOL": f"HTTP/{scope.get('http_version', '1.1')}",
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1] or 0),
+        "REMOTE_ADDR": client[0],
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for raw_name, value in scope["headers"]:
+        name = raw_name.decode("latin-1").upper()
+        # X_Forwarded_Proto would become the same variable as X-Forwarded-Proto.
+        if "_" not in name:
+            _add_header(environ, name.replace("-", "_"), value.decode("latin-1"))
+    environ["CONTENT_LENGTH"] = str(len(body))
+    return environ
+
+
+def _add_header(environ: dict[str, Any], name: str, value: str) -> None:
+    key = name if name == "CONTENT_TYPE" else f"HTTP_{name}"
+    between = "; " if name == "COOKIE" else ","
+    environ[key] = f"{environ[key]}{between}{value}" if key in environ else value
+
+
+class _Answer:
+    """What the application says, gathered in its thread and sent from the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, send: Any) -> None:
+        self._loop, self._send = loop, send
+        self._head: dict[str, Any] = {}
+        self._rest = b""
+        self._has_started = False
+
+    def start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+        self._head = {
+            "type": "http.response.start",
+            "status": int(status[:3]),
+            "headers": [
+                (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers
+            ],
+        }
+
+    def take(self, chunks: Iterable[bytes]) -> None:
+        """In the application's thread: what is larger than ``AT_ONCE`` is sent as it comes."""
+        for piece in _in_pieces(chunks):
+            if self._rest:
+                asyncio.run_coroutine_threadsafe(self._say(more=True), self._loop).result()
+            self._rest = piece
+
+    async def finish(self) -> None:
+        await self._say(more=False)
+
+    async def _say(self, *, more: bool) -> None:
+        if not self._has_started:
+            self._has_started = True
+            await self._send(self._head)
+        await self._send({"type": "http.response.body", "body": self._rest, "more_body": more})
+
+
+def _in_pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    gathered, size = [], 0
+    for chunk in chunks:
+        gathered.append(chunk)
+        size += len(chunk)
+        if size >= AT_ONCE:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)
+
+
+REFUSALS = {
+    HTTPStatus.REQUEST_TIMEOUT: ("body_too_slow", "Send all of the body without a pause."),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("too_large", "Send less than 256 KiB."),
+}
+
+
+async def _refuse(send: Any, status: HTTPStatus) -> None:
+    """As problem+json, before anything of the body is looked at."""
+    code, hint = REFUSALS[status]
+    body = json.dumps(
+        {
+            "type": f"urn:assent:problem:{code}",
+            "title": status.phrase,
+            "status": int(status),
+            "detail": "The body was not taken in. Nothing was done.",
+            "code": code,
+            "hint": hint,
+        }
+    ).encode()
+    head = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": int(status), "headers": head})
+    await send({"type": "http.response.body", "body": body})

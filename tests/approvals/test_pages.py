@@ -1,0 +1,150 @@
+"""One origin: pages, REST, cards and A2A from the asynchronous process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from django.db import connection
+
+from approvals.asgi import application
+from approvals.pages import Pages
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def ask(method: str, path: str, app: Any = application, **said: Any) -> httpx.Response:
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return await http.request(method, path, **said)
+
+    return asyncio.run(send())
+
+
+def pages(inside: Any, **limits: Any) -> Pages:
+    return Pages(inside, **{"threads": 2, "largest_body": 1000, "body_within_s": 5, **limits})
+
+
+def test_pages_cards_and_the_doors_that_they_name_share_one_origin(settings):
+    page, card = ask("GET", "/sign-in/"), ask("GET", "/.well-known/agent-card.json")
+
+    assert page.status_code == 200
+    assert "content-security-policy" in page.headers
+    for face in card.json()["supportedInterfaces"]:
+        there = urlsplit(face["url"])
+        assert f"{there.scheme}://{there.netloc}" == settings.PUBLIC_URL
+        assert ask("POST", there.path, json={}).status_code in {401, 404}
+    assert ask("POST", "/a2a/rest/message:send", json={}).status_code == 401
+
+
+def test_rest_over_it_is_as_over_wsgi(as_helpdesk):
+    headers = {"Authorization": f"Bearer {as_helpdesk.token}", "Idempotency-Key": "k-1"}
+    body = {"tool": "pay", "arguments": {"reference": "order-7", "amount": "48.20"}}
+
+    made = ask("POST", "/api/v1/transactions", json=body, headers=headers)
+
+    assert made.status_code == 201, made.text
+    read = ask("GET", f"/api/v1/transactions/{made.json()['transaction_id']}", headers=headers)
+    assert read.json()["transaction_id"] == made.json()["transaction_id"]
+    assert ask("GET", "/api/v1/nothing", headers=headers).status_code == 404
+
+
+def test_many_requests_share_the_connections_of_a_few_threads(as_helpdesk, settings):
+    headers = {"Authorization": f"Bearer {as_helpdesk.token}"}
+    threads: set[str] = set()
+    count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+
+    async def burst() -> None:
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            asked = [http.get("/api/v1/tools", headers=headers) for _ in range(40)]
+            assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+        threads.update(thread.name for thread in threading.enumerate())
+
+    asyncio.run(burst())
+    with connection.cursor() as cursor:
+        cursor.execute(count)
+        (before,) = cursor.fetchone()
+    asyncio.run(burst())
+    with connection.cursor() as cursor:
+        cursor.execute(count)
+        assert cursor.fetchone() == (before,)
+
+    assert len([name for name in threads if name.startswith("pages")]) <= settings.PAGE_THREADS
+
+
+def test_what_is_too_large_is_refused_before_it_is_taken_in():
+    def never(environ: Any, start: Any) -> list[bytes]:
+        raise AssertionError("it was let in")
+
+    answer = ask("POST", "/", pages(never), content=b"x" * 1001)
+
+    assert answer.status_code == 413
+    assert answer.json()["type"] == "urn:assent:problem:too_large"
+
+
+def test_a_body_that_stops_in_the_middle_is_not_waited_for_without_end():
+    said: list[Any] = []
+
+    async def receive() -> Any:
+        if not said:
+            said.append(None)
+            return {"type": "http.request", "body": b"half", "more_body": True}
+        await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    asyncio.run(pages(None, body_within_s=0.1)(scope, receive, send))
+
+    assert said[1]["status"] == 408
+    assert json.loads(said[2]["body"])["code"] == "body_too_slow"
+
+
+def test_headers_cannot_pose_as_others():
+    seen: dict[str, Any] = {}
+
+    def keep(environ: Any, start: Any) -> list[bytes]:
+        seen.update(environ)
+        start("200 OK", [])
+        return [b"ok"]
+
+    headers = [
+        ("X_Forwarded_Proto", "https"),
+        ("Cookie", "a=1"),
+        ("Cookie", "b=2"),
+        ("Content-Length", "3"),
+    ]
+    ask("POST", "/caf%C3%A9?q=1", pages(keep), content=b"abc", headers=headers)
+
+    assert "HTTP_X_FORWARDED_PROTO" not in seen
+    assert seen["HTTP_COOKIE"] == "a=1; b=2"
+    assert seen["PATH_INFO"].encode("latin-1").decode() == "/café"
+    assert (seen["QUERY_STRING"], seen["CONTENT_LENGTH"]) == ("q=1", "3")
+
+
+def test_a_large_answer_is_sent_as_it_comes_and_is_closed_at_the_end():
+    closed = []
+
+    class Chunks:
+        def __iter__(self) -> Any:
+            return iter([b"x" * 100_000] * 20)
+
+        def close(self) -> None:
+            closed.append(True)
+
+    def large(environ: Any, start: Any) -> Any:
+        start("200 OK", [("Content-Type", "text/plain")])
+        return Chunks()
+
+    answer = ask("GET", "/", pages(large))
+
+    assert len(answer.content) == 2_000_000
+    assert closed == [True]
