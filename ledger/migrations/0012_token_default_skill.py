@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0008_changes_are_listed")]
+    dependencies = [("ledger", "0011_secrets_are_encrypted")]
 
     operations = [
         migrations.AddField(
