@@ -23,7 +23,6 @@ from ledger.admin import OPERATE, TransactionAdmin
 from ledger.admin_lists import tenants_of
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Tenant, Transaction
-from ledger.states import State
 
 admin.site.unregister(User)
 admin.site.unregister(Transaction)
@@ -78,13 +77,7 @@ class ReasonForm(forms.Form):
 
 
 class ResolveForm(ReasonForm):
-    outcome = forms.ChoiceField(
-        choices=[
-            ("committed", "It happened: the receipt is below"),
-            ("nothing_happened", "Nothing happened, and it will not any more"),
-            ("retry", "Run it again with the same operation key (retry-safe tools)"),
-        ]
-    )
+    outcome = forms.ChoiceField(choices=list(policies.OUTCOMES.items()))
     receipt = forms.CharField(required=False, max_length=500)
     field_order = ("outcome", "receipt", "reason")
 
@@ -125,14 +118,14 @@ class TransactionWithActionsAdmin(TransactionAdmin):
             policies.may_operate(row, str(principal_of(person)), roles_of(person))
         )
         return {
-            "may_resolve": may_act and row.state == State.IN_DOUBT,
+            "may_resolve": may_act and bool(policies.settling(row).outcomes),
             "may_compensate": may_act and policies.can_compensate(row),
         }
 
     def resolve(self, request: HttpRequest, pk: UUID) -> HttpResponse:
-        """Settle what is in doubt."""
+        """Settle what is in doubt, came late, or nobody can do."""
         form = ResolveForm(request.POST or None)
-        return self._act(request, pk, "Resolve what is in doubt", form, decisions.resolve)
+        return self._act(request, pk, "Settle by hand", form, decisions.resolve)
 
     def compensate(self, request: HttpRequest, pk: UUID) -> HttpResponse:
         form = ReasonForm(request.POST or None)

@@ -11,12 +11,15 @@ from uuid import UUID
 from django.db.models import Q
 
 from a2a.models import Question, QuestionQuerySet
-from ledger.models import Transaction, TransactionQuerySet
-from ledger.states import AT_WORK, State
+from ledger.contracts import tools
+from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
+from ledger.settlements import STUCK_AFTER
+from ledger.states import AT_WORK, FINAL, State
 
 SOON = timedelta(minutes=5)
 MOST_ROWS = 500
-STUCK_AFTER = 3  # attempts
+# What waits for ever where no worker has the tool.
+NEED_THE_TOOL = [State.APPROVED, State.ROLLING_BACK, State.COMPENSATING]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +67,20 @@ ONLY_QUESTIONS = "questions"
 
 
 def open_rows(tenants: frozenset[str]) -> TransactionQuerySet:
-    """Everything that has not ended."""
-    return Transaction.objects.for_tenants(tenants).exclude(
-        state__in=sorted({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED,
-                          State.COMPENSATED})
-    )  # fmt: skip
+    """Everything that has not ended, and what ended with a receipt that nobody has looked at."""
+    # As the index says it, word for word.
+    return Transaction.objects.for_tenants(tenants).filter(
+        ~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK
+    )
 
 
 def needs_somebody(tenants: frozenset[str]) -> TransactionQuerySet:
     """What a person has to look at; its count is the badge and the tab title."""
     stuck = Q(state__in=[State.ROLLING_BACK, State.COMPENSATING], attempts__gte=STUCK_AFTER)
-    return open_rows(tenants).filter(Q(state__in=[State.PREPARED, State.IN_DOUBT]) | stuck)
+    nobody_can = Q(state__in=NEED_THE_TOOL) & ~Q(tool__in=sorted(tools))
+    return open_rows(tenants).filter(
+        Q(state__in=[State.PREPARED, State.IN_DOUBT]) | stuck | nobody_can | NEEDS_A_LOOK
+    )
 
 
 def matching(rows: TransactionQuerySet, filters: Filters) -> TransactionQuerySet:
@@ -137,9 +143,9 @@ def waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> list[En
 
 
 def group_of(row: Transaction, now: datetime) -> str:
-    if row.state == State.IN_DOUBT:
+    if row.state == State.IN_DOUBT or row.late_receipt:
         return "doubt"
-    if row.state in AT_WORK:
+    if row.state in AT_WORK or row.state in FINAL or row.state == State.APPROVED:
         return "stuck"
     return "soon" if row.expires_at - now <= SOON else "waiting"
 

@@ -13,6 +13,7 @@ from a2a.answerers import CLIENT
 from a2a.models import Question, QuestionState, Task
 from approvals.models import Membership, Role
 from approvals.principals import name_of, names_of
+from ledger import settlements
 from ledger.contracts import ConsequenceLevel, key_fields, tools
 from ledger.models import Transaction, Verdict
 from ledger.states import State
@@ -173,6 +174,38 @@ def can_compensate(row: Transaction) -> bool:
     return row.state == State.COMMITTED and tool is not None and tool.has("compensate")
 
 
-def can_retry(row: Transaction) -> bool:
-    tool = tools.get(row.tool)
-    return row.state == State.IN_DOUBT and tool is not None and tool.contract.retry_safe
+# How a person is asked which outcome it was.
+OUTCOMES = {
+    "committed": "It happened; the receipt is below",
+    "nothing_happened": "Nothing happened, and it will not any more",
+    "retry": "Run it again with the same operation key (the tool is retry-safe)",
+    "keep_receipt": "It did happen: keep the late receipt, the transaction is committed",
+    "not_ours": "The late receipt is another operation's; nothing happened here",
+    "dealt_with": "It did happen, and was made good outside of Assent",
+    "withdraw": "Withdraw it: nobody has begun, and nobody shall",
+    "let_go": "Everything held was let go of by hand",
+    "decline": "Decline what was proposed, or take back what you proposed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """What operators may still say of a row."""
+
+    outcomes: list[tuple[str, str]]
+    takes_two: bool
+    # What one operator has said, and who; it waits for another.
+    proposed: str = ""
+    proposed_by: str = ""
+    why: str = ""
+
+
+def settling(row: Transaction) -> Settling:
+    outcomes = [(name, OUTCOMES[name]) for name in settlements.open_outcomes(row)]
+    takes_two = settlements.needs_a_second(row)
+    before = row.settlement
+    if before is None:
+        return Settling(outcomes, takes_two)
+    return Settling(
+        outcomes, takes_two, settlements.described(before), before["by_name"], before["reason"]
+    )

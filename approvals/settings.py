@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import dj_database_url
@@ -193,6 +194,8 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000
 LONG_POLLS = int(text("ASSENT_LONG_POLLS", "2"))
 # Seconds that a worker may be silent before another may ask what became of its work.
 LEASE_S = float(text("ASSENT_LEASE_S", "15"))
+# Amount (in whatever currency) from which settling by hand takes two operators.
+SECOND_OPERATOR_FROM = Decimal(text("ASSENT_SECOND_OPERATOR_FROM", "1000"))
 SWEEP_EVERY_S = float(text("ASSENT_SWEEP_EVERY_S", "1"))
 CHECKPOINT_EVERY_S = float(text("ASSENT_CHECKPOINT_EVERY_S", "60"))
 # Ed25519 private key (32 bytes, hexadecimal) that signs the audit checkpoints.

@@ -76,10 +76,11 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
     )
     inlines = (DecisionInline, EventInline)
     fieldsets = (
-        (None, {"fields": ("action_summary", "state", "money", "warnings_", "error", "tool")}),
+        (None, {"fields": (
+            "action_summary", "state", "money", "warnings_", "error", "error_detail", "tool")}),
         ("Outcome", {"fields": (
-            "receipt", "receipt_url", "result_", "ending", "ending_reason",
-            "compensation_receipt")}),
+            "receipt", "receipt_url", "late_receipt", "settlement_", "result_", "ending",
+            "ending_reason", "compensation_receipt")}),
         ("Contract", {"fields": (
             "owner_service", "risk_level", "required_approver", "consequence_level", "quorum")}),
         ("Proposal", {"fields": (
@@ -95,6 +96,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
     arguments_ = as_json("arguments", "arguments, as validated")
     held_ = as_json("held", "held")
     result_ = as_json("result", "result")
+    settlement_ = as_json("settlement", "proposed settlement")
 
     def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
         rows = self.get_queryset(request)

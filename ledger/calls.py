@@ -1,56 +1,27 @@
-"""One call of a tool: its lease, its thread, and what its answer proves."""
+"""One call of a tool: its thread, its deadline, and what its answer proves."""
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connections
-from django.db.models import Q
-from django.db.models.functions import Now
 
-from ledger import crash_points, states
-from ledger.contracts import Context, NothingHappened, Tool, tools
-from ledger.models import Transaction
+from ledger import crash_points
+from ledger.contracts import NothingHappened
+from ledger.errors import InvalidArguments
+from ledger.leases import Lease
 from ledger.results import clean
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """One worker's claim on one transaction, good while the row has this fencing token."""
-
-    row: Transaction
-    fencing_token: int
-
-    @property
-    def holds(self) -> Q:
-        return Q(fencing_token=self.fencing_token)
-
-    @property
-    def tool(self) -> Tool[Any, Any] | None:
-        return tools.get(self.row.tool)
-
-    def context(self) -> Context:
-        row = self.row
-        return Context(
-            transaction_id=row.pk,
-            tenant=row.tenant,
-            operation_key=row.operation_key,
-            timeout=self.tool.contract.timeout if self.tool else timedelta(seconds=30),
-            held=row.held,
-            receipt=row.receipt,
-            result=row.result or {},
-            # Every claim raises it, so a first attempt is surely the first.
-            attempt=row.fencing_token,
-        )
+__all__ = ["Done", "Lease", "NotCalled", "Nothing", "Outcome", "Unknown", "act"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +33,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The tool did not answer, or with something that proves nothing."""
+    """The tool did not answer, or with something that proves nothing.
+
+    ``why`` may be read by everybody; ``detail`` is for operators, it may hold secrets.
+    """
 
     why: str
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +49,45 @@ class Nothing:
     why: str
 
 
-Outcome = Done | Unknown | Nothing
+@dataclass(frozen=True, slots=True)
+class NotCalled:
+    """This worker surely did not call the tool. Of workers before it that says nothing."""
+
+    why: str
+    may_be_called_again: bool = False
+
+
+Outcome = Done | Unknown | Nothing | NotCalled
+
+STOOD_STILL = "The worker stood still until its lease had run out; it did not call the tool."
 
 
 def act(lease: Lease, role: str, hear_late: Callable[[Lease, Outcome], None]) -> Outcome:
     """Call the tool in a thread of its own, renewing the lease, for as long as it may take.
 
-    A thread cannot be stopped. One that answers after its time is still heard.
+    A thread cannot be stopped. One that answers after its time is still heard, and so is one whose
+    worker was interrupted while it waited.
     """
     if lease.tool is None:
         return Unknown(f"No tool named {lease.row.tool} is deployed here.")
     call = _Call(lease, role, hear_late)
     thread = threading.Thread(target=call.make, name=f"{role} {lease.row.short_id}", daemon=True)
-    thread.start()
-    deadline = time.monotonic() + lease.tool.contract.timeout.total_seconds()
+    timeout = lease.tool.contract.timeout
+    try:
+        thread.start()
+        _wait_for(call, timeout.total_seconds())
+    except BaseException:
+        call.abandon()
+        raise
+    return call.outcome_or_abandon(f"No answer within {timeout}.")
+
+
+def _wait_for(call: _Call, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         if call.finished.wait(min(left, settings.LEASE_S / 3)):
-            break
-        _renew(lease)
-    return call.outcome_or_abandon(f"No answer within {lease.tool.contract.timeout}.")
+            return
+        call.lease.renew()
 
 
 class _Call:
@@ -116,8 +111,8 @@ class _Call:
                 self._outcome = outcome
                 is_late = self._is_abandoned
             self.finished.set()
-            if is_late and self.role == "execute" and not isinstance(outcome, Unknown):
-                self.hear_late(self.lease, outcome)
+            if is_late:
+                self._record_late(outcome)
         finally:
             connections.close_all()
 
@@ -126,6 +121,18 @@ class _Call:
             self._is_abandoned = self._outcome is None
             return self._outcome or Unknown(why)
 
+    def abandon(self) -> None:
+        """Nobody waits any more. What has been answered meanwhile is recorded here and now."""
+        with self._lock:
+            self._is_abandoned = self._outcome is None
+            outcome = self._outcome
+        if outcome is not None:
+            self._record_late(outcome)
+
+    def _record_late(self, outcome: Outcome) -> None:
+        if self.role == "execute" and isinstance(outcome, Done | Nothing):
+            self.hear_late(self.lease, outcome)
+
 
 def _call_tool(lease: Lease, role: str) -> Outcome:
     tool = lease.tool
@@ -133,17 +140,24 @@ def _call_tool(lease: Lease, role: str) -> Outcome:
     crash_points.reach(f"before {role}")
     try:
         arguments = tool.validate(lease.row.arguments)
+    except InvalidArguments as refusal:
+        return NotCalled(f"{tool.name} takes other arguments by now. {refusal.detail}")
+    # An inquiry has no lease and changes nothing.
+    if role != "find_receipt" and not lease.is_good():
+        return NotCalled(STOOD_STILL, may_be_called_again=True)
+    try:
         value = tool.run(role, arguments, lease.context())
     except NothingHappened as refusal:
         return Nothing(clean(str(refusal)))
     except Exception as failure:
-        logger.info("%s of %s raised", role, lease.row.pk, exc_info=True)
-        return Unknown(clean(f"{type(failure).__name__}: {failure}"))
+        return _unknown(lease, role, failure)
     crash_points.reach(f"after {role}")
     return Done(value)
 
 
-def _renew(lease: Lease) -> None:
-    Transaction.objects.filter(lease.holds, pk=lease.row.pk, state__in=states.AT_WORK).update(
-        lease_expires_at=Now() + timedelta(seconds=settings.LEASE_S)
-    )
+def _unknown(lease: Lease, role: str, failure: Exception) -> Unknown:
+    """Agents and channels get a name and a number; the text may hold secrets of the provider."""
+    error_id = secrets.token_hex(4)
+    logger.warning("%s of %s raised, error %s", role, lease.row.pk, error_id, exc_info=True)
+    kind = clean(type(failure).__name__, most=100)
+    return Unknown(f"{kind} (error {error_id})", clean(f"{kind}: {failure}"))

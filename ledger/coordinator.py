@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import entries, intents, states
-from ledger.contracts import tool_named
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyMissing,
     InvalidRequest,
     NotAllowed,
-    NotFound,
     NotPossible,
 )
 from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal
 from ledger.proposals import KEY_MAX, PREPARE_ROUTE, Answer, Proposal, prepare
+from ledger.settlements import compensate, resolve
 from ledger.transitions import advance
 from ledger.votes import (
     FRESH_WORK,
@@ -145,74 +143,3 @@ def expire(transaction_id: UUID) -> Transaction:
         decided_at=Now(),
         **FRESH_WORK,
     )
-
-
-def resolve(
-    transaction_id: UUID,
-    *,
-    outcome: str,
-    by: Principal,
-    via: str,
-    reason: str,
-    receipt: str = "",
-) -> Transaction:
-    """Say what became of a transaction in doubt, on a person's word.
-
-    ``outcome`` is ``committed`` (needs the receipt), ``nothing_happened`` or ``retry`` (only for
-    retry-safe tools). The fencing token is raised, so a worker that comes back late is void.
-    """
-    if not reason.strip():
-        raise InvalidRequest("Say how you know: the reason is kept in the audit log.")
-    check_reason(reason)
-    intents.refuse_unsafe_text(receipt, "receipt")
-    fence: dict[str, Any] = {"fencing_token": F("fencing_token") + 1, "lease_expires_at": None}
-    not_own = ~Q(proposed_by=str(by))
-    said: dict[str, Any] = {"by": by, "via": via, "reason": reason, "only_if": not_own}
-    if outcome == "committed":
-        if not receipt.strip():
-            raise InvalidRequest("Without a receipt nothing counts as committed.")
-        details = {"receipt": receipt[:500]}
-        return advance(
-            transaction_id, states.COMMIT, details=details, receipt=receipt[:500],
-            ended_at=Now(), next_attempt_at=None, **fence, **said,
-        )  # fmt: skip
-    if outcome == "nothing_happened":
-        changes = FRESH_WORK | fence | {"ending": Ending.FAILED, "ending_reason": reason}
-        return advance(transaction_id, states.DISPROVE, **changes, **said)
-    if outcome == "retry":
-        return _allow_another_run(transaction_id, **said)
-    raise InvalidRequest(f"{outcome!r:.40} is not an outcome.")
-
-
-def compensate(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Transaction:
-    """Make up for a committed transaction, by the tool's own compensation."""
-    if not reason.strip():
-        raise InvalidRequest("A compensation needs a reason.")
-    check_reason(reason)
-    row = Transaction.objects.filter(pk=transaction_id).first()
-    if row is None:
-        raise NotFound()
-    if not tool_named(row.tool).has("compensate"):
-        raise NotPossible(f"{row.tool} declares no compensation.", snapshot=row)
-    return advance(
-        transaction_id,
-        states.COMPENSATE,
-        by=by,
-        via=via,
-        reason=reason,
-        only_if=~Q(proposed_by=str(by)),
-        error="",
-        **FRESH_WORK,
-    )
-
-
-def _allow_another_run(transaction_id: UUID, **said: Any) -> Transaction:
-    """Let a worker run it again with the same operation key; the world counts it as one."""
-    row = Transaction.objects.filter(pk=transaction_id).first()
-    if row is None:
-        raise NotFound()
-    if not tool_named(row.tool).contract.retry_safe:
-        raise NotPossible(
-            f"{row.tool} is not retry-safe: running it again could do it twice.", snapshot=row
-        )
-    return advance(transaction_id, states.ORDER_RETRY, attempts=0, next_attempt_at=Now(), **said)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.db.transaction import on_commit
 
 from ledger import deliveries, doorbell, intents, plans, seals
@@ -30,6 +30,7 @@ from ledger.states import Move
 class Admission:
     """What the ledger knew of a request when it arrived, and the database's clock then."""
 
+    locks: list[int]
     now: datetime
     key_hash: str | None
     key_transaction_id: UUID | None
@@ -37,13 +38,18 @@ class Admission:
     key_answer: str | None
     holder_id: UUID | None
     holder_input_hash: str | None
-    lock: int
+    late_id: UUID | None
     is_over: bool = False
 
 
 _ADMIT = """
-    SELECT clock_timestamp(), pg_try_advisory_lock(%(key_lock)s::bigint),
-           k.payload_hash, k.transaction_id, k.status, k.answer, t.id, t.input_hash
+    SELECT pg_try_advisory_lock(%(key_lock)s::bigint),
+           pg_try_advisory_lock(%(operation_lock)s::bigint),
+           clock_timestamp(), k.payload_hash, k.transaction_id, k.status, k.answer,
+           t.id, t.input_hash,
+           (SELECT late.id FROM ledger_transaction late
+            WHERE late.tenant = %(tenant)s AND late.operation_key = %(operation_key)s
+                AND late.late_receipt <> '' LIMIT 1)
     FROM (SELECT) AS request
     LEFT JOIN ledger_idempotencykey k
         ON k.agent = %(agent)s AND k.route = %(route)s AND k.key = %(key)s
@@ -57,27 +63,37 @@ _ADMIT = """
 def admitted(
     by: Principal, tenant: str, *, route: str, key: str, operation_key: str
 ) -> Iterator[Admission]:
-    """Let one request with this key in at a time, for as long as it plans.
+    """Let one request with this key, and one with this operation, in at a time, while it plans.
 
-    The lock belongs to the database session: it is no open database transaction, and a process
-    that dies lets go of it. Raises ``InProgress`` while another request with the key is inside.
+    The locks belong to the database session: they are no open database transaction, and a process
+    that dies lets go of them. Raises ``InProgress`` while another request is inside.
     """
-    lock = _lock_of(str(by), route, key)
-    names: dict[str, Any] = {"agent": str(by), "route": route, "key": key, "key_lock": lock}
+    key_lock = _lock_of(str(by), route, key)
+    # Who has no operation is in nobody's way.
+    operation_lock = _lock_of(tenant, operation_key) if operation_key else key_lock
+    names: dict[str, Any] = {
+        "agent": str(by), "route": route, "key": key, "tenant": tenant,
+        "operation_key": operation_key, "key_lock": key_lock, "operation_lock": operation_lock,
+    }  # fmt: skip
     with plans.kept(), connection.cursor() as cursor:
-        cursor.execute(_ADMIT, {**names, "tenant": tenant, "operation_key": operation_key})
-        now, is_alone, key_hash, transaction_id, status, answer, holder, holder_hash = (
-            cursor.fetchone()
-        )
-    if not is_alone:
-        raise InProgress()
-    admission = Admission(now, key_hash, transaction_id, status, answer, holder, holder_hash, lock)
+        cursor.execute(_ADMIT, names)
+        has_key, has_operation, *known = cursor.fetchone()
+    taken = [(has_key, key_lock), (has_operation, operation_lock)]
+    locks = [lock for is_taken, lock in taken if is_taken]
+    admission = Admission(locks, *known)
     try:
+        if len(locks) < len(taken):
+            raise InProgress()
         yield admission
     finally:
         if not admission.is_over:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_unlock(%s::bigint)", [lock])
+            _let_go_of(locks)
+
+
+def _let_go_of(locks: list[int]) -> None:
+    """A session that is gone has let go of them itself."""
+    with suppress(OperationalError, InterfaceError), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(lock) FROM unnest(%s::bigint[]) AS lock", [locks])
 
 
 def enter(
@@ -91,7 +107,8 @@ def enter(
 ) -> None:
     """Write a new transaction with its first event, what is owed and the answer of its key.
 
-    The same statement lets go of the admission's lock, which saves a round trip. Raises
+    The same statement lets go of the admission's locks, which saves a round trip: it keeps them
+    as its own until it is committed, so who comes next sees the row. Raises
     ``django.db.IntegrityError`` when the key or the operation key was taken meanwhile.
     """
     channels = deliveries.wanted_for(move.name)
@@ -108,10 +125,11 @@ def enter(
         details=intents.canonical(seals.first_words(row)).decode(),
     )
     key.transaction_id = row.pk
-    values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, admission.lock]
+    values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, *admission.locks * 2]
     with plans.kept(), connection.cursor() as cursor:
         cursor.execute(_enter_sql(), values)
-        event_id, owed, admission.is_over = cursor.fetchone()
+        event_id, owed, *_ = cursor.fetchone()
+    admission.is_over = True
     ring = partial(doorbell.ring, event_id, row.pk, row.tenant, move.name, owed or ())
     on_commit(ring, robust=True)
 
@@ -144,7 +162,9 @@ def _enter_sql() -> str:
                  FROM event, unnest(%s::text[]) AS channel
                  RETURNING id
              )
-        SELECT event.id, (SELECT array_agg(owed.id) FROM owed), pg_advisory_unlock(%s::bigint)
+        SELECT event.id, (SELECT array_agg(owed.id) FROM owed),
+               pg_advisory_xact_lock(%s::bigint), pg_advisory_xact_lock(%s::bigint),
+               pg_advisory_unlock(%s::bigint), pg_advisory_unlock(%s::bigint)
         FROM event
     """
 

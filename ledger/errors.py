@@ -6,7 +6,8 @@
     │   ├── DigestMismatch       what was on the screen is not what is stored
     │   ├── Expired              the time to live has lapsed
     │   ├── LeaseLost            another worker has taken over
-    │   └── OperationKeyConflict the operation is live with another input
+    │   ├── OperationKeyConflict the operation is live with another input
+    │   └── OperationHeld        a late receipt of the operation waits for an operator
     ├── NotAllowed 403           this principal may not
     │   └── OwnTransaction       nobody decides on what they proposed themselves
     ├── NotFound 404
@@ -88,6 +89,12 @@ class OperationKeyConflict(NotPossible):
     code = "operation_key_conflict"
     title = "The same operation is live with a different input"
     hint = "Use the transaction named in duplicate_of, or wait until it has ended without effect."
+
+
+class OperationHeld(NotPossible):
+    code = "operation_held"
+    title = "It may have been done already; an operator has to look first"
+    hint = "Nothing was prepared. Ask an operator to settle the late receipt, then propose again."
 
 
 class NotAllowed(LedgerError):
@@ -173,4 +180,4 @@ class PlanFailed(LedgerError):
     code = "plan_failed"
     status = 502
     title = "The tool could not plan"
-    hint = "Nothing was prepared; what was held lapses by itself. Try again with the same key."
+    hint = "Nothing was prepared; what was held is let go of. Try again with the same key."

@@ -23,6 +23,8 @@ JOB_FOR = {
     "expired": "roll_back",
     "canceled": "roll_back",
     "hold_lapsed": "roll_back",
+    "withdrawn": "roll_back",
+    "plan_abandoned": "roll_back",
     "failed": "roll_back",
     "disproved": "roll_back",
     "compensation_started": "compensate",

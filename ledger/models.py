@@ -12,10 +12,19 @@ from uuid_utils.compat import uuid7
 from ledger import intents
 from ledger.agents import Agent, AgentToken, Scope, Tenant
 from ledger.log_tables import Checkpoint, Cosignature, Tile
-from ledger.principals import Principal
-from ledger.states import AT_WORK, FINAL, LEDGER_STATUS, WITHOUT_EFFECT, LedgerStatus, State
+from ledger.querysets import TransactionQuerySet
+from ledger.states import (
+    AT_WORK,
+    FINAL,
+    LEDGER_STATUS,
+    WITHOUT_EFFECT,
+    Ending,
+    LedgerStatus,
+    State,
+)
 
 __all__ = [
+    "NEEDS_A_LOOK",
     "Agent",
     "AgentToken",
     "Checkpoint",
@@ -42,39 +51,8 @@ def new_id() -> UUID:
     return uuid7()
 
 
-class Ending(models.TextChoices):
-    """Why a transaction was let go of."""
-
-    REJECTED = "rejected", "rejected"
-    EXPIRED = "expired", "expired"
-    CANCELED = "canceled", "canceled by the agent"
-    HOLD_LAPSED = "hold_lapsed", "the hold lapsed"
-    FAILED = "failed", "failed"
-
-
-class TransactionQuerySet(models.QuerySet["Transaction"]):
-    def for_tenants(self, tenants: frozenset[str]) -> TransactionQuerySet:
-        return self.filter(tenant__in=tenants)
-
-    def proposed_by(self, principal: Principal) -> TransactionQuerySet:
-        return self.filter(proposed_by=str(principal))
-
-    def pending(self) -> TransactionQuerySet:
-        """Waiting for sign-off."""
-        return self.filter(state=State.PREPARED)
-
-    def in_doubt(self) -> TransactionQuerySet:
-        return self.filter(state=State.IN_DOUBT)
-
-    def due(self) -> TransactionQuerySet:
-        """Waiting for sign-off, and past ``expires_at`` by the database's clock."""
-        return self.filter(state=State.PREPARED, expires_at__lte=Now())
-
-    def holding(self, tenant: str, operation_key: str) -> TransactionQuerySet:
-        """The one transaction, if any, that has this operation key."""
-        return self.exclude(state__in=sorted(WITHOUT_EFFECT)).filter(
-            tenant=tenant, operation_key=operation_key
-        )
+# Settled or not, an operator has to look: a late receipt, another operator's proposal.
+NEEDS_A_LOOK = ~Q(late_receipt="") | Q(settlement__isnull=False)
 
 
 class Transaction(models.Model):
@@ -133,6 +111,22 @@ class Transaction(models.Model):
     receipt_url = models.CharField(max_length=2000, blank=True)
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)
+    error_detail = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="For operators only: it may hold secrets of a provider.",
+    )
+    late_receipt = models.CharField(
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Came after the row was settled; nobody has looked.",
+    )
+    settlement = models.JSONField(
+        null=True, help_text="What one operator proposed; it waits for another."
+    )
     ending = models.CharField(max_length=20, choices=Ending, blank=True)
     ending_reason = models.TextField(blank=True)
     compensation_receipt = models.CharField(max_length=500, blank=True)
@@ -176,7 +170,13 @@ class Transaction(models.Model):
             models.Index(
                 name="ledger_tx_open",
                 fields=["tenant", "expires_at"],
-                condition=~Q(state__in=sorted(FINAL)),
+                condition=~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK,
+            ),
+            # Asked before an operation is begun again.
+            models.Index(
+                name="ledger_tx_late",
+                fields=["tenant", "operation_key"],
+                condition=~Q(late_receipt=""),
             ),
             models.Index(name="ledger_tx_history", fields=["tenant", "-id"]),
             models.Index(name="ledger_tx_proposer", fields=["proposed_by", "-id"]),

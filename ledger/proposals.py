@@ -6,15 +6,17 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError
+from django.db import DatabaseError, IntegrityError, InterfaceError
 from pydantic import BaseModel
 
 from ledger import entries, intents, states
+from ledger.abandoned import OPERATION_KEY_MAX, abandon
 from ledger.contracts import Context, Plan, RequiredApprover, Tool, tool_named
 from ledger.errors import (
     CanceledBefore,
@@ -23,11 +25,12 @@ from ledger.errors import (
     InProgress,
     InvalidRequest,
     LedgerError,
+    OperationHeld,
     OperationKeyConflict,
     PlanFailed,
     PlanRefused,
 )
-from ledger.models import IdempotencyKey, Transaction, new_id
+from ledger.models import Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal
 from ledger.results import storable
 from ledger.states import State
@@ -35,7 +38,7 @@ from ledger.votes import approve_by_policy
 
 PREPARE_ROUTE = "prepare"
 KEY_MAX = 255  # characters
-OPERATION_KEY_MAX = 500  # characters
+MOST_CHARACTERS = {"reason": 10_000, "run_id": 200, "step_id": 200, "traceparent": 55}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,18 @@ class Proposal:
     def trace_id(self) -> str:
         """The trace of a W3C traceparent, ``00-<32 hex>-<16 hex>-<2 hex>``."""
         return self.traceparent[3:35]
+
+    def check_text(self, key: str) -> None:
+        """Everything that is to be stored is looked at before anything is planned or held."""
+        named = {
+            "arguments": self.arguments, "reason": self.reason, "run_id": self.run_id,
+            "step_id": self.step_id, "traceparent": self.traceparent, "Idempotency-Key": key,
+        }  # fmt: skip
+        for name, value in named.items():
+            intents.refuse_unsafe_text(value, name)
+        for name, most in MOST_CHARACTERS.items():
+            if len(getattr(self, name)) > most:
+                raise InvalidRequest(f"{name} is longer than {most} characters.")
 
     def fingerprint(self) -> str:
         """What must be the same for a repeated request to count as the same."""
@@ -95,7 +110,7 @@ def prepare(
         raise IdempotencyKeyMissing(f"An Idempotency-Key has 1 to {KEY_MAX} characters.")
     fingerprint = proposal.fingerprint()
     tool = tool_named(proposal.tool)
-    intents.refuse_unsafe_text([proposal.arguments, proposal.reason, proposal.run_id, key])
+    proposal.check_text(key)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)
@@ -114,6 +129,12 @@ def prepare(
             return _replay(known, fingerprint)
         if known.holder_id is not None:
             return _answer_with_holder(known.holder_id, input_hash, note, render)
+        if known.late_id is not None:
+            raise OperationHeld(
+                f"A receipt came late for transaction {known.late_id} of the same operation, and "
+                "nobody has looked at it yet.",
+                operation_key=operation_key,
+            )
         began = time.monotonic()
         row = Transaction(
             id=new_id(),
@@ -132,14 +153,22 @@ def prepare(
             held={},
         )
         _sign_contract(row, tool)
-        refusal = _plan(row, tool, arguments)
-        row.created_at = known.now + timedelta(seconds=time.monotonic() - began)
-        row.expires_at = row.created_at + ttl
-        row.retain_until = row.created_at + tool.contract.retention
-        row.intent_digest = intents.digest_of(intents.intent_of(row))
-        if refusal:
-            return _enter_refused(row, refusal, note, by=by, via=via, admission=known)
-        return _enter_prepared(row, note, by=by, via=via, render=render, admission=known)
+        row.created_at = known.now
+        row.expires_at, row.retain_until = known.now + ttl, known.now + tool.contract.retention
+        try:
+            refusal = _plan(row, tool, arguments)
+            row.created_at = known.now + timedelta(seconds=time.monotonic() - began)
+            row.expires_at = row.created_at + ttl
+            row.retain_until = row.created_at + tool.contract.retention
+            row.intent_digest = intents.digest_of(intents.intent_of(row))
+            if not refusal:
+                return _enter_prepared(row, note, by=by, via=via, render=render, admission=known)
+        except BaseException as failure:
+            abandon(row, tool, arguments, by=by, via=via)
+            if isinstance(failure, IntegrityError):
+                return _answer_after_losing(row, note, operation_key, render)
+            raise
+        return _enter_refused(row, refusal, note, by=by, via=via, admission=known)
 
 
 def _allowed_ttl(ttl: timedelta | None, tool: Tool[Any, Any]) -> timedelta:
@@ -210,12 +239,11 @@ def _enter_prepared(
 ) -> Answer:
     row.state = State.PREPARED
     note.answer = render(row, None)
-    try:
-        entries.enter(row, states.PREPARE, by=by, via=via, key=note, admission=admission)
-    except IntegrityError:
-        return _answer_after_losing(row, note, render)
+    entries.enter(row, states.PREPARE, by=by, via=via, key=note, admission=admission)
     if row.required_approver == RequiredApprover.NONE:
-        approve_by_policy(row.pk, row.intent_digest)
+        # What fails here is done by the sweeper; the transaction is entered.
+        with suppress(LedgerError, DatabaseError, InterfaceError):
+            approve_by_policy(row.pk, row.intent_digest)
     return Answer(note.status, note.answer, row.pk)
 
 
@@ -256,6 +284,8 @@ def _answer_with_holder(
 ) -> Answer:
     """The operation is live already: the same input gets the same transaction, another a 409."""
     holder = Transaction.objects.get(pk=holder_id)
+    if holder.ending == Ending.ABANDONED:
+        raise InProgress("What an earlier plan of this operation held is still being let go of.")
     if holder.input_hash != input_hash:
         raise OperationKeyConflict(
             "Another transaction has this operation key, with another input.",
@@ -271,14 +301,16 @@ def _answer_with_holder(
     return Answer(note.status, note.answer, holder.pk)
 
 
-def _answer_after_losing(row: Transaction, note: IdempotencyKey, render: Render) -> Answer:
+def _answer_after_losing(
+    row: Transaction, note: IdempotencyKey, operation_key: str, render: Render
+) -> Answer:
     """Between our look and our INSERT somebody else took the key or the operation."""
     taken = IdempotencyKey.objects.filter(agent=note.agent, route=note.route, key=note.key).first()
     if taken is not None and taken.transaction_id is None:
         raise CanceledBefore()
     if taken is not None:
         raise InProgress()
-    holder = Transaction.objects.holding(row.tenant, row.operation_key).first()
+    holder = Transaction.objects.holding(row.tenant, operation_key).first()
     if holder is None:
         raise InProgress()
     return _answer_with_holder(holder.pk, row.input_hash, note, render)

@@ -8,24 +8,52 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+DEEPEST = 32
+LARGEST_INTEGER = 2**63
+NOTE = "assent_note"
+
 
 def storable(value: Any) -> dict[str, Any]:
-    """Whatever a tool returned, as a JSON object that PostgreSQL can hold."""
-    plain = to_jsonable_python(value, fallback=repr)
+    """Whatever a tool returned, as a JSON object that PostgreSQL can hold.
+
+    Never raises: what cannot be stored as it is stands there as text, with a note that says so.
+    """
+    try:
+        plain, is_whole = to_jsonable_python(value, fallback=repr, bytes_mode="base64"), True
+    except Exception:
+        plain, is_whole = value, False
     fit = _fit_for_jsonb(plain)
-    return fit if isinstance(fit, dict) else {"value": fit}
+    result = fit if isinstance(fit, dict) else {"value": fit}
+    if not is_whole:
+        result[NOTE] = "Parts of what the tool returned could not be stored as they were."
+    return result
 
 
-def _fit_for_jsonb(value: Any) -> Any:
+def _fit_for_jsonb(value: Any, inside: tuple[int, ...] = ()) -> Any:
     if isinstance(value, str):
         return clean(value, most=100_000)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < LARGEST_INTEGER else _as_text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if id(value) in inside or len(inside) > DEEPEST:
+        return _as_text(value)
+    inside = (*inside, id(value))
     if isinstance(value, Mapping):
-        return {clean(str(key)): _fit_for_jsonb(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_fit_for_jsonb(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+        return {_as_text(key): _fit_for_jsonb(item, inside) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_fit_for_jsonb(item, inside) for item in value]
+    return _as_text(value)
+
+
+def _as_text(value: Any) -> str:
+    try:
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return clean(text)
 
 
 def clean(text: str, most: int = 2000) -> str:

@@ -25,7 +25,7 @@ FIXED = (
     "action_summary", "warnings", "amount", "currency", "held", "hold_expires_at", "intent_digest",
     "created_at", "expires_at", "retain_until",
 )  # fmt: skip
-AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result"})
+AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result", "settlement"})
 # Columns that moves fill in, with what they are at first. The event of the move seals the value.
 OUTCOME: dict[str, str] = {
     "decided_at": "",
@@ -36,9 +36,13 @@ OUTCOME: dict[str, str] = {
     "ending": "",
     "ending_reason": "",
     "compensation_receipt": "",
+    "late_receipt": "",
+    "settlement": "null",
 }
 # Columns of work in progress. They decide when a worker looks again, never what it may do.
-UNSEALED = frozenset({"lease_expires_at", "fencing_token", "attempts", "next_attempt_at", "error"})
+UNSEALED = frozenset(
+    {"lease_expires_at", "fencing_token", "attempts", "next_attempt_at", "error", "error_detail"}
+)
 
 
 class Link(NamedTuple):

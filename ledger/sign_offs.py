@@ -30,15 +30,19 @@ Map = Mapping[str, Arrow]
 
 MOVES: Map = {
     move.name: Arrow(frozenset(map(str, move.sources)), str(move.target)) for move in states.MOVES
-}
+} | {kind.name: Arrow(frozenset(map(str, kind.sources)), None) for kind in states.NOTES}
 VOTES = {
     states.VOTE.name: Verdict.APPROVE,
     states.APPROVE.name: Verdict.APPROVE,
     states.REJECT.name: Verdict.REJECT,
 }
 # The only moves that a proposer makes with its own transaction.
-OF_THE_PROPOSER = frozenset({states.PREPARE.name, states.REFUSE.name, states.CANCEL.name})
-OF_THE_SYSTEM = frozenset({states.CLAIM.name, states.EXPIRE.name, states.RETRY.name})
+OF_THE_PROPOSER = frozenset(
+    {states.PREPARE.name, states.REFUSE.name, states.ABANDON.name, states.CANCEL.name}
+)
+OF_THE_SYSTEM = frozenset(
+    {states.CLAIM.name, states.EXPIRE.name, states.RETRY.name, states.LATE_RECEIPT.name}
+)
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
 KINDS = {
     RequiredApprover.NONE: frozenset({"system", "user"}),

@@ -6,8 +6,9 @@ Several sweepers may run; the one that holds the advisory lock works, the others
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Event as Flag
@@ -20,7 +21,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import coordinator, deliveries, execution, log_keeper
+from ledger import contracts, coordinator, deliveries, execution, log_keeper
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.jobs import JOBS, enqueue
@@ -78,10 +79,9 @@ class Sweeper:
         expire_what_is_due()
         sign_off_by_policy()
         doubt_lapsed_leases()
-        self._hurry("commit", _approved_and_unclaimed())
-        self._hurry("commit", _in_doubt_and_due())
-        self._hurry("roll_back", _work_due(State.ROLLING_BACK))
-        self._hurry("compensate", _work_due(State.COMPENSATING))
+        self._hurry_each("commit", _approved_and_unclaimed(), _in_doubt_and_due())
+        self._hurry_each("roll_back", _work_due(State.ROLLING_BACK))
+        self._hurry_each("compensate", _work_due(State.COMPENSATING))
         self._hurry("deliver", deliveries.overdue())
         for step in further_steps:
             step()
@@ -89,16 +89,23 @@ class Sweeper:
             self._hurry(name, due())
         self._log.round()
 
-    def _hurry(self, name: str, subjects: Iterable[object]) -> None:
+    def _hurry_each(self, name: str, *questions: TransactionQuerySet) -> None:
+        """Those of tools that only other processes may have are rung for now and then."""
+        found = [pair for rows in questions for pair in rows.values_list("pk", "tool")[:BATCH]]
+        elsewhere = {str(pk) for pk, tool in found if tool not in contracts.tools}
+        self._hurry(name, [pk for pk, _ in found], elsewhere)
+
+    def _hurry(self, name: str, subjects: Iterable[object], elsewhere: Container[str] = ()) -> None:
         now = time.monotonic()
         waiting = dict.fromkeys((name, str(subject)) for subject in subjects)
         if not waiting:
             return
         queue_is_empty = _queue_length(name) == 0
         for job in waiting:
-            if queue_is_empty or now - self._knocked.get(job, 0) >= KNOCK_AGAIN_S:
+            is_new = queue_is_empty and job[1] not in elsewhere
+            if is_new or now - self._knocked.get(job, -math.inf) >= KNOCK_AGAIN_S:
                 self._knocked[job] = now
-                if not enqueue(*job):
+                if not enqueue(*job) and job[1] not in elsewhere:
                     hands = self._couriers if name in OUTWARD else self._hands
                     hands.submit(_do_here, *job)
         self._knocked = {
@@ -126,22 +133,20 @@ def doubt_lapsed_leases() -> None:
         execution.doubt_lapsed_lease(transaction_id)
 
 
-def _approved_and_unclaimed() -> list[UUID]:
-    return _ids(
-        Transaction.objects.filter(state=State.APPROVED, decided_at__lte=Now() - GRACE).order_by(
-            "decided_at"
-        )
+def _approved_and_unclaimed() -> TransactionQuerySet:
+    return (Transaction.objects.begun_by_nobody().filter(decided_at__lte=Now() - GRACE)).order_by(
+        "decided_at"
     )
 
 
-def _in_doubt_and_due() -> list[UUID]:
-    return _ids(Transaction.objects.in_doubt().filter(next_attempt_at__lte=Now()))
+def _in_doubt_and_due() -> TransactionQuerySet:
+    return Transaction.objects.in_doubt().filter(next_attempt_at__lte=Now())
 
 
-def _work_due(state: State) -> list[UUID]:
+def _work_due(state: State) -> TransactionQuerySet:
     free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
     due = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
-    return _ids(Transaction.objects.filter(free, due, state=state))
+    return Transaction.objects.filter(free, due, state=state)
 
 
 def _ids(rows: TransactionQuerySet) -> list[UUID]:

@@ -1,4 +1,4 @@
-"""``advance()``: the one writer of ``state``."""
+"""``advance()``: the one writer of ``state``; ``note()`` writes an event that leaves it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger import chains, plans, seals
 from ledger.errors import NotFound, NotPossible
 from ledger.models import Transaction
 from ledger.principals import Principal
-from ledger.states import Move
+from ledger.states import Move, Note
 
 ALWAYS = Q()
 
@@ -65,12 +65,52 @@ def advance(
     return row
 
 
-def _refusal(transaction_id: UUID, move: Move) -> NotPossible | NotFound:
+def note(
+    transaction_id: UUID,
+    kind: Note,
+    *,
+    by: Principal,
+    via: str,
+    reason: str = "",
+    only_if: Q = ALWAYS,
+    details: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> Transaction:
+    """Write one event that leaves the state as it is, with the ``changes`` that belong to it.
+
+    Raises ``NotPossible`` and ``NotFound`` as ``advance`` does.
+    """
+    with plans.kept(), atomic():
+        mine = Transaction.objects.filter(only_if, pk=transaction_id, state__in=kind.sources)
+        row = chains.update_returning(mine, **changes)
+        if row is None:
+            raise _refusal(transaction_id, kind)
+        chains.append(
+            row.pk,
+            transaction_id=row.pk,
+            tenant=row.tenant,
+            kind=kind.name,
+            to_state=row.state,
+            by=by,
+            via=via,
+            reason=reason,
+            details={**(details or {}), "sets": seals.outcome_of(row, changes)},
+        )
+    return row
+
+
+def _refusal(transaction_id: UUID, wanted: Move | Note) -> NotPossible | NotFound:
     snapshot = Transaction.objects.filter(pk=transaction_id).first()
     if snapshot is None:
         return NotFound()
     return NotPossible(
-        f"The transaction is {snapshot.get_state_display()}; it cannot become {move.target} now.",
+        f"The transaction is {snapshot.get_state_display()}; {_not_now(wanted)}.",
         snapshot=snapshot,
         state=snapshot.state,
     )
+
+
+def _not_now(wanted: Move | Note) -> str:
+    if isinstance(wanted, Note):
+        return f"{wanted.name.replace('_', ' ')} is not possible now"
+    return f"it cannot become {wanted.target} now"

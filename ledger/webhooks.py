@@ -27,7 +27,8 @@ from ledger.models import Agent, Delivery, Event, Transaction
 
 KINDS = frozenset(
     {"approved", "rejected", "canceled", "expired", "committed", "failed", "fell_in_doubt",
-     "aborted", "failure_settled", "compensated"}
+     "aborted", "failure_settled", "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept",
+     "compensated"}
 )  # fmt: skip
 TIMEOUT_S = 10.0  # for everything: connecting, sending, and the answer
 PORTS = {"http": 80, "https": 443}

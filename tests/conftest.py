@@ -127,6 +127,11 @@ def olga_user(acme: Tenant) -> User:
 
 
 @pytest.fixture
+def otto_user(acme: Tenant) -> User:
+    return _person("otto", "Otto Lang", acme, Role.OPERATOR)
+
+
+@pytest.fixture
 def vera_user(acme: Tenant) -> User:
     return _person("vera", "Vera Lind", acme, Role.VIEWER)
 
@@ -158,6 +163,11 @@ def as_olga(olga_user: User) -> Client:
 
 
 @pytest.fixture
+def as_otto(otto_user: User) -> Client:
+    return signed_in(otto_user)
+
+
+@pytest.fixture
 def as_vera(vera_user: User) -> Client:
     return signed_in(vera_user)
 
@@ -175,6 +185,11 @@ def alice(alice_user: User) -> Principal:
 @pytest.fixture
 def bob(bob_user: User) -> Principal:
     return principal_of(bob_user)
+
+
+@pytest.fixture
+def dora() -> Principal:
+    return Principal("user", "dora", "Dora Klein")
 
 
 class AgentClient:

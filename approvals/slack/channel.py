@@ -28,6 +28,7 @@ ASKS = frozenset({"prepared", "task_asked"})
 CHANGES = frozenset(
     {"approval_recorded", "approved", "rejected", "expired", "canceled", "claimed", "hold_lapsed",
      "committed", "failed", "fell_in_doubt", "retried", "disproved", "aborted", "failure_settled",
+     "withdrawn", "let_go_by_hand", "failure_let_go_by_hand", "late_receipt", "receipt_kept",
      "compensation_started", "compensated", "task_answered", "task_question_lapsed",
      "task_completed", "task_failed", "task_canceled"}
 )  # fmt: skip

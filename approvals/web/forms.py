@@ -8,6 +8,7 @@ from django import forms
 
 from a2a.states import TaskState
 from approvals.inbox import Filters
+from approvals.policies import OUTCOMES
 from ledger.contracts import RiskLevel
 from ledger.states import State
 
@@ -25,9 +26,7 @@ class RejectForm(forms.Form):
 
 
 class ResolveForm(forms.Form):
-    outcome = forms.ChoiceField(
-        choices=[(name, name) for name in ("committed", "nothing_happened", "retry")]
-    )
+    outcome = forms.ChoiceField(choices=list(OUTCOMES.items()))
     receipt = forms.CharField(required=False, max_length=500)
     reason = forms.CharField(
         max_length=2000, error_messages={"required": "Say how you know; it is kept for good."}

@@ -71,7 +71,7 @@ def test_another_tenants_rows_are_not_there(as_olga, globex, a_transaction):
 
 
 def test_an_operator_resolves_and_compensates_through_the_verbs(
-    as_olga, approved, the_world, olga_user
+    as_olga, as_otto, approved, the_world, otto_user
 ):
     def fail():
         raise ConnectionError("cut")
@@ -84,11 +84,18 @@ def test_an_operator_resolves_and_compensates_through_the_verbs(
     page = as_olga.get(reverse("admin:ledger_transaction_change", args=[row.pk]))
     as_olga.post(reverse("admin:ledger_transaction_resolve", args=[row.pk]), said)
 
-    assert b"Resolve what is in doubt" in page.content
+    assert b"Settle by hand" in page.content
+    assert Event.objects.filter(transaction=row).order_by("seq").last().kind == (
+        "settlement_proposed"
+    )
+    otto_user.is_staff = True
+    otto_user.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
+    otto_user.save()
+    as_otto.post(reverse("admin:ledger_transaction_resolve", args=[row.pk]), said)
     event = Event.objects.filter(transaction=row).order_by("seq").last()
     assert (event.kind, event.principal, event.via) == (
         "committed",
-        f"user:{olga_user.pk}",
+        f"user:{otto_user.pk}",
         "admin",
     )
 

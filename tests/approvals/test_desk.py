@@ -120,7 +120,9 @@ def test_a_forged_form_is_refused(alice_user, a_payment):
     assert post(client, row, "approve", digest=row.intent_digest).status_code == 403
 
 
-def test_only_an_operator_settles_what_is_in_doubt(as_alice, as_olga, approved, the_world):
+def test_only_operators_settle_what_is_in_doubt_and_two_where_it_is_grave(
+    as_alice, as_olga, as_otto, approved, the_world
+):
     def cut():
         raise ConnectionError("cut")
 
@@ -131,11 +133,15 @@ def test_only_an_operator_settles_what_is_in_doubt(as_alice, as_olga, approved, 
 
     refused = post(as_alice, row, "resolve", **said)
     page = as_olga.get(reverse("desk:transaction", args=[row.pk])).content.decode()
-    accepted = post(as_olga, row, "resolve", **said)
+    proposed = post(as_olga, row, "resolve", **said)
+    assert Transaction.objects.get().state == State.IN_DOUBT
+    seen = as_otto.get(reverse("desk:transaction", args=[row.pk])).content.decode()
+    accepted = post(as_otto, row, "resolve", **said)
 
     assert refused.status_code == 403
     assert "Nobody knows yet whether it happened" in page
-    assert accepted.status_code == 200
+    assert proposed.status_code == accepted.status_code == 200
+    assert "Olga Novak proposes: nothing happened" in seen
     assert Transaction.objects.get().state == State.ROLLING_BACK
 
 

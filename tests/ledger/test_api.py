@@ -275,7 +275,7 @@ BAD_ARGUMENTS = [
 
 
 @pytest.mark.parametrize("arguments", BAD_ARGUMENTS, ids=lambda value: repr(value)[:50])
-def test_arguments_that_cannot_be_meant_are_refused_and_nothing_is_written(as_helpdesk, arguments):
+def test_arguments_that_cannot_be_meant_are_refused_and_nothing_is_prepared(as_helpdesk, arguments):
     answer = as_helpdesk.http.generic(
         "POST",
         "/api/v1/transactions",
@@ -286,7 +286,8 @@ def test_arguments_that_cannot_be_meant_are_refused_and_nothing_is_written(as_he
 
     assert answer.status_code == 422
     assert answer["Content-Type"] == "application/problem+json"
-    assert Transaction.objects.count() == 0
+    # Where planning had begun, what it held is being let go of; nothing else is left.
+    assert not Transaction.objects.exclude(ending="abandoned").exists()
 
 
 def test_an_unknown_tool_is_named(as_helpdesk):

@@ -11,7 +11,7 @@ from ledger.errors import NotPossible
 from ledger.models import Event, Transaction
 from ledger.principals import WORKER
 from ledger.states import MOVES, State
-from ledger.transitions import advance
+from ledger.transitions import advance, note
 
 MOVES_BETWEEN = [move for move in MOVES if move.sources]
 
@@ -41,7 +41,27 @@ def test_every_state_can_be_reached_and_every_open_one_left():
     left = {state for move in MOVES for state in move.sources}
 
     assert reached == set(State)
-    assert set(State) - left == states.FINAL - {State.COMMITTED}
+    # A receipt that comes late leads out of what had ended without effect.
+    late = states.KEEP_RECEIPT.sources
+    assert set(State) - left == states.FINAL - {State.COMMITTED} - late
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("kind", states.NOTES, ids=str)
+def test_a_note_leaves_the_state_as_it_is_or_is_refused_without_a_trace(a_payment, state, kind):
+    row = a_payment()
+    Transaction.objects.filter(pk=row.pk).update(state=state, receipt="re_1")
+
+    if state in kind.sources:
+        written = note(row.pk, kind, by=WORKER, via="system", late_receipt="re_2")
+
+        event = written.events.order_by("seq").last()
+        assert (event.kind, event.to_state, written.state) == (kind.name, state, state)
+        return
+
+    with pytest.raises(NotPossible):
+        note(row.pk, kind, by=WORKER, via="system", late_receipt="re_2")
+    assert Event.objects.filter(transaction=row).count() == 1
 
 
 def test_the_database_itself_refuses_a_commit_without_receipt(a_payment):

@@ -11,7 +11,7 @@ from a2a.errors import Reason
 from a2a.states import TaskState
 from ledger.errors import LedgerError
 from ledger.problems import TYPE
-from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
+from ledger.states import FINAL, LEDGER_STATUS, MOVES, NOTES, State
 
 
 class Command(BaseCommand):
@@ -45,6 +45,12 @@ def states_page() -> str:
     for move in MOVES:
         sources = ", ".join(sorted(source.name for source in move.sources)) or "nothing"
         lines.append(f"| `{move.name}` | {sources} | {move.target.name} |")
+    lines += ["", "These are written down and leave the state as it is:", ""]
+    lines += ["| event | in |", "| --- | --- |"]
+    for kind in NOTES:
+        lines.append(
+            f"| `{kind.name}` | {', '.join(sorted(state.name for state in kind.sources))} |"
+        )
     return "\n".join([*lines, ""])
 
 

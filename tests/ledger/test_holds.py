@@ -1,0 +1,206 @@
+"""What plan() held is let go of, whatever goes wrong between planning and entering."""
+
+from __future__ import annotations
+
+import threading
+from uuid import uuid4
+
+import pytest
+from django.db import DatabaseError, connections
+
+from ledger import contracts, coordinator, execution
+from ledger.audit import verify
+from ledger.contracts import Context, Plan
+from ledger.coordinator import Proposal
+from ledger.errors import InProgress, InvalidRequest, LedgerError, PlanFailed, UnsafeText
+from ledger.models import Transaction
+from ledger.principals import Principal
+from ledger.rendering import render_token
+from tests.ledger.test_answers import end_session, own_pid
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HELPDESK = Principal("agent", "acme/helpdesk", "Helpdesk agent")
+
+
+def propose(key: str = "", *, render=render_token, **said) -> Transaction:
+    arguments = {"reference": "order-1", "amount": "48.20"} | said.pop("arguments", {})
+    answer = coordinator.prepare(
+        Proposal("pay", arguments, **said),
+        by=HELPDESK, tenant="acme", key=key or uuid4().hex, via="api", render=render,
+    )  # fmt: skip
+    return Transaction.objects.get(pk=answer.transaction_id)
+
+
+def let_go_of_what_was_held(the_world) -> None:
+    left = Transaction.objects.get()
+    assert (left.state, left.ending) == ("rolling_back", "abandoned")
+    execution.roll_back(left.pk)
+    assert Transaction.objects.get().state == "aborted"
+    assert the_world.holds == set()
+    verify()
+
+
+@pytest.fixture(autouse=True)
+def _acme(acme, helpdesk):
+    """The tenant and the agent of these tests."""
+
+
+@pytest.mark.parametrize("name", ["reason", "run_id", "step_id", "traceparent"])
+@pytest.mark.parametrize("text", ["a\x00b", "a\u202eb"])
+def test_text_that_cannot_be_stored_is_refused_before_anything_is_planned(the_world, name, text):
+    with pytest.raises(UnsafeText, match=name):
+        propose(**{name: text})
+
+    assert (the_world.plans, the_world.holds) == (0, set())
+
+
+@pytest.mark.parametrize("name", ["run_id", "step_id", "traceparent"])
+def test_text_that_is_too_long_is_refused_before_anything_is_planned(the_world, name):
+    with pytest.raises(InvalidRequest, match=name):
+        propose(**{name: "x" * 201})
+
+    assert the_world.plans == 0
+
+
+def test_a_step_id_with_nul_is_a_422_over_rest(as_helpdesk):
+    answer = as_helpdesk.propose(step_id="a\x00b")
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "unsafe_text")
+
+
+PLANS = {
+    "a summary that misleads": lambda held: Plan("Pay \u202e", held=held),
+    "a warning that misleads": lambda held: Plan("Pay", ["\x00"], held=held),
+    "an empty summary": lambda held: Plan(" ", held=held),
+    "no such currency": lambda held: Plan("Pay", amount=1, currency="???", held=held),
+    "other arguments": lambda held: Plan("Pay", arguments={"amount": "much"}, held=held),
+    "an integer without canonical form": lambda held: Plan(
+        "Pay", arguments={"reference": "r", "amount": "NaN"}, held=held
+    ),
+    "no plan at all": lambda held: None,
+}
+
+
+@pytest.mark.parametrize("make", PLANS.values(), ids=PLANS)
+def test_a_plan_that_cannot_be_shown_lets_go_of_what_it_held(the_world, monkeypatch, make):
+    def plan(context: Context):
+        return make({"hold": the_world.hold(context.operation_key)})
+
+    monkeypatch.setitem(contracts.tools["pay"].companions, "plan", plan)
+
+    with pytest.raises((LedgerError, TypeError)):
+        propose()
+
+    let_go_of_what_was_held(the_world)
+
+
+def test_a_plan_that_fails_after_it_took_a_hold_lets_go_of_it(the_world, monkeypatch):
+    def plan(context: Context) -> Plan:
+        the_world.hold(context.operation_key)
+        raise ConnectionError("cut")
+
+    monkeypatch.setitem(contracts.tools["pay"].companions, "plan", plan)
+
+    with pytest.raises(PlanFailed):
+        propose()
+
+    let_go_of_what_was_held(the_world)
+
+
+def test_a_database_that_goes_away_between_plan_and_entry_leaks_no_hold(the_world):
+    pid = own_pid()
+    the_world.planning = lambda: end_session(pid)
+
+    with pytest.raises(DatabaseError):
+        propose()
+
+    let_go_of_what_was_held(the_world)
+
+
+def test_an_answer_that_cannot_be_rendered_leaks_no_hold(the_world):
+    def render(row: Transaction, duplicate_of: object) -> str:
+        raise RuntimeError("no template")
+
+    with pytest.raises(RuntimeError):
+        propose(render=render)
+
+    let_go_of_what_was_held(the_world)
+
+
+def test_the_same_key_works_again_as_soon_as_the_earlier_hold_is_gone(the_world):
+    pid = own_pid()
+    the_world.planning = lambda: end_session(pid)
+    with pytest.raises(DatabaseError):
+        propose("key-1")
+    the_world.planning = None
+
+    with pytest.raises(InProgress, match="still being let go of"):
+        propose("key-1")
+    execution.roll_back(Transaction.objects.get().pk)
+
+    row = propose("key-1")
+    assert row.state == "prepared"
+    assert the_world.holds == {row.operation_key}
+
+
+def test_of_two_proposals_of_one_operation_at_once_only_one_plans(the_world):
+    told: list[type[Exception]] = []
+
+    def second() -> None:
+        try:
+            propose()
+        except LedgerError as refusal:
+            told.append(type(refusal))
+        finally:
+            connections.close_all()
+
+    def while_planning() -> None:
+        the_world.planning = None
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+
+    the_world.planning = while_planning
+    row = propose()
+
+    assert (told, the_world.plans) == ([InProgress], 1)
+    assert the_world.holds == {row.operation_key}
+
+
+@pytest.mark.parametrize("is_own_hold", [True, False])
+def test_who_loses_the_operation_after_planning_lets_go_of_its_own_hold_only(
+    the_world, monkeypatch, is_own_hold
+):
+    """Its session died while it planned, and its lock with it; somebody else was faster."""
+    pid = own_pid()
+    released: list[str] = []
+    plans = iter(["first", "second"] if is_own_hold else ["same", "same"])
+
+    def plan(context: Context) -> Plan:
+        held = next(plans)
+        if held != "second" and not the_world.plans:
+            the_world.plans = 1
+            end_session(pid)
+            thread = threading.Thread(target=faster)
+            thread.start()
+            thread.join()
+        return Plan("Pay", held={"hold": held})
+
+    def faster() -> None:
+        try:
+            propose()
+        finally:
+            connections.close_all()
+
+    companions = contracts.tools["pay"].companions
+    monkeypatch.setitem(companions, "plan", plan)
+    monkeypatch.setitem(
+        companions, "rollback", lambda context: released.append(context.held["hold"])
+    )
+    with pytest.raises(DatabaseError):
+        propose()
+    for row in Transaction.objects.filter(state="rolling_back"):
+        execution.roll_back(row.pk)
+
+    assert Transaction.objects.filter(state="prepared").count() == 1
+    assert released == (["first"] if is_own_hold else [])
