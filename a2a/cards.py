@@ -119,7 +119,7 @@ def _card(skills: list[dict[str, Any]], terms: dict[str, Any], at: str = "") -> 
         "defaultOutputModes": MODES,
         "skills": skills,
     }  # fmt: skip
-    said["version"] = f"{release()}+{_digest(said)[:8]}"
+    said["version"] = version_of(said)
     card = pb.AgentCard()
     wire.ParseDict(said, card)
     return card
@@ -214,6 +214,11 @@ def _signed(card: pb.AgentCard) -> pb.AgentCard:
         "jku": address_of(JWKS_PATH),
     }  # fmt: skip
     return wire.create_agent_card_signer(key, header)(card)  # type: ignore[arg-type]
+
+
+def version_of(said: dict[str, Any]) -> str:
+    """The release, and a digest of what the card offers: it changes when the offer does."""
+    return f"{release()}+{_digest(said)[:8]}"
 
 
 def _digest(said: Any) -> str:

@@ -11,12 +11,10 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
-from ledger.schemas import REFUSALS, In, Problem, Reason, Text200
-
-__all__ = ["REFUSALS", "Problem"]
+from ledger.schemas import In, Reason, Text200
 
 Parts = Annotated[list[dict[str, Any]], Field(max_length=100)]
-Json = dict[str, Any] | list[Any] | str | float | bool | None
+Json = Any  # any JSON value; a union of six types helps no reader of the document
 
 
 class TaskIn(In):
@@ -79,6 +77,21 @@ class ArtifactOut(Schema):
     is_complete: bool
 
 
+class TaskLinks(Schema):
+    self: str
+    resolve: str = Field(description="POST the answer to the question that it waits with.")
+    cancel: str
+    desk: str = Field(description="Where people see it.")
+
+
+class WarningOut(Schema):
+    """Nothing was refused because of it; the next request may be."""
+
+    code: Literal["card_outdated"]
+    detail: str
+    hint: str
+
+
 class TaskOut(Schema):
     """One task, as it is now."""
 
@@ -104,7 +117,8 @@ class TaskOut(Schema):
     ended_at: datetime | None
     expires_at: datetime | None
     retry_after_s: int | None = Field(description="Ask again no sooner; null when it has ended.")
-    links: dict[str, str]
+    links: TaskLinks
+    warnings: list[WarningOut] = []
 
 
 class TaskPage(Schema):

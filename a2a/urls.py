@@ -18,6 +18,7 @@ urlpatterns = [
     path(f"{SKILL}/.well-known/agent-card.json", card_views.card, name="skill-card"),
     path(f"{SKILL}/v0.3/.well-known/agent-card.json", card_views.v03_card),
     path(f"{SKILL}/v0.3/.well-known/agent.json", card_views.v03_card),
+    path("api/v1/.well-known/agent-card.json", card_views.dialect, name="dialect-card"),
     path("a2a/news/<int:mirror_id>", news.news, name="news"),
     path("a2a/schemas/<str:name>", card_views.schema, name="schema"),
 ]

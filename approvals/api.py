@@ -9,16 +9,17 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
 from a2a.transports import rest, workers
+from approvals import openapi
+from approvals.openapi import DescribedAPI
 from ledger.api import router
 from ledger.catalogue import tools_router
 from ledger.errors import LedgerError
 from ledger.log_api import router as log_router
-from ledger.problems import problem, problem_of
+from ledger.problems import not_authenticated, problem, problem_of
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +60,13 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-api = NinjaAPI(
+api = DescribedAPI(
     title="Assent",
     version="1",
     description="Agents propose; people sign off; workers commit, exactly once.",
     parser=StrictJSON(),
     urls_namespace="api-v1",
+    openapi_extra=openapi.info(),
 )
 api.add_router("/transactions", router)
 api.add_router("/tools", tools_router)
@@ -95,15 +97,7 @@ def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 @api.exception_handler(AuthenticationError)
 def on_stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    response = problem(
-        401,
-        "not_authenticated",
-        "Not authenticated",
-        "The bearer token is missing, unknown, revoked or expired.",
-        "Send Authorization: Bearer <token>; an operator issues tokens in the admin.",
-    )
-    response["WWW-Authenticate"] = 'Bearer realm="assent"'
-    return response
+    return not_authenticated()
 
 
 @api.exception_handler(RequestDataTooBig)

@@ -13,7 +13,7 @@ from ninja import Header, Query, Router
 from ledger import coordinator, intents
 from ledger.callers import AgentBearer, caller_of, supervisor_of, visible, visible_to
 from ledger.coordinator import Proposal
-from ledger.models import Scope
+from ledger.models import Scope, Transaction
 from ledger.polling import (
     LONGEST_WAIT_S,
     POLL_INTERVAL_S,
@@ -22,19 +22,27 @@ from ledger.polling import (
     wait_for_change,
 )
 from ledger.problems import problem
-from ledger.rendering import address_of, as_json, render_token, rendered, versioned
+from ledger.rendering import (
+    address_of,
+    as_json,
+    beside_today,
+    render_token,
+    rendered,
+    versioned,
+)
 from ledger.schemas import (
-    REFUSALS,
+    BODY,
     TRACEPARENT,
     ApproveIn,
     CancelByKeyIn,
     CanceledKey,
     CancelIn,
+    Prepared,
     ProposalIn,
     RejectIn,
-    TokenOfIntent,
     TransactionOut,
     TransactionPage,
+    refusals,
 )
 from ledger.states import FINAL, State
 
@@ -42,7 +50,11 @@ PAGE = 50
 router = Router(auth=AgentBearer(), tags=["transactions"])
 
 
-@router.post("", response={201: TokenOfIntent, 200: TokenOfIntent, **REFUSALS})
+@router.post(
+    "",
+    operation_id="prepareTransaction",
+    response={201: Prepared, 200: Prepared, **refusals(*BODY, 403, 404, 409, 502)},
+)
 def prepare(
     request: HttpRequest,
     body: ProposalIn,
@@ -52,7 +64,8 @@ def prepare(
     """Propose a transaction. Nothing happens until it is signed off.
 
     Send an `Idempotency-Key` (any text, bare or quoted): repeating the request with the same key
-    gives the same answer, marked `Idempotent-Replayed: true`, and never a second transaction.
+    gives the same answer, marked `Idempotent-Replayed: true`, and never a second transaction. A
+    replayed answer says as `now` how the transaction stands today.
     """
     caller = caller_of(request, Scope.PROPOSE)
     answer = coordinator.prepare(
@@ -71,14 +84,22 @@ def prepare(
         via="api",
         render=render_token,
     )
-    response = HttpResponse(answer.text, status=answer.status, content_type="application/json")
+    text = answer.text
+    if answer.is_replay and answer.transaction_id is not None:
+        row = Transaction.objects.get(pk=answer.transaction_id)
+        text = beside_today(text, row, reader=str(caller.principal))
+    response = HttpResponse(text, status=answer.status, content_type="application/json")
     response["Location"] = address_of(f"/api/v1/transactions/{answer.transaction_id}")
     if answer.is_replay:
         response["Idempotent-Replayed"] = "true"
     return response
 
 
-@router.get("", response={200: TransactionPage, **REFUSALS})
+@router.get(
+    "",
+    operation_id="listTransactions",
+    response={200: TransactionPage, **refusals(422)},
+)
 def list_transactions(
     request: HttpRequest,
     cursor: UUID | None = Query(None, description="next_cursor of the page before."),
@@ -104,7 +125,11 @@ def list_transactions(
     return HttpResponse(json.dumps(body), content_type="application/json")
 
 
-@router.post("/cancel", response={200: CanceledKey, **REFUSALS})
+@router.post(
+    "/cancel",
+    operation_id="cancelByIdempotencyKey",
+    response={200: CanceledKey, **refusals(*BODY, 403, 409)},
+)
 def cancel_by_key(request: HttpRequest, body: CancelByKeyIn) -> HttpResponse:
     """Cancel by the idempotency key of a prepare whose answer never came.
 
@@ -121,7 +146,11 @@ def cancel_by_key(request: HttpRequest, body: CancelByKeyIn) -> HttpResponse:
     return HttpResponse(json.dumps(answer), content_type="application/json")
 
 
-@router.get("/{uuid:transaction_id}", response={200: TransactionOut, 304: None, **REFUSALS})
+@router.get(
+    "/{uuid:transaction_id}",
+    operation_id="readTransaction",
+    response={200: TransactionOut, 304: None, **refusals(404, 422, 429)},
+)
 def read(
     request: HttpRequest,
     transaction_id: UUID,
@@ -163,7 +192,11 @@ def read(
     return response
 
 
-@router.post("/{uuid:transaction_id}/cancel", response={200: TransactionOut, **REFUSALS})
+@router.post(
+    "/{uuid:transaction_id}/cancel",
+    operation_id="cancelTransaction",
+    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
+)
 def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpResponse:
     """Take a proposal back, as long as nobody has decided."""
     caller = caller_of(request, Scope.PROPOSE)
@@ -172,7 +205,11 @@ def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpRe
     return rendered(row)
 
 
-@router.post("/{uuid:transaction_id}/approve", response={200: TransactionOut, **REFUSALS})
+@router.post(
+    "/{uuid:transaction_id}/approve",
+    operation_id="approveTransaction",
+    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
+)
 def approve(request: HttpRequest, transaction_id: UUID, body: ApproveIn) -> HttpResponse:
     """A supervisor's yes, where the contract says `required_approver: SUPERVISOR`."""
     caller = supervisor_of(request, transaction_id)
@@ -187,7 +224,11 @@ def approve(request: HttpRequest, transaction_id: UUID, body: ApproveIn) -> Http
     )
 
 
-@router.post("/{uuid:transaction_id}/reject", response={200: TransactionOut, **REFUSALS})
+@router.post(
+    "/{uuid:transaction_id}/reject",
+    operation_id="rejectTransaction",
+    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
+)
 def reject(request: HttpRequest, transaction_id: UUID, body: RejectIn) -> HttpResponse:
     """A supervisor's no, and why."""
     caller = supervisor_of(request, transaction_id)

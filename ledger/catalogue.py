@@ -18,13 +18,17 @@ from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
 from ledger.models import Reading, Scope
 from ledger.problems import problem
-from ledger.schemas import REFUSALS, CallIn, CallOut, ToolOut
+from ledger.schemas import BODY, CallIn, CallOut, ToolOut, refusals
 
 logger = logging.getLogger(__name__)
 tools_router = Router(auth=AgentBearer(), tags=["tools"])
 
 
-@tools_router.get("", response={200: list[ToolOut], **REFUSALS})
+@tools_router.get(
+    "",
+    operation_id="listTools",
+    response={200: list[ToolOut], **refusals()},
+)
 def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     """Every tool, with what it promises and the JSON Schema of its arguments."""
     return [
@@ -33,14 +37,23 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     ]
 
 
-@tools_router.get("/{name}", response={200: ToolOut, **REFUSALS})
+@tools_router.get(
+    "/{name}",
+    operation_id="readTool",
+    response={200: ToolOut, **refusals(404)},
+)
 def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
+    """One tool, with what it promises and the JSON Schema of its arguments."""
     if name in contracts.readonly_tools:
         return describe_readonly(contracts.readonly_tools[name])
     return describe(contracts.tool_named(name))
 
 
-@tools_router.post("/{name}/call", response={200: CallOut, **REFUSALS})
+@tools_router.post(
+    "/{name}/call",
+    operation_id="callTool",
+    response={200: CallOut, **refusals(*BODY, 403, 404, 502)},
+)
 def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse:
     """Run a read-only tool. It needs no sign-off and is recorded."""
     caller = caller_of(request, Scope.PROPOSE)

@@ -12,13 +12,17 @@ from ledger import checkpoints, merkle, tree
 from ledger.errors import NotFound
 from ledger.log_tables import Checkpoint
 from ledger.merkle import ProofRefused
-from ledger.schemas import REFUSALS, ConsistencyOut, InclusionOut
+from ledger.schemas import ConsistencyOut, InclusionOut, refusals
 
 LARGEST = 2**62
 router = Router(tags=["log"])
 
 
-@router.get("/inclusion", response={200: InclusionOut, **REFUSALS}, operation_id="prove_inclusion")
+@router.get(
+    "/inclusion",
+    response={200: InclusionOut, **refusals(404, 422, is_open=True)},
+    operation_id="proveInclusion",
+)
 def inclusion(
     request: HttpRequest,
     event: int = Query(ge=1, le=LARGEST, description="The id of a sealed event."),
@@ -50,7 +54,9 @@ def inclusion(
 
 
 @router.get(
-    "/consistency", response={200: ConsistencyOut, **REFUSALS}, operation_id="prove_consistency"
+    "/consistency",
+    response={200: ConsistencyOut, **refusals(404, 422, is_open=True)},
+    operation_id="proveConsistency",
 )
 def consistency(
     request: HttpRequest,

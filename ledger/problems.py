@@ -30,6 +30,18 @@ def problem(
     )
 
 
+def not_authenticated() -> HttpResponse:
+    response = problem(
+        401,
+        "not_authenticated",
+        "Not authenticated",
+        "The bearer token is missing, unknown, revoked or expired.",
+        "Send Authorization: Bearer <token>; an operator issues tokens in the admin.",
+    )
+    response["WWW-Authenticate"] = 'Bearer realm="assent"'
+    return response
+
+
 def problem_of(error: LedgerError) -> HttpResponse:
     response = problem(
         error.status, error.code, error.title, error.detail, error.hint, **error.extra

@@ -41,6 +41,22 @@ def _token(row: Transaction, duplicate_of: UUID | None = None) -> dict[str, Any]
     return token
 
 
+def beside_today(token: str, row: Transaction, reader: str) -> str:
+    """A Token of Intent as it was given once, and how its transaction stands today.
+
+    Whose duplicate it was is told only whether it still stands; the receipt is the proposer's.
+    """
+    is_own = row.proposed_by == reader
+    now = {
+        "status": row.state,
+        "ledger_status": row.ledger_status.value,
+        "receipt": row.receipt if is_own else "",
+        "ending_reason": row.ending_reason if is_own else "",
+        "ended_at": row.ended_at.isoformat() if row.ended_at else None,
+    }
+    return json.dumps({**json.loads(token), "now": now})
+
+
 COPIED = (
     "tool", "owner_service", "proposed_by", "stated_reason", "risk_level", "required_approver",
     "quorum", "payload", "arguments", "input_hash", "operation_key", "run_id", "step_id",

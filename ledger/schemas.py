@@ -11,6 +11,9 @@ from ninja import Field, Schema
 from pydantic import ConfigDict
 
 TRACEPARENT = r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
+LedgerStatus = Literal[
+    "planned", "in_progress", "succeeded", "failed", "compensating", "compensated"
+]
 Text200 = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=2000)]
 
@@ -67,6 +70,16 @@ class Links(Schema):
     desk: str = Field(description="Where people decide.")
 
 
+class Standing(Schema):
+    """How the transaction stands today, beside the answer of then."""
+
+    status: str
+    ledger_status: LedgerStatus
+    receipt: str
+    ending_reason: str
+    ended_at: datetime | None
+
+
 class TokenOfIntent(Schema):
     """A prepared transaction, waiting for sign-off."""
 
@@ -83,6 +96,12 @@ class TokenOfIntent(Schema):
     links: Links
 
 
+class Prepared(TokenOfIntent):
+    """The Token of Intent; for a replayed key, as it was given then, and how it stands `now`."""
+
+    now: Standing | None = Field(None, description="Only where Idempotent-Replayed is `true`.")
+
+
 class DecisionOut(Schema):
     verdict: str
     principal: str
@@ -95,9 +114,7 @@ class DecisionOut(Schema):
 class TransactionOut(TokenOfIntent):
     """One transaction, as it is now."""
 
-    ledger_status: Literal[
-        "planned", "in_progress", "succeeded", "failed", "compensating", "compensated"
-    ]
+    ledger_status: LedgerStatus
     tool: str
     owner_service: str
     proposed_by: str
@@ -192,6 +209,11 @@ class ConsistencyOut(Schema):
     path: list[str]
 
 
+class FieldError(Schema):
+    field: str = Field(description="Where in the request; empty: all of it.")
+    message: str
+
+
 class Problem(Schema):
     """RFC 9457. ``type`` is stable; ``detail`` says what happened, ``hint`` what to do next."""
 
@@ -200,9 +222,14 @@ class Problem(Schema):
     status: int
     detail: str
     hint: str
-    code: str
+    code: str = Field(description="The last part of `type`; docs/errors.md lists them.")
+    errors: list[FieldError] = Field([], description="What is wrong with which field.")
 
 
-REFUSALS: dict[int, type[Schema]] = dict.fromkeys(
-    (400, 401, 403, 404, 409, 413, 422, 429, 502), Problem
-)
+def refusals(*statuses: int, is_open: bool = False) -> dict[int, type[Schema]]:
+    """What an operation may refuse with; one that needs a token also refuses with 401."""
+    return dict.fromkeys(statuses if is_open else (401, *statuses), Problem)
+
+
+# What may be wrong with any body: no JSON, too large, not of the shape.
+BODY = (400, 413, 422)

@@ -8,8 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 
-from a2a import cards, keys, published, wire
+from a2a import cards, dialect_card, keys, published, wire
 from ledger.callers import caller_with
+from ledger.problems import not_authenticated
 
 
 @require_safe
@@ -34,6 +35,17 @@ def _card_for(request: HttpRequest, skill: str) -> tuple[wire.pb.AgentCard, bool
     if found is None:
         raise Http404
     return found, False
+
+
+@require_safe
+def dialect(request: HttpRequest) -> HttpResponse:
+    """The card of the plain dialect; a token adds the skills of its tenant."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    caller = caller_with(token.strip()) if scheme.lower() == "bearer" else None
+    if scheme and caller is None:
+        return not_authenticated()
+    said = dialect_card.card(caller.tenant if caller else None)
+    return _cached(request, said, f'"{said["version"]}"', is_public=caller is None)
 
 
 @require_safe

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import answers, pacing, spellings, submissions, tasks
+from a2a import answers, dialect_card, pacing, spellings, submissions, tasks
 from a2a.models import Task
 from a2a.parts import refuse_unstorable
 from a2a.rendering import event_as_json, task_as_json
@@ -28,14 +29,18 @@ from ledger.polling import (
 )
 from ledger.problems import problem
 from ledger.rendering import address_of
-from ledger.schemas import REFUSALS
+from ledger.schemas import BODY, refusals
 
 PAGE = 50
 VIA = "api"
 router = Router(auth=AgentBearer(), tags=["tasks"])
 
 
-@router.post("", response={201: TaskOut, 200: TaskOut, **REFUSALS})
+@router.post(
+    "",
+    operation_id="submitTask",
+    response={201: TaskOut, 200: TaskOut, **refusals(*BODY)},
+)
 def submit(
     request: HttpRequest,
     body: TaskIn,
@@ -63,14 +68,24 @@ def submit(
         via=VIA,
     )
     task = submitted.task
-    response = _rendered(task, status=200 if submitted.is_replay else 201)
+    warnings = []
+    if body.card_version:
+        current = dialect_card.current_versions(caller.tenant, body.skill)
+        warnings = [] if body.card_version in current else [_outdated(body.card_version)]
+    response = _rendered(task, 200 if submitted.is_replay else 201, warnings)
+    if body.card_version:
+        response["Assent-Card-Version"] = dialect_card.card(caller.tenant)["version"]
     response["Location"] = address_of(f"/api/v1/tasks/{task.pk}")
     if submitted.is_replay:
         response["Idempotent-Replayed"] = "true"
     return response
 
 
-@router.get("", response={200: TaskPage, **REFUSALS})
+@router.get(
+    "",
+    operation_id="listTasks",
+    response={200: TaskPage, **refusals(422)},
+)
 def list_tasks(
     request: HttpRequest,
     cursor: UUID | None = Query(None, description="next_cursor of the page before."),
@@ -96,7 +111,11 @@ def list_tasks(
     return HttpResponse(json.dumps(body), content_type="application/json")
 
 
-@router.get("/{uuid:task_id}", response={200: TaskOut, **REFUSALS})
+@router.get(
+    "/{uuid:task_id}",
+    operation_id="readTask",
+    response={200: TaskOut, **refusals(404, 422, 429)},
+)
 def read(
     request: HttpRequest,
     task_id: UUID,
@@ -133,7 +152,11 @@ def _slow_down(task_id: UUID) -> HttpResponse:
     return response
 
 
-@router.get("/{uuid:task_id}/events", response={200: list[TaskEventOut], **REFUSALS})
+@router.get(
+    "/{uuid:task_id}/events",
+    operation_id="listTaskEvents",
+    response={200: list[TaskEventOut], **refusals(404)},
+)
 def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
     """Everything that happened to the task: who had it, who waited for whom, why it ended."""
     task = tasks.visible(caller_of(request), task_id)
@@ -141,7 +164,11 @@ def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
     return HttpResponse(json.dumps(body), content_type="application/json")
 
 
-@router.post("/{uuid:task_id}/resolve", response={200: TaskOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/resolve",
+    operation_id="answerQuestion",
+    response={200: TaskOut, **refusals(*BODY, 403, 404, 409)},
+)
 def resolve(request: HttpRequest, task_id: UUID, body: AnswerIn) -> HttpResponse:
     """Answer the question that the task waits with."""
     caller = caller_of(request, Scope.SUBMIT)
@@ -149,7 +176,11 @@ def resolve(request: HttpRequest, task_id: UUID, body: AnswerIn) -> HttpResponse
     return _rendered(tasks.visible(caller, task_id))
 
 
-@router.post("/{uuid:task_id}/cancel", response={200: TaskOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/cancel",
+    operation_id="cancelTask",
+    response={200: TaskOut, **refusals(*BODY, 403, 404, 409)},
+)
 def cancel(request: HttpRequest, task_id: UUID, body: TaskCancelIn) -> HttpResponse:
     """Stop a task that has not ended, and what was delegated from it."""
     caller = caller_of(request, Scope.SUBMIT)
@@ -159,11 +190,21 @@ def cancel(request: HttpRequest, task_id: UUID, body: TaskCancelIn) -> HttpRespo
     return _rendered(tasks.visible(caller, task_id))
 
 
-def _rendered(task: Task, status: int = 200) -> HttpResponse:
+def _outdated(version: str) -> dict[str, str]:
+    """A warning and no refusal: what the request asks for was checked against today's schemas."""
+    return {
+        "code": "card_outdated",
+        "detail": f"The request was made from version {version} of the card; there is another.",
+        "hint": f"Fetch {address_of(dialect_card.PATH)} again before the next request.",
+    }
+
+
+def _rendered(
+    task: Task, status: int = 200, warnings: Sequence[dict[str, str]] = ()
+) -> HttpResponse:
     pause = pacing.seconds_until_next(task.pk, task.state, task.tenant)
-    response = HttpResponse(
-        json.dumps(task_as_json(task, pause)), status=status, content_type="application/json"
-    )
+    body = {**task_as_json(task, pause), "warnings": list(warnings)}
+    response = HttpResponse(json.dumps(body), status=status, content_type="application/json")
     if not task.is_final:
         response["Retry-After"] = str(pause)
     return response

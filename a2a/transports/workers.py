@@ -35,14 +35,18 @@ from ledger import doorbell
 from ledger.callers import AgentBearer, Caller, caller_of
 from ledger.models import Scope
 from ledger.polling import LONGEST_WAIT_S, wait_for
-from ledger.schemas import REFUSALS
+from ledger.schemas import BODY, refusals
 
 PAGE = 50
 VIA = "api"
 router = Router(auth=AgentBearer(), tags=["workers"])
 
 
-@router.post("/claim", response={200: WorkOut, 204: None, **REFUSALS})
+@router.post(
+    "/claim",
+    operation_id="claimTask",
+    response={200: WorkOut, 204: None, **refusals(*BODY, 403)},
+)
 def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
     """The oldest task that waits for one of the agent's skills; `204` when none came in time."""
     caller = _worker(request)
@@ -56,7 +60,11 @@ def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
     return HttpResponse(status=204) if task is None else _json(work_as_json(task))
 
 
-@router.post("/{uuid:task_id}/heartbeat", response={200: HeldOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/heartbeat",
+    operation_id="sendHeartbeat",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
 def heartbeat(request: HttpRequest, task_id: UUID, body: HeldIn) -> HttpResponse:
     """Still at it. `409` means: stop, the task is not yours any more (or was canceled)."""
     caller = _worker(request)
@@ -64,7 +72,11 @@ def heartbeat(request: HttpRequest, task_id: UUID, body: HeldIn) -> HttpResponse
     return _held(task)
 
 
-@router.get("/{uuid:task_id}/messages", response={200: MessagePage, **REFUSALS})
+@router.get(
+    "/{uuid:task_id}/messages",
+    operation_id="readMessages",
+    response={200: MessagePage, **refusals(403, 404, 422)},
+)
 def read_messages(
     request: HttpRequest,
     task_id: UUID,
@@ -92,7 +104,11 @@ def read_messages(
     )
 
 
-@router.post("/{uuid:task_id}/progress", response={200: HeldOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/progress",
+    operation_id="reportProgress",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
 def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpResponse:
     """How far it is; seen on the desk and by whoever subscribed. Renews the lease."""
     task = tasks.report(
@@ -105,7 +121,11 @@ def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpRespo
     return _held(task)
 
 
-@router.post("/{uuid:task_id}/artifacts", response={200: ArtifactOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/artifacts",
+    operation_id="addArtifact",
+    response={200: ArtifactOut, **refusals(*BODY, 403, 404, 409)},
+)
 def add_artifact(request: HttpRequest, task_id: UUID, body: ArtifactIn) -> HttpResponse:
     """Something that came of it; with `append`, more of one that is there."""
     artifact = tasks.add_artifact(
@@ -121,7 +141,11 @@ def add_artifact(request: HttpRequest, task_id: UUID, body: ArtifactIn) -> HttpR
     return _json(artifact_as_json(artifact))
 
 
-@router.post("/{uuid:task_id}/ask", response={200: QuestionOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/ask",
+    operation_id="askQuestion",
+    response={200: QuestionOut, **refusals(*BODY, 403, 404, 409)},
+)
 def ask(request: HttpRequest, task_id: UUID, body: AskIn) -> HttpResponse:
     """Ask people and the client; the task waits. Then long-poll the question for its answer."""
     question = questions.ask(
@@ -136,7 +160,11 @@ def ask(request: HttpRequest, task_id: UUID, body: AskIn) -> HttpResponse:
     return _json(question_as_json(question))
 
 
-@router.get("/{uuid:task_id}/questions/{uuid:question_id}", response={200: QuestionOut, **REFUSALS})
+@router.get(
+    "/{uuid:task_id}/questions/{uuid:question_id}",
+    operation_id="readQuestion",
+    response={200: QuestionOut, **refusals(403, 404, 422)},
+)
 def read_question(
     request: HttpRequest,
     task_id: UUID,
@@ -156,28 +184,44 @@ def read_question(
     return _json(question_as_json(question))
 
 
-@router.post("/{uuid:task_id}/complete", response={200: HeldOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/complete",
+    operation_id="completeTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
 def complete(request: HttpRequest, task_id: UUID, body: CompleteIn) -> HttpResponse:
     """Done. Repeating it is safe."""
     task = tasks.complete(task_id, **_held_by(request, body), result=body.result, note=body.message)
     return _held(task)
 
 
-@router.post("/{uuid:task_id}/fail", response={200: HeldOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/fail",
+    operation_id="failTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
 def fail(request: HttpRequest, task_id: UUID, body: FailIn) -> HttpResponse:
     """It could not be done; say why, the client reads it."""
     task = tasks.fail(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
     return _held(task)
 
 
-@router.post("/{uuid:task_id}/decline", response={200: HeldOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/decline",
+    operation_id="declineTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
 def decline(request: HttpRequest, task_id: UUID, body: DeclineIn) -> HttpResponse:
     """Turn it down before beginning with it; the client reads why. Later, `fail` it instead."""
     task = tasks.decline(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
     return _held(task)
 
 
-@router.post("/{uuid:task_id}/hand_over", response={200: HeldOut, **REFUSALS})
+@router.post(
+    "/{uuid:task_id}/hand_over",
+    operation_id="handOverTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
 def hand_over(request: HttpRequest, task_id: UUID, body: HandOverIn) -> HttpResponse:
     """Give it to another skill of the tenant, on the terms of that skill; it waits there."""
     held = _held_by(request, body)

@@ -39,6 +39,7 @@ from ledger import contracts
 from ledger.catalogue import describe, describe_readonly
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction, TransactionQuerySet
+from ledger.problems import problem
 from ledger.states import State
 
 HISTORY_PAGE = 50
@@ -316,6 +317,8 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def missing(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        return problem(404, "not_found", "Not found", "There is nothing here.", "See /api/v1/docs.")
     return render(request, "404.html", status=404)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from datetime import timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
-from ledger import coordinator, doorbell
+from ledger import coordinator, doorbell, execution
 from ledger.models import AgentToken, IdempotencyKey, Transaction
 from ledger.states import State
 from tests.processes import until
@@ -69,15 +69,34 @@ def test_the_key_is_required(as_helpdesk):
     problem(as_helpdesk.post("/transactions", body), 400, "idempotency_key_missing")
 
 
-def test_the_same_request_again_gets_the_same_answer_word_for_word(as_helpdesk, the_world):
+def test_the_same_request_again_gets_the_same_answer_and_how_it_stands(as_helpdesk, the_world):
     said = {"arguments": {"reference": "o1", "amount": "1"}}
     first = as_helpdesk.propose(key="k1", **said)
     again = as_helpdesk.propose(key='"k1"', **said)
 
-    assert (again.status_code, again.content) == (201, first.content)
+    now = {"status": "prepared", "ledger_status": "planned", "receipt": "", "ending_reason": "",
+           "ended_at": None}  # fmt: skip
+    assert (again.status_code, again.json()) == (201, {**first.json(), "now": now})
     assert again["Idempotent-Replayed"] == "true"
     assert "Idempotent-Replayed" not in first
     assert (Transaction.objects.count(), the_world.plans) == (1, 1)
+
+
+def test_a_key_replayed_after_the_commit_says_that_it_is_committed(as_helpdesk, alice):
+    said = {"key": "k1", "arguments": {"reference": "o1", "amount": "1"}}
+    token = as_helpdesk.propose(**said).json()
+    row = coordinator.approve(
+        UUID(token["transaction_id"]), digest=token["intent_digest"], by=alice, via="web"
+    )
+    execution.commit(row.pk)
+    row.refresh_from_db()
+
+    again = as_helpdesk.propose(**said).json()
+
+    assert again["status"] == "prepared", "what was answered then"
+    assert (again["now"]["status"], again["now"]["receipt"]) == ("committed", row.receipt)
+    assert again["now"]["ledger_status"] == "succeeded"
+    assert row.receipt
 
 
 def test_the_same_key_with_another_payload_is_refused(as_helpdesk):
@@ -152,7 +171,7 @@ def test_a_live_operation_answers_with_the_transaction_that_has_it(as_helpdesk, 
 
     assert same.status_code == 200
     assert same.json()["duplicate_of"] == same.json()["transaction_id"] == first["transaction_id"]
-    assert (again.status_code, again.content) == (200, same.content)
+    assert (again.status_code, again.json()) == (200, {**same.json(), "now": again.json()["now"]})
     assert (Transaction.objects.count(), the_world.plans) == (1, 1)
 
 
