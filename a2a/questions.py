@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from a2a import answerers, json_schemas, states
+from a2a import answerers, json_schemas, sealed_texts, states
 from a2a.answerers import APPROVER, CLIENT
 from a2a.errors import (
     AlreadyAnswered,
@@ -64,6 +64,8 @@ def ask(
     answered = _answered_before(task_id, agent, fencing_token, text, form or {})
     if answered is not None and not is_new:
         return answered
+    question_id = new_id()
+    asked = sealed_texts.asked(text, form or {}, evidence or [])
     with atomic():
         try:
             task = advance(
@@ -73,6 +75,10 @@ def ask(
                 via=via,
                 said=text,
                 only_if=held_by(agent, fencing_token) & LEASE_LIVES,
+                details={
+                    "question": str(question_id),
+                    "asked_digest": sealed_texts.digest_of(asked),
+                },
                 lease_expires_at=None,
                 note=text,
             )
@@ -80,7 +86,7 @@ def ask(
             raise lost_or_missing(task_id, agent) from None
         wait = min(max(ttl or _ttl_of(task), SHORTEST), LONGEST)
         question = Question.objects.create(
-            id=new_id(),
+            id=question_id,
             task=task,
             tenant=task.tenant,
             text=text,
@@ -162,7 +168,11 @@ def _answer(
             states.ANSWER,
             by=by,
             via=via,
-            details={"question": str(question.pk), "answer": as_text(value)[:2000]},
+            details={
+                "question": str(question.pk),
+                "answer": as_text(value)[:2000],
+                "answer_digest": sealed_texts.digest_of(sealed_texts.text_of(value)),
+            },
             lease_expires_at=lease_from_now(),
             expires_at=F("expires_at") + (Now() - question.created_at),
             note="",

@@ -14,7 +14,7 @@ from uuid import uuid4
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from a2a import addressing, entries, envelope, own_work, states
+from a2a import addressing, entries, envelope, own_work, sealed_texts, states
 from a2a.envelope import Denial, Envelope
 from a2a.errors import Reason
 from a2a.models import TASK_TTL, Message, Role, Skill, Task
@@ -131,6 +131,7 @@ class _Draft:
         details = {"skill": task.skill_slug, "owner": task.owner, "depth": task.depth}
         details |= {"trace_id": task.trace_id, "parent": str(task.parent_id or "")}
         details |= {"code": task.reason_code} if task.reason_code else {}
+        details["input_digest"] = sealed_texts.digest_of(sealed_texts.text_of(task.input))
         message = Message(
             message_id=self.submission.message_id or str(uuid4()),
             role=Role.USER,

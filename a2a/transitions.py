@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
+from a2a import sealed_texts
 from a2a.errors import TaskNotFound, TaskNotPossible
 from a2a.models import PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, Move
@@ -55,6 +56,9 @@ def advance(
             Question.objects.waiting().filter(task=row).update(
                 state=QuestionState.WITHDRAWN, ended_at=Now()
             )
+        if "result" in changes:
+            text = sealed_texts.text_of(row.result)
+            details = {**(details or {}), "result_digest": sealed_texts.digest_of(text)}
         chains.append(
             row.pk,
             tenant=row.tenant,

@@ -10,9 +10,10 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger import coordinator, intents
+from ledger import coordinator, intents, records
 from ledger.callers import AgentBearer, caller_of, supervisor_of, visible, visible_to
 from ledger.coordinator import Proposal
+from ledger.errors import NotFound
 from ledger.models import Scope, Transaction
 from ledger.polling import (
     LONGEST_WAIT_S,
@@ -26,6 +27,7 @@ from ledger.rendering import (
     address_of,
     as_json,
     beside_today,
+    record_response,
     render_token,
     rendered,
     versioned,
@@ -37,6 +39,7 @@ from ledger.schemas import (
     CancelByKeyIn,
     CanceledKey,
     CancelIn,
+    DecisionRecord,
     Prepared,
     ProposalIn,
     RejectIn,
@@ -190,6 +193,26 @@ def read(
     if is_too_fast or row.state not in FINAL:
         response["Retry-After"] = str(POLL_INTERVAL_S)
     return response
+
+
+@router.get(
+    "/{uuid:transaction_id}/record",
+    operation_id="getTransactionRecord",
+    response={200: DecisionRecord, **refusals(404)},
+)
+def record(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    """All that proves this transaction, as one file that verifies offline: its decision record.
+
+    For the agent that proposed it, and for the scope `read_all`.
+    """
+    caller = caller_of(request)
+    rows = Transaction.objects.for_tenants(frozenset({caller.tenant}))
+    if Scope.READ_ALL not in caller.scopes:
+        rows = rows.proposed_by(caller.principal)
+    row = rows.filter(pk=transaction_id).first()
+    if row is None:
+        raise NotFound()
+    return record_response(records.of_transaction(row))
 
 
 @router.post(

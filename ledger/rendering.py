@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
 
+from ledger import records
 from ledger.models import Transaction
 
 
@@ -98,6 +100,19 @@ def rendered(row: Transaction) -> HttpResponse:
     response = HttpResponse(json.dumps(body), content_type="application/json")
     response["ETag"] = etag
     return response
+
+
+def record_response(record: Mapping[str, Any]) -> HttpResponse:
+    """A decision record as a file."""
+    response = HttpResponse(records.as_file(record), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{file_name_of(record)}"'
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def file_name_of(record: Mapping[str, Any]) -> str:
+    subject = record["subject"]
+    return f"decision-record-{subject['type']}-{subject['id']}.json"
 
 
 def address_of(path: str) -> str:

@@ -187,6 +187,49 @@ class CallOut(Schema):
     result: Any
 
 
+class SealedEvent(Schema):
+    """One event, each field as its seal reads it, and its place in the log."""
+
+    id: int
+    seq: int
+    subject: str
+    transaction_id: str
+    tenant: str
+    kind: str
+    from_state: str
+    to_state: str
+    principal: str
+    principal_name: str
+    via: str
+    reason: str
+    details: str = Field(description="Canonical JSON.")
+    at: str = Field(description="Microseconds since 1970.")
+    previous_hash: str
+    hash: str
+    leaf_index: int | None
+    inclusion: list[str] | None = Field(description="Base64; null while under no checkpoint.")
+
+
+class DecisionRecord(Schema):
+    """One subject of the log as one file; docs/audit.md says how it is verified."""
+
+    format: str
+    version: int
+    how_to_verify: str
+    subject: dict[str, str]
+    summary: dict[str, Any] = Field(description="Who signed and what came of it.")
+    events: list[SealedEvent]
+    checkpoint: str | None = Field(description="C2SP signed note with its cosignatures.")
+    keys: dict[str, Any] = Field(description="Verifier keys, of the log and of witnesses.")
+    not_in_checkpoint: list[int] = Field(description="Ids of events that are too new.")
+    next_checkpoint_within_s: int
+    shown: str | None = Field(None, description="What was signed off; canonical JSON.")
+    prepared: dict[str, str] | None = None
+    result: str | None = None
+    task: dict[str, str] | None = None
+    questions: list[dict[str, str]] | None = None
+
+
 class InclusionOut(Schema):
     """Hashes are base64, as C2SP has them."""
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import answers, dialect_card, pacing, spellings, submissions, tasks
+from a2a import answers, dialect_card, pacing, records, spellings, submissions, tasks
 from a2a.models import Task
 from a2a.parts import refuse_unstorable
 from a2a.rendering import event_as_json, task_as_json
@@ -28,8 +28,8 @@ from ledger.polling import (
     wait_for,
 )
 from ledger.problems import problem
-from ledger.rendering import address_of
-from ledger.schemas import BODY, refusals
+from ledger.rendering import address_of, record_response
+from ledger.schemas import BODY, DecisionRecord, refusals
 
 PAGE = 50
 VIA = "api"
@@ -162,6 +162,16 @@ def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
     task = tasks.visible(caller_of(request), task_id)
     body = [event_as_json(event) for event in task.events[:1000]]
     return HttpResponse(json.dumps(body), content_type="application/json")
+
+
+@router.get(
+    "/{uuid:task_id}/record",
+    operation_id="getTaskRecord",
+    response={200: DecisionRecord, **refusals(404)},
+)
+def record(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    """All that proves this task, as one file that verifies offline: its decision record."""
+    return record_response(records.of_task(tasks.visible(caller_of(request), task_id)))
 
 
 @router.post(

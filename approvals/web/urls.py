@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from approvals.web import operations, slack_views, task_views, views
+from approvals.web import operations, record_views, slack_views, task_views, views
 
 app_name = "desk"
 urlpatterns = [
@@ -18,6 +18,18 @@ urlpatterns = [
         views.compensate,
         name="transaction-compensate",
     ),
+    path(
+        "transactions/<uuid:transaction_id>/record/",
+        record_views.transaction,
+        name="transaction-record",
+    ),
+    path(
+        "transactions/<uuid:transaction_id>/record.json",
+        record_views.transaction_file,
+        name="transaction-record-file",
+    ),
+    path("tasks/<uuid:task_id>/record/", record_views.task, name="task-record"),
+    path("tasks/<uuid:task_id>/record.json", record_views.task_file, name="task-record-file"),
     path("questions/<uuid:question_id>/", task_views.question, name="question"),
     path("questions/<uuid:question_id>/answer", task_views.answer, name="question-answer"),
     path("tasks/", task_views.tasks, name="tasks"),

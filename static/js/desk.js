@@ -181,6 +181,7 @@ document.addEventListener("click", (click) => {
   }
   const opener = target.closest("[data-open]");
   if (opener) document.getElementById(opener.dataset.open)?.showModal();
+  if (target.closest("[data-print]")) window.print();
   if (target.closest("[data-close]")) target.closest("dialog").close();
   const copied = target.closest("[data-copy]");
   if (copied && navigator.clipboard) {
