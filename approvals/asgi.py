@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
+_is_its_own_process = not settings.configured
 django_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import URLRouter  # noqa: E402
 from channels.security.websocket import OriginValidator  # noqa: E402
-from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from a2a.transports import jsonrpc  # noqa: E402
 from approvals import wsgi  # noqa: E402
 from approvals.pages import Pages  # noqa: E402
 from approvals.web.live import DeskConsumer  # noqa: E402
+from ledger import sessions  # noqa: E402
 from ledger.start_checks import refuse_if_unsafe  # noqa: E402
 
 refuse_if_unsafe("live")
+if _is_its_own_process:
+    sessions.bound(pool=settings.DATABASE_POOL)
 
 sockets = OriginValidator(
     AuthMiddlewareStack(URLRouter([path("ws/desk", DeskConsumer.as_asgi())])),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connection, connections
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
@@ -34,6 +36,20 @@ def content_security_policy() -> str:
             "frame-ancestors 'none'",
         )
     )
+
+
+class ReleaseConnections:
+    """Under ASGI a request has a thread of its own: its connection must not outlive it."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return self.get_response(request)
+        finally:
+            if isinstance(request, ASGIRequest) and not connection.in_atomic_block:
+                connections.close_all()
 
 
 class SecurityHeaders:

@@ -65,6 +65,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
+    "approvals.middleware.ReleaseConnections",
     "approvals.middleware.SecurityHeaders",
     "approvals.middleware.ProblemsForMachines",
     "django.middleware.security.SecurityMiddleware",
@@ -226,6 +227,8 @@ A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 # Seconds within which the body of a request to the live process has to be there.
 BODY_S = float(text("ASSENT_BODY_S", "30"))
 # Threads, and database connections, that each live process has for pages and REST.
+# Database sessions that the threads of the live process share; whoever waits has none.
+DATABASE_POOL = int(text("ASSENT_DATABASE_POOL", "20"))
 PAGE_THREADS = int(text("ASSENT_PAGE_THREADS", "4"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import gc
 import os
 
+from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
+_is_its_own_process = not settings.configured
 application = get_wsgi_application()
 
+from ledger import sessions  # noqa: E402
 from ledger.start_checks import refuse_if_unsafe  # noqa: E402
 
 refuse_if_unsafe("web")
+if _is_its_own_process:
+    sessions.bound()
 
 # What is loaded by now stays for good: the collector need not look at it with every request.
 gc.collect()

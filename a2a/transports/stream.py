@@ -56,8 +56,12 @@ async def in_patient_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwa
 
 
 def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """A thread that idles holds no session of a shared pool."""
     close_old_connections()
-    return work(*args, **kwargs)
+    try:
+        return work(*args, **kwargs)
+    finally:
+        close_old_connections()
 
 
 class Listener:

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
 
+from ledger import sessions
 from ledger.queues import work
 from ledger.start_checks import refuse_if_unsafe
 
@@ -25,6 +26,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Works until it is told to stop; while Redis is away the sweeper carries the work."""
         refuse_if_unsafe("worker")
+        sessions.bound()
         wanted = options["only"] or list(settings.RQ_QUEUES)
         names = [name for name in wanted if name not in options["but"]]
         while True:
