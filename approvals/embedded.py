@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from approvals.keep_running import identity, is_alive
 
 HOME = Path(__file__).resolve().parent.parent / ".assent"
+OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
+APPLICATION = "assent_app"  # who the processes are in our own PostgreSQL
+RESTART_AFTER_S = 0.2
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
 
 
@@ -47,6 +51,8 @@ def use_running_services() -> None:
         os.kill(services.pop("pid"), 0)
     except (OSError, ValueError, KeyError):
         return
+    if sys.argv[1:2] != ["migrate"]:
+        services.pop(OWNER_URL, None)  # for nothing else
     for name, value in services.items():
         os.environ.setdefault(name, value)
 
@@ -62,9 +68,11 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
         stack.enter_context(_only_one(home / "lock"))
         started: dict[str, str] = {}
         if "DATABASE_URL" not in os.environ:
-            started["DATABASE_URL"] = start_postgres(home / "postgres", stack)
+            owner = start_postgres(home / "postgres", stack)
+            started[OWNER_URL] = owner
+            started["DATABASE_URL"] = as_application(owner)
         if "REDIS_URL" not in os.environ:
-            started["REDIS_URL"] = start_redis(home, stack)
+            started["REDIS_URL"] = start_redis(home, stack, keep=True)
         os.environ.update(started)
         record = home / "services.json"
         record.write_text(json.dumps({**started, "pid": os.getpid()}))
@@ -89,24 +97,64 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
     return str(server.get_uri("assent"))
 
 
-def start_redis(folder: Path, stack: ExitStack) -> str:
-    """A redis-server on a socket in ``folder``, without persistence; its URL."""
+def as_application(owner_url: str) -> str:
+    """The same database for the role that may do less; ``migrate`` makes it."""
+    return owner_url.replace("://postgres", f"://{APPLICATION}", 1)
+
+
+class RedisServer:
+    """One redis-server, and the next one when it dies."""
+
+    def __init__(self, command: list[str], record: Path) -> None:
+        self._command, self._record = command, record
+        self._lock, self._is_stopping = threading.Lock(), False
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self._command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._record.write_text(identity(self.process.pid))
+
+    def keep(self) -> None:
+        """On the same socket again, until ``stop``. What was in it is found in the tables."""
+        while True:
+            self.process.wait()
+            time.sleep(RESTART_AFTER_S)
+            with self._lock:
+                if self._is_stopping:
+                    return
+                self.start()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._is_stopping = True
+        _stop(self.process)
+
+
+def start_redis(folder: Path, stack: ExitStack, *, keep: bool = False) -> str:
+    """A redis-server on a socket in ``folder``, without persistence; its URL.
+
+    With ``keep`` it is started again when it dies.
+    """
     record = folder / "redis.pid"
     _stop_leftover(record)
     socket = _socket_in(folder, stack)
     command = [redis_server(), "--port", "0", "--unixsocket", str(socket), "--save", ""]
     command += ["--appendonly", "no", "--unixsocketperm", "700", "--dir", str(socket.parent)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    record.write_text(identity(process.pid))
+    server = RedisServer(command, record)
+    server.start()
     stack.callback(record.unlink, missing_ok=True)
-    stack.callback(_stop, process)
+    stack.callback(server.stop)
     deadline = time.monotonic() + 10
     while not socket.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
+        if server.process.poll() is not None or time.monotonic() > deadline:
             raise EngineMissing(f"{command[0]} did not start.")
         time.sleep(0.01)
+    if keep:
+        threading.Thread(target=server.keep, name="redis", daemon=True).start()
     return f"unix://{socket}?db=0"
 
 

@@ -100,6 +100,8 @@ TEMPLATES = [
 ]
 
 DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
+# The role that migrates. The processes are the one in DATABASE_URL, which may change less.
+OWNER_DATABASE_URL = text("ASSENT_OWNER_DATABASE_URL")
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=600)}
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False
 DATABASES["default"].setdefault("OPTIONS", {})["server_side_binding"] = True

@@ -122,7 +122,7 @@ def _last_settled_event() -> int | None:
     try:
         with atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL lock_timeout = '500ms'")
-            cursor.execute("LOCK TABLE ledger_event IN SHARE MODE")
+            cursor.execute("SELECT ledger_keep_writers_out()")
             last: int | None = Event.objects.aggregate(last=Max("pk"))["last"]
             return last
     except OperationalError:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError, connection
+from django.db.backends.signals import connection_created
 
 logger = logging.getLogger(__name__)
 
 SWEEPER = "sweeper"
+NOT_SAFE = 78  # EX_CONFIG
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_SECRET, MIN_DIFFERENT = 50, 5  # characters, as Django's own check wants them
 MAKE_KEY = "Make one with `openssl rand -hex 32`"
@@ -47,7 +52,42 @@ def refuse_if_unsafe(role: str) -> None:
     if reasons:
         said = f"Assent's {role} does not start, as that would not be safe:\n" + "\n".join(reasons)
         sys.stderr.write(f"{said}\nNothing was changed. docs/operators.md says more.\n")
-        sys.exit(78)  # EX_CONFIG
+        sys.exit(NOT_SAFE)
+    if is_public():
+        _look_at_role(role)
+
+
+def _look_at_role(process: str) -> None:
+    """Now, or with the first connection if there is no database yet."""
+
+    def look(connection: Any, **_: object) -> None:
+        connection_created.disconnect(dispatch_uid="ledger.start_checks")
+        with connection.cursor() as cursor:
+            cursor.execute(_MAY_REWRITE)
+            user, may_rewrite = cursor.fetchone()
+        if may_rewrite:
+            sys.stderr.write(
+                f"Assent's {process} does not start, as that would not be safe:\n  - The database "
+                f"role {user} may change what is in the audit log.\n    Let the owner's role "
+                "migrate (ASSENT_OWNER_DATABASE_URL) and name another one in DATABASE_URL.\n"
+                "Nothing was changed. docs/operators.md says more.\n"
+            )
+            os._exit(NOT_SAFE)  # from whichever thread connected first
+
+    connection_created.connect(look, dispatch_uid="ledger.start_checks", weak=False)
+    try:
+        connection.ensure_connection()
+    except OperationalError:
+        logger.warning("no database yet: what its role may do is looked at later")
+    finally:
+        connection.close()
+
+
+_MAY_REWRITE = """
+    SELECT current_user, rolsuper
+        OR coalesce(has_table_privilege(to_regclass('ledger_event'), 'UPDATE'), false)
+    FROM pg_roles WHERE rolname = current_user
+"""
 
 
 @register(Tags.security, deploy=True)

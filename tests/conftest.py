@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
+from approvals import database_roles, embedded
 from approvals.models import Membership, Role
 from approvals.principals import principal_of
 from ledger import coordinator, crash_points, doorbell
@@ -55,6 +56,7 @@ def django_db_keepdb() -> bool:
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses otherwise."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
+        database_roles.give_rights(embedded.APPLICATION)
         for table in ("event", "decision", "checkpoint", "cosignature", "tile"):
             cursor.execute(f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate")
 

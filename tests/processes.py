@@ -19,6 +19,8 @@ import httpx
 from django.conf import settings
 from django.db import connection
 
+from approvals import embedded
+
 ROOT = Path(settings.BASE_DIR)
 
 
@@ -49,7 +51,9 @@ class Product:
         self.logs = Path(tempfile.mkdtemp(prefix="assent-logs-"))
         name = connection.settings_dict["NAME"]
         self.environment = os.environ | {
-            "DATABASE_URL": os.environ["DATABASE_URL"].replace("/assent?", f"/{name}?"),
+            "DATABASE_URL": embedded.as_application(
+                os.environ["DATABASE_URL"].replace("/assent?", f"/{name}?")
+            ),
             "ASSENT_PUBLIC_URL": self.url,
             "ASSENT_LIVE_URL": f"http://localhost:{self.live_port}",
             "ASSENT_SANDBOX_URL": self.sandbox_url,

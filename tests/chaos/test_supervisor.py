@@ -202,3 +202,19 @@ def test_a_leftover_redis_has_ended_before_the_next_begins(tmp_path: Path) -> No
 
         assert not is_alive(left_over)
         assert redis.Redis.from_url(url).ping()
+
+
+def test_a_redis_that_dies_is_started_again_on_the_same_address(tmp_path):
+    with ExitStack() as stack:
+        client = redis.Redis.from_url(start_redis(tmp_path, stack, keep=True))
+        first = client.info("server")["process_id"]
+
+        os.kill(first, signal.SIGKILL)
+
+        def is_back() -> bool:
+            try:
+                return bool(client.info("server")["process_id"] != first)
+            except redis.RedisError:
+                return False
+
+        until(is_back, 20, "another Redis answers")

@@ -78,10 +78,11 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         self.prepare()
         manager = Crew()
+        os.environ.pop(embedded.OWNER_URL, None)
         for_sweeper = take_audit_key()
         for name, command in self.processes(ports, workers).items():
             # `exec`: the shell gives way, so that Ctrl-C reaches the program itself.
-            alone = for_sweeper if name == "sweeper" else {}
+            alone = os.environ | (for_sweeper if name == "sweeper" else {})
             manager.add_process(name, f"exec {command}", cwd=str(ROOT), env=alone)
         self.stdout.write(self.banner(ports))
         self.stdout.flush()

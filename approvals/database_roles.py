@@ -1,0 +1,167 @@
+"""Two roles in PostgreSQL: an owner that migrates, and the application, which may do less.
+
+The application may append to what proves the past and change none of it: no UPDATE or DELETE of
+events, decisions and checkpoints, no TRUNCATE, no DDL, no trigger turned off. ``RIGHTS`` is the
+whole list; a table that is not in it does not exist for the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dj_database_url
+from django.apps import apps
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.db.transaction import atomic
+from psycopg import sql
+
+READ = "SELECT"
+APPEND = "SELECT, INSERT"
+KEEP = "SELECT, INSERT, UPDATE"
+CHANGE = "SELECT, INSERT, UPDATE, DELETE"
+
+RIGHTS = {
+    # What proves the past.
+    "ledger_event": APPEND,
+    "ledger_decision": APPEND,
+    "ledger_checkpoint": APPEND,
+    "ledger_cosignature": APPEND,
+    "ledger_tile": KEEP,  # grows; a trigger lets nothing in it change
+    "ledger_reading": APPEND,
+    "approvals_username": APPEND,
+    # What goes on, and is never thrown away.
+    "ledger_transaction": KEEP,
+    "ledger_idempotencykey": KEEP,
+    "ledger_delivery": KEEP,
+    "ledger_agent": KEEP,
+    "a2a_task": KEEP,
+    "a2a_message": KEEP,
+    "a2a_artifact": KEEP,
+    "a2a_question": KEEP,
+    # What people arrange.
+    "ledger_tenant": CHANGE,
+    "ledger_agenttoken": CHANGE,
+    "a2a_skill": CHANGE,
+    "a2a_remoteagent": CHANGE,
+    "a2a_mirror": CHANGE,
+    "a2a_pushconfig": CHANGE,
+    "approvals_membership": CHANGE,
+    "approvals_slackworkspace": CHANGE,
+    "approvals_slackworkspace_tenants": CHANGE,
+    "approvals_slackroute": CHANGE,
+    "approvals_slackidentity": CHANGE,
+    "approvals_slacklinkrequest": CHANGE,
+    "approvals_slackmessage": CHANGE,
+    "approvals_slackclick": CHANGE,
+    # Django's own.
+    "auth_user": CHANGE,
+    "auth_user_groups": CHANGE,
+    "auth_user_user_permissions": CHANGE,
+    "auth_group": CHANGE,
+    "auth_group_permissions": CHANGE,
+    "auth_permission": READ,
+    "django_content_type": READ,
+    "django_admin_log": CHANGE,
+    "django_session": CHANGE,
+    "django_migrations": READ,
+}
+
+
+def application_role() -> str:
+    """Who the processes are; empty when they are the owner themselves (tests, a first look)."""
+    return str(settings.DATABASES["default"]["USER"]) if settings.OWNER_DATABASE_URL else ""
+
+
+@contextmanager
+def as_owner() -> Iterator[None]:
+    """This process' connection is the owner's, if it was told of one."""
+    if not settings.OWNER_DATABASE_URL:
+        yield
+        return
+    before = connection.settings_dict
+    owner: dict[str, Any] = dict(dj_database_url.parse(settings.OWNER_DATABASE_URL))
+    names = ("NAME", "USER", "PASSWORD", "HOST", "PORT")
+    options = before["OPTIONS"] | owner.get("OPTIONS", {})
+    connection.close()
+    connection.settings_dict = before | {n: owner[n] for n in names} | {"OPTIONS": options}
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict = before
+
+
+def give_rights(role: str, password: str = "") -> None:
+    """Make the role, if there is none, and let it do what ``RIGHTS`` says and nothing else.
+
+    Raises ``ImproperlyConfigured`` for a role that would not be bound by them.
+    """
+    with atomic(), connection.cursor() as cursor:
+        _ensure_role(cursor, role, password)
+        cursor.execute("SELECT current_schema()")
+        names = {"schema": sql.Identifier(cursor.fetchone()[0]), "role": sql.Identifier(role)}
+        for text in ("GRANT USAGE ON SCHEMA {schema} TO {role}",
+                     "REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}"):  # fmt: skip
+            _execute(cursor, sql.SQL(text).format(**names))
+        for table, rights in {**RIGHTS, **of_tool_apps()}.items():
+            grant = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
+            which = {"rights": sql.SQL(rights), "table": sql.Identifier(table)}
+            _execute(cursor, grant.format(**which, **names))
+
+
+def of_tool_apps() -> dict[str, str]:
+    """The tables of the tools' authors are their own business."""
+    return {
+        model._meta.db_table: CHANGE
+        for model in apps.get_models(include_auto_created=True)
+        if apps.get_app_config(model._meta.app_label).name in settings.TOOL_APPS
+        and model._meta.managed
+    }
+
+
+def fix_search_paths() -> None:
+    """Our functions find our tables whoever calls them, also while a dump is restored."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OUR_FUNCTIONS)
+        for (statement,) in cursor.fetchall():
+            cursor.execute(statement)
+
+
+# Without those in SQL: they name no table, and could not be inlined any more.
+_OUR_FUNCTIONS = """
+    SELECT format('ALTER FUNCTION %s SET search_path = %I, pg_temp', p.oid::regprocedure, n.nspname)
+    FROM pg_proc p
+    JOIN pg_namespace n ON n.oid = p.pronamespace
+    JOIN pg_language l ON l.oid = p.prolang
+    WHERE n.nspname = current_schema() AND l.lanname = 'plpgsql'
+      AND p.proname ~ '^(ledger|a2a|approvals)_'
+      AND p.proconfig IS NULL
+"""
+
+
+def _ensure_role(cursor: Any, role: str, password: str) -> None:
+    cursor.execute(
+        "SELECT r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user::regrole, 'USAGE')"
+        " FROM pg_roles r WHERE r.rolname = %s",
+        [role],
+    )
+    found = cursor.fetchone()
+    if found is None:
+        words = sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")
+        _execute(cursor, words.format(sql.Identifier(role)))
+    elif found[0]:
+        raise ImproperlyConfigured(
+            f"The role {role} of DATABASE_URL is a superuser, makes roles, or may do all that the "
+            "owner may: it could rewrite the audit log. Name another one; nothing was granted."
+        )
+    if password:
+        words = sql.SQL("ALTER ROLE {} PASSWORD {}")
+        _execute(cursor, words.format(sql.Identifier(role), sql.Literal(password)))
+
+
+def _execute(cursor: Any, statement: sql.Composed) -> None:
+    cursor.execute(statement.as_string(None))

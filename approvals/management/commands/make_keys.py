@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.management.base import BaseCommand
+
+NAMES = ("SECRET_KEY", "AUDIT_KEY", "CARD_KEY", "PUSH_KEY", "ENCRYPTION_KEYS")
+
+
+class Command(BaseCommand):
+    help = "Prints a fresh set of keys as lines for .env. Nothing is kept."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        keys = {name: secrets.token_hex(32) for name in NAMES}
+        audit = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(keys["AUDIT_KEY"]))
+        keys["AUDIT_PUBLIC_KEYS"] = audit.public_key().public_bytes_raw().hex()
+        for name, key in keys.items():
+            self.stdout.write(f"ASSENT_{name}={key}")

@@ -1,0 +1,162 @@
+"""The processes are a role that can append to the past and change none of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+from django.db import ProgrammingError, connection
+from django.db.transaction import atomic
+
+from approvals import database_roles, embedded
+from ledger import checkpoints, coordinator, execution
+from ledger.models import Decision, Event
+from ledger.states import State
+from tests.conftest import propose
+from tests.processes import ROOT, Product
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@contextmanager
+def as_application() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET ROLE {embedded.APPLICATION}")
+        try:
+            yield
+        finally:
+            cursor.execute("RESET ROLE")
+
+
+def test_every_table_stands_in_the_list_of_rights():
+    tables = {
+        model._meta.db_table
+        for model in apps.get_models(include_auto_created=True)
+        if model._meta.managed
+    }
+    listed = {**database_roles.RIGHTS, **database_roles.of_tool_apps()}
+
+    assert set(listed) == tables | {"django_migrations"}
+
+
+@pytest.fixture
+def signed_off(acme, alice):
+    row = propose("pay")
+    return coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+
+
+REFUSED = r"permission denied|must be owner"
+PAST = ["ledger_event", "ledger_decision", "ledger_checkpoint", "ledger_cosignature"]
+
+
+@pytest.mark.parametrize("table", PAST)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {table} SET id = id",
+        "DELETE FROM {table}",
+        "TRUNCATE {table} CASCADE",
+        "ALTER TABLE {table} DISABLE TRIGGER ALL",
+        "DROP TABLE {table} CASCADE",
+        "CREATE TRIGGER mine BEFORE INSERT ON {table} EXECUTE FUNCTION ledger_refuse_change()",
+    ],
+)
+def test_the_application_can_change_nothing_of_the_past(signed_off, table, statement):
+    with as_application(), pytest.raises(ProgrammingError, match=REFUSED), atomic():
+        connection.cursor().execute(statement.format(table=table))
+
+    assert Decision.objects.count() == 1
+    assert Event.objects.filter(subject=signed_off.pk).exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET session_replication_role = replica",
+        "CREATE TABLE mine (id int)",
+        "CREATE OR REPLACE FUNCTION ledger_netstring(field text) RETURNS text LANGUAGE sql"
+        " RETURN field",
+        "ALTER ROLE assent_app SUPERUSER",
+        "DELETE FROM ledger_transaction",
+        "INSERT INTO django_migrations (app, name, applied) VALUES ('x', 'x', now())",
+        "SELECT pg_read_file('/etc/passwd')",
+        "COPY ledger_tenant TO PROGRAM 'true'",
+    ],
+)
+def test_the_application_cannot_help_itself_to_more(acme, statement):
+    with as_application(), pytest.raises(ProgrammingError, match=REFUSED), atomic():
+        connection.cursor().execute(statement)
+
+
+def test_the_application_can_do_its_work(acme, alice, the_world):
+    with as_application():
+        row = propose("pay")
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+        execution.commit(row.pk)
+        row.refresh_from_db()
+        point = checkpoints.make()
+
+    assert row.state == State.COMMITTED
+    assert point is not None
+
+
+def test_a_role_that_no_rights_would_bind_is_refused():
+    with pytest.raises(ImproperlyConfigured, match="could rewrite the audit log"):
+        database_roles.give_rights("postgres")
+
+
+def test_our_functions_find_our_tables_whatever_the_search_path(signed_off):
+    database_roles.fix_search_paths()
+    with connection.cursor() as cursor:
+        cursor.execute("SET search_path = pg_catalog")
+        try:
+            cursor.execute(
+                "INSERT INTO public.ledger_event (subject, tenant, seq, kind, from_state, to_state,"
+                " principal, principal_name, via, reason, details, previous_hash, hash) VALUES"
+                " (gen_random_uuid(), 'acme', 0, 'x', '', '', 'x', 'x', 'x', '', '{}', '', '')"
+                " RETURNING seq, length(hash)"
+            )
+            assert cursor.fetchone() == (1, 64)
+        finally:
+            cursor.execute("RESET search_path")
+
+
+def migrated(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=110,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_migrate_is_the_owner_and_makes_the_role_of_the_application():
+    owner = Product().environment["DATABASE_URL"].replace("assent_app", "postgres", 1)
+    application = owner.replace("postgres:", "a_new_role:", 1)
+
+    ended = migrated("migrate", DATABASE_URL=application, ASSENT_OWNER_DATABASE_URL=owner)
+
+    assert ended.returncode == 0, ended.stderr
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT has_table_privilege('a_new_role', 'ledger_event', 'INSERT'),"
+            " has_table_privilege('a_new_role', 'ledger_event', 'UPDATE')"
+        )
+        assert cursor.fetchone() == (True, False)
+        cursor.execute("DROP OWNED BY a_new_role; DROP ROLE a_new_role")
+
+
+@pytest.mark.slow
+def test_a_deployment_whose_role_may_rewrite_the_past_does_not_start():
+    https = {"ASSENT_PUBLIC_URL": "https://assent.example", "ASSENT_ALLOWED_HOSTS": "a.example"}
+    owner = Product().environment["DATABASE_URL"].replace("assent_app", "postgres", 1)
+
+    ended = migrated("sweep", DATABASE_URL=owner, **https)
+
+    assert ended.returncode == 78, ended.stderr
+    assert "role postgres may change what is in the audit log" in ended.stderr
