@@ -9,8 +9,9 @@ class A2AConfig(AppConfig):
 
     def ready(self) -> None:
         from a2a import bells, checks, jobs, models, own_work, push, rounds  # noqa: F401
-        from ledger import audit, deliveries, sweeper
+        from a2a.states import ARROWS
+        from ledger import deliveries, histories, sweeper
 
-        audit.subjects["task"] = models.task_states
+        histories.families["task"] = histories.Family("task", ARROWS, models.Task)
         deliveries.register(push.PushChannel())
         sweeper.further_steps.append(rounds.sweep)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
@@ -24,7 +23,7 @@ from ledger.principals import Principal
 __all__ = [
     "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror",
     "PushConfig", "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
-    "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none", "task_states",
+    "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none",
 ]  # fmt: skip
 
 # Whose the tasks are that no agent does.
@@ -371,11 +370,6 @@ class PushConfig(models.Model):
     @property
     def recipient(self) -> str:
         return str(self.pk)
-
-
-def task_states() -> Any:
-    """Every task with its state, for the proof of the audit log."""
-    return Task.objects.values_list("pk", "state").iterator(chunk_size=5_000)
 
 
 def id_or_none(text: str) -> UUID | None:

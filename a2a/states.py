@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from django.db.models import TextChoices
 
+from ledger.states import Arrow
+
 
 class TaskState(TextChoices):
     """The protocol's states, lowercase and hyphened as version 0.3 writes them."""
@@ -71,3 +73,8 @@ MOVES = (
     SUBMIT, REJECT, CLAIM, PUT_BACK, HAND_OVER, REPORT, ADD_ARTIFACT, SPEAK, DECLINE, ASK, ANSWER,
     LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL,
 )  # fmt: skip
+# The same for the verifier of the audit log.
+ARROWS = {
+    move.name: Arrow(frozenset(map(str, move.sources)), move.target and str(move.target))
+    for move in MOVES
+}

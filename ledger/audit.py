@@ -1,34 +1,48 @@
-"""The proof that history is whole: hash chains, Merkle checkpoints, verification.
+"""The proof of the whole ledger: what was carried out was signed off, by whom the contract asked.
 
-The database seals each event (``ledger/sql/events.sql``); this module computes the same hashes on
-its own, from the columns, so that a seal forged inside the database is found as well.
+``ledger.histories`` reads one instant of it, ``ledger.sign_offs`` has the rules, and
+``ledger.checkpoint_proof`` proves that the events are those that were signed. docs/audit.md says
+all of it so that others can write a verifier of their own; examples/verify.py is one.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from itertools import groupby
-from operator import attrgetter
+from datetime import timedelta
 from uuid import UUID
 
-from ledger import changes, checkpoint_proof
-from ledger.checkpoint_proof import Broken
-from ledger.models import Event, Transaction
+from ledger import changes, checkpoint_proof, histories, seals, sign_offs
+from ledger.checkpoint_proof import Coverage
+from ledger.histories import EVERYTHING, History, Part, Vote
+from ledger.models import Event
+from ledger.seals import Link, hash_of
+from ledger.sign_offs import VOTES, Map
+from ledger.states import Arrow
 
-__all__ = ["Broken", "Proof", "hash_of", "subjects", "verify"]
+__all__ = ["Broken", "Proof", "hash_of", "verify"]
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
+FAULTS_MAX = 20  # that are named before the rest is left unread
+SLICE = 10_000  # old subjects that an incremental proof reads again, in turn
+
+# Changes of accounts have no state; their chains are proved, and their kinds are known.
+CHANGES: Map = {kind: Arrow(frozenset({""}), "") for kind in changes.KINDS}
 
 
-def _transactions() -> Iterator[tuple[UUID, str]]:
-    return Transaction.objects.values_list("pk", "state").iterator(chunk_size=5_000)
+class Broken(checkpoint_proof.Broken):
+    """What cannot be true of an untouched ledger; every fault names its row."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = list(faults)
+        super().__init__(" ".join(self.faults))
 
 
-# Whatever has a chain: its rows as (id, state). An upper room adds its own in AppConfig.ready().
-subjects: dict[str, Callable[[], Iterable[tuple[UUID, str]]]] = {"transaction": _transactions}
+@dataclass(frozen=True, slots=True)
+class Since:
+    """How far an earlier proof came: its checkpoints, and which old subjects were read again."""
+
+    coverage: Coverage
+    read_again_upto: UUID | None = None
 
 
 @dataclass
@@ -41,88 +55,169 @@ class Proof:
     checkpoints: int = 0
     uncovered: int = 0
     public_keys: set[str] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+    reached: Since | None = None
+
+    @property
+    def is_full_of_faults(self) -> bool:
+        return len(self.faults) >= FAULTS_MAX
 
 
-def hash_of(event: Event) -> str:
-    """SHA-256 over the netstrings of the event's fields, the hash before it being the first."""
-    microseconds = (event.at - EPOCH) // timedelta(microseconds=1)
-    fields = (
-        event.previous_hash,
-        str(event.subject),
-        str(event.seq),
-        event.tenant,
-        event.kind,
-        event.from_state,
-        event.to_state,
-        event.principal,
-        event.principal_name,
-        event.via,
-        event.reason,
-        event.details,
-        str(microseconds),
-    )
-    sealed = hashlib.sha256()
-    for text in fields:
-        raw = text.encode()
-        sealed.update(b"%d:%b" % (len(raw), raw))
-    return sealed.hexdigest()
+# What is being proved, how much of it is done, and how much there is.
+Progress = Callable[[str, int, int], None]
 
 
-def verify(trusted_keys: frozenset[str] | None = None) -> Proof:
-    """Prove every chain, every row against its chain, and every checkpoint.
+def verify(
+    trusted_keys: frozenset[str] | None = None,
+    *,
+    since: Since | None = None,
+    against: Sequence[str] = (),
+    patience: timedelta | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Proof:
+    """Prove every history, every row against its history, and every checkpoint, of one instant.
 
-    Raises ``Broken``, naming the first row that is wrong. With ``trusted_keys`` (public keys in
-    hexadecimal), checkpoints that another key signed are broken too.
+    With ``since``, histories without a newer event are taken as proved then, but for the next
+    slice of old ones, so that in time each is read again; ``proof.reached`` is where to go on.
+
+    ``trusted_keys``, ``against`` and ``patience`` as in ``checkpoint_proof.verify``.
+
+    Raises ``Broken`` with up to ``FAULTS_MAX`` faults.
     """
     proof = Proof()
-    _verify_chains(proof)
-    covered = checkpoint_proof.verify(trusted_keys)
-    proof.checkpoints = covered.checkpoints
-    proof.public_keys = set(covered.public_keys)
-    proof.uncovered = covered.uncovered
+    with histories.snapshot():
+        for what, part in _parts(since):
+            _prove(what, part, proof, progress)
+        if since is not None:
+            proof.faults += [f"{name} {pk} has no events." for name, pk in _unheard_of()]
+        covered = _prove_checkpoints(proof, since, trusted_keys, against, patience, progress)
+        if proof.faults:
+            raise Broken(proof.faults[:FAULTS_MAX])
+        proof.checkpoints, proof.uncovered = covered.checkpoints, covered.uncovered
+        proof.public_keys = set(covered.public_keys)
+        proof.reached = Since(covered, _slice(since).upto if since else None)
     return proof
 
 
-def _verify_chains(proof: Proof) -> None:
-    events = Event.objects.order_by("subject", "seq").iterator(chunk_size=5_000)
-    states: dict[UUID, str] = {}
-    for rows in subjects.values():
-        states.update(rows())
-    for subject, chain in groupby(events, key=attrgetter("subject")):
-        last = _verify_chain(chain, proof)
-        stored = states.pop(subject, None)
-        if stored is None and last.kind in changes.KINDS:
-            stored = ""  # an account has a history, but no state
-        if stored != last.to_state:
-            raise Broken(
-                f"{_what(last)} is {stored}, but its last event "
-                f"(event {last.pk}) left it {last.to_state}."
-            )
-        if last.transaction_id is not None:
-            proof.transactions += 1
-        else:
-            proof.others += 1
-    for subject in states:
-        raise Broken(f"{subject} has no events.")
+def _parts(since: Since | None) -> Iterator[tuple[str, Part]]:
+    if since is None:
+        yield "histories", EVERYTHING
+        return
+    yield "new histories", Part(newer_than=since.coverage.upto_event)
+    yield "old histories", _slice(since)
 
 
-def _what(event: Event) -> str:
-    return f"{'transaction' if event.transaction_id else 'task'} {event.subject}"
+def _slice(since: Since) -> Part:
+    """The next old subjects; from the beginning again when there are none."""
+    first = Event.objects.filter(seq=1).order_by("subject")
+    after = since.read_again_upto
+    later = first.filter(subject__gt=after) if after else first
+    return Part(after=after, upto=later.values_list("subject", flat=True)[SLICE:].first())
 
 
-def _verify_chain(chain: Iterator[Event], proof: Proof) -> Event:
-    before: Event | None = None
-    for event in chain:
-        expected_seq, expected_hash, expected_state = (
-            (before.seq + 1, before.hash, before.to_state) if before else (1, "", "")
+def _unheard_of() -> list[tuple[str, UUID]]:
+    return list(histories.without_events())[:FAULTS_MAX]
+
+
+def _prove_checkpoints(
+    proof: Proof,
+    since: Since | None,
+    trusted_keys: frozenset[str] | None,
+    against: Sequence[str],
+    patience: timedelta | None,
+    progress: Progress,
+) -> Coverage:
+    total = Event.objects.count()
+    try:
+        return checkpoint_proof.verify(
+            trusted_keys,
+            since=since.coverage if since else checkpoint_proof.NOTHING,
+            against=against,
+            patience=patience,
+            progress=lambda done: progress("checkpoints", done, total),
         )
-        if event.seq != expected_seq:
-            raise Broken(f"event {expected_seq} of {_what(event)} is missing.")
-        if event.previous_hash != expected_hash or event.from_state != expected_state:
-            raise Broken(f"event {event.pk} does not follow the event before it.")
-        if event.hash != hash_of(event):
-            raise Broken(f"event {event.pk} of {_what(event)} was changed.")
-        before = event
-        proof.events += 1
-    assert before is not None
-    return before
+    except checkpoint_proof.Broken as broken:
+        proof.faults.append(str(broken))
+        return checkpoint_proof.NOTHING
+
+
+# --- histories ----------------------------------------------------------------------------
+
+
+def _prove(what: str, part: Part, proof: Proof, progress: Progress) -> None:
+    total, done = histories.events_in(part).count(), 0
+    for number, history in enumerate(histories.read(part)):
+        proof.faults += faults_of(history)
+        if proof.is_full_of_faults:
+            return
+        done += len(history.links)
+        proof.transactions += "transaction" in history.rows
+        proof.others += "transaction" not in history.rows
+        if number % 1_000 == 0:
+            progress(what, done, total)
+    proof.events += done
+    progress(what, total, total)
+
+
+def faults_of(history: History) -> list[str]:
+    """Everything that cannot be true of one subject."""
+    name, moves = _family_of(history)
+    if not history.links:
+        whats = [f"{family} {history.subject}" for family in history.rows]
+        whats = whats or [f"decision {vote.id}" for vote in history.votes]
+        return [f"{what} has no events." for what in whats]
+    faults = [*sign_offs.chain_faults(history.links, moves, name)]
+    row = history.rows.get(name)
+    if row is None:
+        if name in histories.families:
+            faults.append(f"{name} {history.subject} is missing; its events are there.")
+        return faults
+    if name == "transaction":
+        faults += sign_offs.row_faults(row, history.links)
+        faults += sign_offs.sign_off_faults(row, history.links)
+        faults += _decision_faults(history)
+    elif row.state != history.links[-1].to_state:
+        last = history.links[-1]
+        faults.append(
+            f"{name} {row.id} is {row.state}, but its last event ({last.id}) left it "
+            f"{last.to_state}."
+        )
+    return faults
+
+
+def _family_of(history: History) -> tuple[str, Map]:
+    """What a history is about: by its row, or where that is gone, by its events."""
+    for name in history.rows:
+        return name, histories.families[name].moves
+    kinds = {link.kind for link in history.links}
+    if kinds & set(CHANGES):
+        return "account", CHANGES
+    for family in histories.families.values():
+        if kinds & set(family.moves):
+            return family.name, family.moves
+    return "account", CHANGES
+
+
+def _decision_faults(history: History) -> Iterator[str]:
+    """Decisions say what sealed votes say; the desk shows the decisions."""
+    left = {link.principal: link for link in history.links if link.kind in VOTES}
+    for vote in history.votes:
+        name = f"decision {vote.id} of transaction {vote.transaction_id}"
+        link = left.pop(vote.principal, None)
+        if link is None:
+            yield f"{name}: no event sealed a vote of {vote.principal}."
+        elif _as_sealed(link) != _as_decided(vote):
+            yield f"{name} is not what event {link.id} sealed."
+    for link in left.values():
+        yield f"event {link.id} of transaction {link.subject}: its decision is missing."
+
+
+def _as_sealed(link: Link) -> tuple[object, ...]:
+    says = link.says
+    sealed = (says.get("verdict"), says.get("intent_digest"), says.get("decision_at"))
+    return (*sealed, link.principal_name, link.via, link.reason)
+
+
+def _as_decided(vote: Vote) -> tuple[object, ...]:
+    decided = (vote.verdict, vote.intent_digest, seals.as_text(vote.at))
+    return (*decided, vote.principal_name, vote.via, vote.reason)

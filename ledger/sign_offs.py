@@ -9,7 +9,7 @@ Each fault is a sentence that names the row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from ledger import intents, seals, states
@@ -17,20 +17,11 @@ from ledger.contracts import RequiredApprover
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY
 from ledger.seals import Link
-
-
-class Arrow(NamedTuple):
-    """A move as the verifier reads it; no target: the state stays as it was."""
-
-    sources: frozenset[str]
-    target: str | None
-
+from ledger.states import Arrow
 
 Map = Mapping[str, Arrow]
 
-MOVES: Map = {
-    move.name: Arrow(frozenset(map(str, move.sources)), str(move.target)) for move in states.MOVES
-} | {kind.name: Arrow(frozenset(map(str, kind.sources)), None) for kind in states.NOTES}
+MOVES: Map = states.ARROWS
 VOTES = {
     states.VOTE.name: Verdict.APPROVE,
     states.APPROVE.name: Verdict.APPROVE,
@@ -43,6 +34,9 @@ OF_THE_PROPOSER = frozenset(
 OF_THE_SYSTEM = frozenset(
     {states.CLAIM.name, states.EXPIRE.name, states.RETRY.name, states.LATE_RECEIPT.name}
 )
+CLAIMED = states.CLAIM.name
+# Say that something was carried out, without a move out of the state of carrying out.
+AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.name, states.LATE_RECEIPT.name})
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
 KINDS = {
     RequiredApprover.NONE: frozenset({"system", "user"}),
@@ -116,7 +110,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     first = links[0].says
     approvers: set[str] = set()
     voters: set[str] = set()
-    for link in links:
+    for n, link in enumerate(links):
         name = f"event {link.id} of transaction {link.subject}"
         yield from _actor_faults(link, links[0].principal, name)
         if link.kind in VOTES:
@@ -125,7 +119,9 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
             voters.add(link.principal)
             if not faults and VOTES[link.kind] == Verdict.APPROVE:
                 approvers.add(link.principal)
-        decides = link.kind in (states.APPROVE.name, states.CLAIM.name)
+        if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
+            yield f"{name}: {link.kind}, and nothing was ever carried out."
+        decides = link.kind in (states.APPROVE.name, CLAIMED)
         if decides and not _is_enough(approvers, first):
             yield f"{name}: there are not enough approvals of what would be carried out."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.db.models import TextChoices
 
@@ -113,6 +114,18 @@ SETTLEMENT_PROPOSED = Note("settlement_proposed", _SETTLED_BY_HAND)
 SETTLEMENT_DECLINED = Note("settlement_declined", _SETTLED_BY_HAND)
 
 NOTES = (LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED)
+
+
+class Arrow(NamedTuple):
+    """A move as the verifier of the audit log reads it; no target: the state stays as it was."""
+
+    sources: frozenset[str]
+    target: str | None
+
+
+ARROWS = {
+    move.name: Arrow(frozenset(map(str, move.sources)), str(move.target)) for move in MOVES
+} | {note.name: Arrow(frozenset(map(str, note.sources)), None) for note in NOTES}
 
 FINAL = frozenset({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED})
 # Ended, and the world never changed: the operation key is free again. Every other state keeps it.

@@ -38,7 +38,7 @@ def test_an_untouched_ledger_verifies(history, capsys):
     call_command("verify_ledger")
 
     assert (
-        "6 events of 3 transactions and 0 tasks under 1 signed checkpoints"
+        "6 events of 3 transactions and 0 tasks and accounts under 1 signed checkpoints"
         in capsys.readouterr().out
     )
 

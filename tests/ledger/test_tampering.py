@@ -1,0 +1,616 @@
+"""What somebody does to the tables, and that both verifiers name the row.
+
+Each line of the table is one tampering, done under a checkpoint, and then also before the
+checkpoint is made, as by whoever was quick, so that only the rules of sign-off notice it and not
+the signature.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.management import call_command
+from django.db.models import Max
+from django.db.transaction import atomic, set_rollback
+
+from examples import verify as second
+from ledger import audit, changes, checkpoints, coordinator, execution, exports, seals
+from ledger.audit import Broken
+from ledger.log_tables import Tile
+from ledger.models import Decision, Event, Transaction
+from ledger.notes import TreeHead, signed
+from ledger.principals import Principal
+from tests.forgery import forge, reseal, reseal_row
+
+OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))
+PUBLIC_KEY = OWN_KEY.public_key().public_bytes_raw()
+SUPERVISOR = Principal("agent", "acme/supervisor", "Supervisor")
+
+
+@dataclass
+class Ledger:
+    """A small ledger with one of everything."""
+
+    paid: Transaction
+    scuttled: Transaction  # took two approvers
+    rejected: Transaction
+    refused: Transaction
+    noted: Transaction  # signed off by policy
+    waiting: Transaction
+    undone: Transaction
+
+    def event(self, row: Transaction, kind: str) -> Event:
+        return Event.objects.get(subject=row.pk, kind=kind)
+
+
+@pytest.fixture
+def ledger(acme, a_transaction, approved, alice, bob) -> Ledger:
+    paid, scuttled = approved(), approved("scuttle", rocket="r1")
+    undone = approved()
+    for row in (paid, scuttled, undone):
+        execution.commit(row.pk)
+    coordinator.compensate(undone.pk, by=alice, via="web", reason="wrong")
+    execution.compensate(undone.pk)
+    rejected = a_transaction()
+    coordinator.reject(rejected.pk, digest=rejected.intent_digest, by=bob, via="web", reason="no")
+    execution.roll_back(rejected.pk)
+    with pytest.raises(Exception, match="no such payment"):
+        a_transaction("pay", reference="unknown")
+    refused = Transaction.objects.get(state="refused")
+    noted = a_transaction("write_note", text="hello")
+    waiting = a_transaction("scuttle", rocket="r2")
+    coordinator.approve(waiting.pk, digest=waiting.intent_digest, by=alice, via="slack")
+    changes.record(
+        "user:7", "role_granted", tenant="acme", by=alice, via="admin", details={"role": "approver"}
+    )
+    return Ledger(paid, scuttled, rejected, refused, noted, waiting, undone)
+
+
+def faults_of_both() -> tuple[list[str], list[str]]:
+    patience = timedelta(seconds=5)
+    try:
+        audit.verify(frozenset({PUBLIC_KEY.hex()}), patience=patience)
+        ours: list[str] = []
+    except Broken as broken:
+        ours = broken.faults
+    theirs = second.verify(exports.lines(), [PUBLIC_KEY], patience.total_seconds())
+    return ours, list(theirs)
+
+
+def test_a_whole_ledger_is_whole_to_both(ledger):
+    checkpoints.make()
+
+    assert faults_of_both() == ([], [])
+
+
+# --- ways to tamper -----------------------------------------------------------------------------
+
+Tamper = Callable[[Ledger], str]  # what the fault must name
+
+
+def column(name: str, sql: str, whose: str = "paid") -> Tamper:
+    """One column of a transaction, with or without triggers."""
+
+    def tamper(ledger: Ledger) -> str:
+        row = getattr(ledger, whose)
+        forge(f"UPDATE ledger_transaction SET {name} = {sql} WHERE id = %s", row.pk)
+        return f"transaction {row.pk}"
+
+    return tamper
+
+
+def event(kind: str, name: str, sql: str, *, again: bool = False, whose: str = "paid") -> Tamper:
+    """One column of an event; ``again`` with a chain of right hashes after it."""
+
+    def tamper(ledger: Ledger) -> str:
+        row = getattr(ledger, whose)
+        found = ledger.event(row, kind)
+        forge(f"UPDATE ledger_event SET {name} = {sql} WHERE id = %s", found.pk)
+        if again:
+            reseal(row.pk)
+        return f"event {found.pk}"
+
+    return tamper
+
+
+def decision(name: str, sql: str) -> Tamper:
+    def tamper(ledger: Ledger) -> str:
+        found = Decision.objects.get(transaction=ledger.paid)
+        forge(f"UPDATE ledger_decision SET {name} = {sql} WHERE id = %s", found.pk)
+        return f"decision {found.pk}"
+
+    return tamper
+
+
+def decision_added(ledger: Ledger) -> str:
+    added = Decision.objects.create(
+        transaction=ledger.waiting, principal="user:mallory", principal_name="M",
+        verdict="approve", intent_digest=ledger.waiting.intent_digest, via="web",
+    )  # fmt: skip
+    return f"decision {added.pk}"
+
+
+def decision_deleted(ledger: Ledger) -> str:
+    forge("DELETE FROM ledger_decision WHERE transaction_id = %s", ledger.paid.pk)
+    return f"event {ledger.event(ledger.paid, 'approved').pk}"
+
+
+def approved_past_the_verbs(ledger: Ledger) -> str:
+    decision_added(ledger)
+    Transaction.objects.filter(pk=ledger.waiting.pk).update(state="approved")
+    return f"transaction {ledger.waiting.pk}"
+
+
+def event_deleted(kind: str) -> Tamper:
+    def tamper(ledger: Ledger) -> str:
+        found = ledger.event(ledger.paid, kind)
+        forge("DELETE FROM ledger_event WHERE id = %s", found.pk)
+        return str(ledger.paid.pk)
+
+    return tamper
+
+
+def event_removed_and_chain_mended(ledger: Ledger) -> str:
+    forge("DELETE FROM ledger_event WHERE id = %s", ledger.event(ledger.paid, "approved").pk)
+    reseal(ledger.paid.pk)
+    return f"transaction {ledger.paid.pk}"
+
+
+def append(row: Transaction, kind: str, to: str, by: str, details: dict | None = None) -> Event:
+    """As the application's own role can: the database seals it."""
+    return Event.objects.create(
+        subject=row.pk, transaction_id=row.pk, tenant=row.tenant, kind=kind, to_state=to,
+        principal=by, principal_name=by, via="web", details=json.dumps(details or {}),
+    )  # fmt: skip
+
+
+def vote(by: str | None, whose: str = "waiting", **details: object) -> Tamper:
+    """A sealed approval that the rules do not allow; the row follows it."""
+
+    def tamper(ledger: Ledger) -> str:
+        row = getattr(ledger, whose)
+        said = {"intent_digest": row.intent_digest, "verdict": "approve", "sets": {}} | details
+        who = by or row.proposed_by
+        added = append(row, "approved", "approved", who, said)
+        Transaction.objects.filter(pk=row.pk).update(state="approved")
+        return f"event {added.pk}"
+
+    return tamper
+
+
+def second_vote_of_one_person(ledger: Ledger) -> str:
+    by = ledger.event(ledger.waiting, "approval_recorded").principal
+    return vote(by)(ledger)
+
+
+def vote_after_expiry(ledger: Ledger) -> str:
+    row = ledger.waiting
+    forge(
+        "UPDATE ledger_transaction SET created_at = created_at - interval '1 day', "
+        "expires_at = created_at - interval '12 hours' WHERE id = %s", row.pk,
+    )  # fmt: skip
+    reseal_row(row.pk)
+    return vote("user:second")(ledger)
+
+
+def commit_without_claim(ledger: Ledger) -> str:
+    outcome = {"receipt": "re_forged"}
+    added = append(ledger.waiting, "committed", "committed", "system:worker", {"sets": outcome})
+    forge(
+        "UPDATE ledger_transaction SET state = 'committed', receipt = 're_forged' WHERE id = %s",
+        ledger.waiting.pk,
+    )
+    return f"event {added.pk}"
+
+
+def claim_without_approval(ledger: Ledger) -> str:
+    added = append(ledger.waiting, "claimed", "committing", "system:worker")
+    Transaction.objects.filter(pk=ledger.waiting.pk).update(state="committing")
+    return f"event {added.pk}"
+
+
+def claim_with_one_of_two(ledger: Ledger) -> str:
+    """The whole chain rewritten so that one approver was enough to be approved."""
+    row = ledger.waiting
+    found = ledger.event(row, "approval_recorded")
+    forge(
+        "UPDATE ledger_event SET kind = 'approved', to_state = 'approved' WHERE id = %s", found.pk
+    )
+    reseal(row.pk)
+    Transaction.objects.filter(pk=row.pk).update(state="approved")
+    return f"event {found.pk}"
+
+
+def row_and_seal_changed(sql: str, whose: str = "paid") -> Tamper:
+    """Row, sealed digest and chain all changed to fit; the digest on the screen did not."""
+
+    def tamper(ledger: Ledger) -> str:
+        row = getattr(ledger, whose)
+        forge(f"UPDATE ledger_transaction SET {sql} WHERE id = %s", row.pk)
+        reseal_row(row.pk)
+        return f"transaction {row.pk}"
+
+    return tamper
+
+
+def quorum_lowered_with_its_seal(ledger: Ledger) -> str:
+    row = ledger.waiting
+    forge("UPDATE ledger_transaction SET quorum = 1 WHERE id = %s", row.pk)
+    reseal_row(row.pk)
+    return "checkpoint"
+
+
+def proposal_backdated_to_nobody_asked(ledger: Ledger) -> str:
+    row = ledger.paid
+    forge("UPDATE ledger_transaction SET required_approver = 'NONE' WHERE id = %s", row.pk)
+    reseal_row(row.pk)
+    return "checkpoint"
+
+
+def compensated_by_the_proposer(ledger: Ledger) -> str:
+    added = append(
+        ledger.paid, "compensation_started", "compensating", ledger.paid.proposed_by, {"sets": {}}
+    )
+    Transaction.objects.filter(pk=ledger.paid.pk).update(state="compensating")
+    return f"event {added.pk}"
+
+
+def canceled_by_somebody_else(ledger: Ledger) -> str:
+    added = append(ledger.waiting, "canceled", "rolling_back", "user:mallory", {"sets": {}})
+    Transaction.objects.filter(pk=ledger.waiting.pk).update(state="rolling_back")
+    return f"event {added.pk}"
+
+
+def unknown_kind(ledger: Ledger) -> str:
+    added = append(ledger.waiting, "blessed", "approved", "user:mallory")
+    Transaction.objects.filter(pk=ledger.waiting.pk).update(state="approved")
+    return f"event {added.pk}"
+
+
+def transaction_without_events(ledger: Ledger) -> str:
+    row = Transaction.objects.get(pk=ledger.waiting.pk)
+    row.pk, row.operation_key = None, "forged"
+    row.id = Transaction._meta.pk.get_default()
+    row.state = "committed"
+    row.receipt = "re_forged"
+    row.save(force_insert=True)
+    return f"transaction {row.pk}"
+
+
+def row_deleted(ledger: Ledger) -> str:
+    forge("DELETE FROM ledger_transaction WHERE id = %s", ledger.paid.pk)
+    return f"transaction {ledger.paid.pk}"
+
+
+def whole_transaction_deleted(ledger: Ledger) -> str:
+    for table in ("event", "decision"):
+        forge(f"DELETE FROM ledger_{table} WHERE transaction_id = %s", ledger.paid.pk)
+    forge("DELETE FROM ledger_transaction WHERE id = %s", ledger.paid.pk)
+    return "checkpoint"
+
+
+def receipt_changed_in_its_event(ledger: Ledger) -> str:
+    event("committed", "details", """'{"sets":{"receipt":"re_x"}}'""", again=True)(ledger)
+    return f"transaction {ledger.paid.pk}"
+
+
+def account_change_rewritten(ledger: Ledger) -> str:
+    subject = changes.chain_of("user:7")
+    found = Event.objects.get(subject=subject)
+    forge("UPDATE ledger_event SET principal = 'user:9' WHERE id = %s", found.pk)
+    reseal(subject)
+    return "checkpoint"
+
+
+def checkpoint_signed_by_another_key(ledger: Ledger) -> str:
+    key = Ed25519PrivateKey.generate()
+    point = checkpoints.latest()
+    head = TreeHead.parse(point.signed().text)
+    forge(
+        "UPDATE ledger_checkpoint SET note = %s, public_key = %s WHERE id = %s",
+        str(signed(str(head), head.origin, key)),
+        key.public_key().public_bytes_raw().hex(),
+        point.pk,
+    )
+    return f"checkpoint of {point.size} events"
+
+
+def checkpoint_changed(ledger: Ledger) -> str:
+    point = checkpoints.latest()
+    forge("UPDATE ledger_checkpoint SET root = repeat('0', 64) WHERE id = %s", point.pk)
+    return f"checkpoint of {point.size} events"
+
+
+def make_everything_old() -> None:
+    """The tail is judged by its age; its seal says when it was."""
+    forge("UPDATE ledger_event SET at = at - interval '1 hour'")
+    forge("UPDATE ledger_transaction SET created_at = created_at - interval '1 hour'")
+    for subject in Event.objects.values_list("subject", flat=True).distinct():
+        reseal(subject)
+
+
+def checkpoints_all_deleted(ledger: Ledger) -> str:
+    make_everything_old()
+    for table in ("cosignature", "checkpoint", "tile"):
+        forge(f"DELETE FROM ledger_{table}")
+    return f"event {Event.objects.order_by('pk').first().pk}"
+
+
+def event_without_transaction(ledger: Ledger) -> str:
+    found = ledger.event(ledger.paid, "approved")
+    forge("UPDATE ledger_event SET transaction_id = NULL WHERE id = %s", found.pk)
+    return f"transaction {ledger.paid.pk}"
+
+
+def order_of_events_swapped(ledger: Ledger) -> str:
+    one, two = ledger.event(ledger.paid, "approved"), ledger.event(ledger.paid, "claimed")
+    spare = Event.objects.aggregate(last=Max("pk"))["last"] + 1
+    for old, new in ((one.pk, spare), (two.pk, one.pk), (spare, two.pk)):
+        forge("UPDATE ledger_event SET id = %s WHERE id = %s", new, old)
+    return "checkpoint"
+
+
+ANOTHER = "'agent:acme/another'"
+TABLE: dict[str, Tamper] = {
+    # columns of the row
+    "amount": column("amount", "1"),
+    "currency": column("currency", "'USD'"),
+    "arguments": column("arguments", """'{"reference": "x"}'"""),
+    "payload": column("payload", "'{}'"),
+    "summary": column("action_summary", "'Nothing much'"),
+    "warnings": column("warnings", """'["fine"]'"""),
+    "stated reason": column("stated_reason", "'because'"),
+    "held": column("held", "'{}'"),
+    "deadline": column("expires_at", "expires_at + interval '1 day'"),
+    "created at": column("created_at", "created_at - interval '1 day'"),
+    "retention": column("retain_until", "retain_until - interval '1 year'"),
+    "tool": column("tool", "'launch'"),
+    "tenant": column("tenant", "'globex'"),
+    "proposer": column("proposed_by", ANOTHER),
+    "proposer's name": column("proposed_by_name", "'Another'"),
+    "quorum": column("quorum", "1", "scuttled"),
+    "required approver": column("required_approver", "'NONE'"),
+    "risk level": column("risk_level", "'LOW'"),
+    "consequence level": column("consequence_level", "'REVERSIBLE'"),
+    "owner": column("owner_service", "'another'"),
+    "operation key": column("operation_key", "'another'"),
+    "input hash": column("input_hash", "repeat('0', 64)"),
+    "intent digest": column("intent_digest", "repeat('0', 64)"),
+    "run, step and trace": column("trace_id", "repeat('0', 32)"),
+    "receipt": column("receipt", "'re_forged'"),
+    "receipt's address": column("receipt_url", "'https://evil.example'"),
+    "result": column("result", """'{"receipt_id": "re_forged"}'"""),
+    "result removed": column("result", "NULL"),
+    "state": column("state", "'failed'"),
+    "ending": column("ending", "'expired'", "rejected"),
+    "reason of the ending": column("ending_reason", "'another'", "rejected"),
+    "reason of a refusal": column("ending_reason", "'another'", "refused"),
+    "time of the decision": column("decided_at", "decided_at - interval '1 hour'"),
+    "time of the end": column("ended_at", "ended_at - interval '1 hour'"),
+    "receipt of the compensation": column("compensation_receipt", "'undo_forged'", "undone"),
+    "transaction without events": transaction_without_events,
+    "row deleted": row_deleted,
+    "everything of a transaction deleted": whole_transaction_deleted,
+    # decisions
+    "decision turned round": decision("verdict", "'reject'"),
+    "decision given to somebody else": decision("principal", "'user:mallory'"),
+    "name of who decided": decision("principal_name", "'Mallory'"),
+    "channel of a decision": decision("via", "'slack'"),
+    "reason of a decision": decision("reason", "'because'"),
+    "digest of a decision": decision("intent_digest", "repeat('0', 64)"),
+    "time of a decision": decision("at", "at - interval '1 hour'"),
+    "decision moved to another transaction": decision(
+        "transaction_id", "(SELECT id FROM ledger_transaction WHERE state = 'refused')"
+    ),
+    "decision added": decision_added,
+    "decision deleted": decision_deleted,
+    "decision added and state changed": approved_past_the_verbs,
+    # events
+    "who approved": event("approved", "principal", "'user:mallory'"),
+    "name in an event": event("approved", "principal_name", "'Mallory'"),
+    "reason in an event": event("approved", "reason", "'because'"),
+    "details of an event": event("committed", "details", "'{}'"),
+    "time of an event": event("approved", "at", "at - interval '1 hour'"),
+    "tenant of an event": event("approved", "tenant", "'globex'"),
+    "channel of an event": event("approved", "via", "'slack'"),
+    "first event deleted": event_deleted("prepared"),
+    "an event deleted": event_deleted("approved"),
+    "last event deleted": event_deleted("committed"),
+    "event of no transaction": event_without_transaction,
+    "approval cut out, chain mended": event_removed_and_chain_mended,
+    "who approved, chain mended": event("approved", "principal", "'user:mallory'", again=True),
+    "receipt in the event, chain mended": receipt_changed_in_its_event,
+    "order of events": order_of_events_swapped,
+    "change of an account, chain mended": account_change_rewritten,
+    # sign-offs that were none
+    "approval by the proposer": vote(None),
+    "approval by an agent": vote(str(SUPERVISOR)),
+    "approval by the system": vote("system:worker"),
+    "approval by policy where a person is asked for": vote("system:policy"),
+    "second approval of one person": second_vote_of_one_person,
+    "approval of something else": vote("user:second", intent_digest="0" * 64),
+    "approval that says reject": vote("user:second", verdict="reject"),
+    "approval after the time was up": vote_after_expiry,
+    "approval of what was rejected": vote("user:second", "rejected"),
+    "approval without decision": vote("user:second"),
+    "commit without claim": commit_without_claim,
+    "claim without approval": claim_without_approval,
+    "one approver of two": claim_with_one_of_two,
+    "compensation ordered by the proposer": compensated_by_the_proposer,
+    "cancel by somebody else": canceled_by_somebody_else,
+    "a kind that is no move": unknown_kind,
+    # row and seal together
+    "amount with its seal": row_and_seal_changed("amount = 1"),
+    "summary with its seal": row_and_seal_changed("action_summary = 'Nothing much'"),
+    "proposer with its seal": row_and_seal_changed(f"proposed_by = {ANOTHER}"),
+    "quorum with its seal": quorum_lowered_with_its_seal,
+    "required approver with its seal": proposal_backdated_to_nobody_asked,
+    # checkpoints
+    "checkpoint signed by another key": checkpoint_signed_by_another_key,
+    "checkpoint changed": checkpoint_changed,
+    "checkpoints all deleted": checkpoints_all_deleted,
+}
+
+# Against these only the signatures help, so they are of no use before the checkpoint is made.
+ONLY_BY_CHECKPOINT = {
+    "everything of a transaction deleted", "order of events", "change of an account, chain mended",
+    "quorum with its seal", "required approver with its seal",
+    "checkpoint signed by another key", "checkpoint changed", "checkpoints all deleted",
+}  # fmt: skip
+
+
+@contextmanager
+def taken_back() -> Iterator[None]:
+    """What happens in here is undone, so that the next tampering begins with a whole ledger."""
+    with atomic():
+        yield
+        set_rollback(True)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_was_changed_is_noticed_by_both_and_the_row_is_named(ledger, name):
+    with taken_back():
+        checkpoints.make()
+        _assert_both_name(TABLE[name](ledger))
+    if name not in ONLY_BY_CHECKPOINT:
+        # Changed before the checkpoint, which signs whatever is there: the rules prove sign-off.
+        with taken_back():
+            named = TABLE[name](ledger)
+            checkpoints.make()
+            _assert_both_name(named)
+
+
+def _assert_both_name(named: str) -> None:
+    ours, theirs = faults_of_both()
+    assert any(named in fault for fault in ours), (named, ours)
+    assert any(named in fault for fault in theirs), (named, theirs)
+
+
+def test_a_checkpoint_that_was_deleted_is_noticed_by_the_copy_outside(ledger, a_payment, tmp_path):
+    checkpoints.make()
+    tiles = list(Tile.objects.values_list("hashes", "id"))
+    a_payment()
+    gone = checkpoints.make()
+    outside = tmp_path / "outside"
+    outside.write_text(f"{gone.note}\n")
+    _cut(gone)
+    for hashes, tile in tiles:
+        forge("UPDATE ledger_tile SET hashes = %s WHERE id = %s", hashes, tile)
+
+    with pytest.raises(Broken, match=f"checkpoint of {gone.size} events, published outside"):
+        audit.verify(frozenset({PUBLIC_KEY.hex()}), against=[outside.read_text()])
+    theirs = list(second.verify(exports.lines(), [PUBLIC_KEY], 300, outside.read_text()))
+    assert any(f"checkpoint of {gone.size} events" in fault for fault in theirs), theirs
+
+
+def _cut(point) -> None:
+    """The last checkpoint, and the one transaction under it alone."""
+    subject = Event.objects.order_by("pk").last().subject
+    forge("DELETE FROM ledger_delivery")
+    for table in ("event", "idempotencykey"):
+        forge(f"DELETE FROM ledger_{table} WHERE transaction_id = %s", subject)
+    forge("DELETE FROM ledger_transaction WHERE id = %s", subject)
+    forge("DELETE FROM ledger_checkpoint WHERE id = %s", point.pk)
+
+
+# --- what cannot be noticed, and is documented as such (docs/audit.md) ---------------------------
+
+
+def test_not_noticed_a_row_that_was_rewritten_whole_before_any_checkpoint(ledger):
+    """The owner of the database, quicker than the checkpoint, is believed. Hence a minute."""
+    ledger.paid.refresh_from_db()
+    forge("UPDATE ledger_transaction SET stated_reason = 'because' WHERE id = %s", ledger.paid.pk)
+    reseal_row(ledger.paid.pk)
+    checkpoints.make()
+
+    assert faults_of_both() == ([], [])
+
+
+def test_not_noticed_a_person_in_whose_name_the_application_itself_approves(ledger):
+    """People sign nothing themselves: the log says who the application says it was."""
+    row = ledger.waiting
+    coordinator.approve(
+        row.pk, digest=row.intent_digest, by=Principal("user", "second", "S"), via="web"
+    )
+    checkpoints.make()
+
+    assert faults_of_both() == ([], [])
+
+
+# --- the second verifier, and what is sealed -----------------------------------------------------
+
+
+def test_both_verifiers_know_the_same_maps_and_columns():
+    from a2a.states import ARROWS as TASKS
+    from ledger.sign_offs import MOVES
+
+    for name, arrows in (("transaction", MOVES), ("task", TASKS)):
+        ours = {kind: (set(arrow.sources), arrow.target) for kind, arrow in arrows.items()}
+        assert second.MOVES[name] == ours
+    assert tuple(second.FIXED) == seals.FIXED
+    assert tuple(second.OUTCOME) == tuple(seals.OUTCOME)
+
+
+def test_every_column_of_a_transaction_is_sealed_or_known_not_to_be():
+    columns = {field.name for field in Transaction._meta.concrete_fields}
+
+    assert columns == {*seals.FIXED, *seals.OUTCOME, *seals.UNSEALED, "state"}
+
+
+def test_the_second_verifier_imports_nothing_of_ours():
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse(Path(second.__file__).read_text())
+    imported = {
+        name.name if isinstance(node, ast.Import) else node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    ours = {"ledger", "a2a", "approvals", "django", "tests", "examples"}
+    assert not {name.partition(".")[0] for name in imported if name} & ours
+
+
+def test_numbers_of_every_kind_are_sealed_alike_by_both(a_transaction):
+    from ledger.intents import canonical_as_stored
+
+    values = [
+        0, -0.0, 1, 1.0, 1.5, -2.25, 1e-7, 1.5e-9, 0.000001, 123456.789, 5e-324, 1e15, 2**53 - 1,
+        2**53, -(2**53), 1e16, 1e22, 1.7976931348623157e308, True, None, "é\u2028\x1f\"\\",
+        {"\U0001f600": 1, "\ufb33": 2, "a": [{}]}, 333333333.33333329, 9007199254740993,
+    ]  # fmt: skip
+    for value in values:
+        assert second.canonical(value) == canonical_as_stored(value).decode(), value
+
+
+def test_the_second_verifier_runs_as_a_program(ledger, tmp_path):
+    import subprocess
+    import sys
+
+    checkpoints.make()
+    export = tmp_path / "ledger.jsonl"
+    call_command("export_ledger", str(export))
+
+    def run():
+        return subprocess.run(
+            [sys.executable, second.__file__, str(export), "--public-key", PUBLIC_KEY.hex()],
+            capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
+        )  # fmt: skip
+
+    whole = run()
+    export.write_text(export.read_text().replace('"amount":"48.200000"', '"amount":"0.010000"', 1))
+    forged = run()
+    export.write_text("".join(export.read_text().splitlines(keepends=True)[:-3]))
+    cut = run()
+
+    assert (whole.returncode, whole.stdout) == (0, "The ledger is whole.\n")
+    assert forged.returncode == 1
+    assert "is not what was prepared" in forged.stdout
+    assert "the export is not complete" in cut.stdout
