@@ -26,6 +26,7 @@ from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transactio
 from ledger.states import FINAL, State
 
 WINDOW = timedelta(minutes=5)
+MOST_CARD_VERSIONS = 10  # with a series of their own
 QUANTILES = (0.5, 0.99)
 Tenants = frozenset[str] | None  # None: all of them
 
@@ -98,15 +99,25 @@ def tasks(tenants: Tenants) -> Iterator[Metric]:
     outcomes = ended.values_list("state").annotate(Count("pk"))
     yield _labelled("assent_tasks_ended_recent", "Tasks of the last 5 minutes.", "state", outcomes)
     misfits = ended.filter(state=TaskState.REJECTED, reason_code="schema_mismatch")
-    versions = misfits.values_list("card_version").annotate(Count("pk"))
     yield _labelled(
         "assent_validation_errors_recent", "Inputs that did not fit, last 5 minutes.",
-        "card_version", [(version or "not said", number) for version, number in versions],
+        "card_version", _by_card_version(misfits),
     )  # fmt: skip
     yield _reads_per_task(ended.filter(state=TaskState.COMPLETED).count(), tenants)
     if tenants is None:
         drifted = RemoteAgent.objects.exclude(drift="").count()
         yield _single("assent_remote_agents_drifted", "Remote agents whose card differs.", drifted)
+
+
+def _by_card_version(misfits: QuerySet[Task]) -> list[tuple[str, int]]:
+    """Clients write what they like there, so only the most common ones have a series each."""
+    counted = misfits.values_list("card_version").annotate(number=Count("pk"))
+    common = [
+        (version or "not said", number)
+        for version, number in counted.order_by("-number", "card_version")[:MOST_CARD_VERSIONS]
+    ]
+    others = misfits.count() - sum(number for _, number in common)
+    return [*common, ("others", others)] if others > 0 else common
 
 
 def _reads_per_task(completed: int, tenants: Tenants) -> Metric:

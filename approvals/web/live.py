@@ -213,6 +213,10 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
     async def disconnect(self, code: int) -> None:
         watcher.sockets.discard(self)
 
+    async def receive(self, text_data: Any = None, bytes_data: Any = None, **_: Any) -> None:
+        """Whatever comes means that the browser is there; it is not read, so it may be anything."""
+        await self.receive_json(None)
+
     async def receive_json(self, content: Any, **_: Any) -> None:
         """A browser says nothing but that it is still there; we look whether it still may be."""
         await self._look_up_tenants()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -253,7 +253,7 @@ def _history(request: HttpRequest, form: HistoryForm) -> TransactionQuerySet:
         rows = rows.filter(state=said["state"])
     if since := said.get("since"):
         rows = rows.filter(created_at__gte=_midnight(since))
-    if until := said.get("until"):
+    if (until := said.get("until")) and until < date.max:  # after the last day comes nothing
         rows = rows.filter(created_at__lt=_midnight(until) + timedelta(days=1))
     if said.get("before"):
         rows = rows.filter(pk__lt=said["before"])

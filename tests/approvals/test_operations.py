@@ -61,6 +61,17 @@ def test_inputs_that_do_not_fit_are_counted_by_card_version(a_task):
     assert found.of(card_version="0.1.0+abc") == 1
 
 
+def test_a_client_that_invents_card_versions_makes_no_more_than_a_few_series(a_task):
+    for number in range(14):
+        a_task(input={}, card_version=f"made-up-{number}")
+    a_task(input={}, card_version="made-up-3")
+
+    found = metrics.gathered()["assent_validation_errors_recent"]
+
+    assert len(found.values) == 11
+    assert (found.of(card_version="made-up-3"), found.of(card_version="others")) == (2, 4)
+
+
 def test_reads_per_completed_task(a_claimed_task, worker):
     from a2a import pacing, tasks
 
