@@ -2,6 +2,7 @@
 
     python manage.py export_ledger ledger.jsonl
     python examples/verify.py ledger.jsonl --public-key HEX
+    python examples/verify.py record decision-record.json --key VERIFIER_KEY
 
 Written from docs/audit.md alone, with the standard library and `cryptography`. Every fault is a
 line that names its row; the exit status is 1 if there is one.
@@ -17,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -430,6 +432,259 @@ def outside_faults(points: list[Record], text: str) -> Iterator[str]:
             yield f"the checkpoint of {lines[1]} events that was published outside is not here."
 
 
+# --- one decision record ------------------------------------------------------------------------
+
+OF_EVERY_RECORD = {
+    "format", "version", "how_to_verify", "subject", "summary", "events", "checkpoint", "keys",
+    "not_in_checkpoint", "next_checkpoint_within_s",
+}  # fmt: skip
+SECTIONS = {"transaction": {"shown", "prepared", "result"}, "task": {"task", "questions"}}
+
+
+def decoded(text: str) -> bytes:
+    """Base64 as it must be written; the decoder alone passes over what follows."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError(f"{text!r:.80} is no base64.")
+    return raw
+
+
+class Key:
+    """A C2SP verifier key: `<name>+<key id>+<base64 of type and key>`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        self.name, _, rest = self.text.partition("+")
+        key_id, _, material = rest.partition("+")
+        raw = decoded(material)
+        self.kind, self.public = raw[:1], raw[1:]
+        self.key_id = hashlib.sha256(self.name.encode() + b"\n" + raw).digest()[:4]
+        if len(raw) != 33 or self.kind not in (b"\x01", b"\x04") or self.key_id.hex() != key_id:
+            raise SystemExit(f"{text!r} is no Ed25519 verifier key.")
+
+    def signed(self, note: str) -> bool:
+        """Of the log (type 1): the text. Of a witness (type 4): the text and when."""
+        text, _, lines = note.rpartition("\n\n")
+        text += "\n"
+        if not lines.endswith("\n"):
+            return False
+        for line in lines[:-1].split("\n"):
+            dash, name, material = line.split(" ")
+            raw = decoded(material)
+            if (dash, name, raw[:4]) != ("—", self.name, self.key_id):
+                continue
+            message, signature = text, raw[4:]
+            if self.kind == b"\x04":
+                at = int.from_bytes(raw[4:12], "big")
+                message, signature = f"cosignature/v1\ntime {at}\n{text}", raw[12:]
+            try:
+                Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message.encode())
+                return True
+            except InvalidSignature:
+                return False
+        return False
+
+
+def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iterator[str]:
+    """What is wrong with a decision record, as sentences; nothing when it proves itself."""
+    if (record.get("format"), record.get("version")) != ("assent-decision-record", 1):
+        yield "this is no decision record of a version that is known here."
+        return
+    family, subject = record["subject"].get("type"), record["subject"].get("id")
+    if set(record) != OF_EVERY_RECORD | SECTIONS.get(family, set()):
+        yield "the record has members that nothing proves, or lacks some."
+        return
+    events = record["events"]
+    if not events or set(record["subject"]) != {"type", "id"}:
+        yield "the record has no events."
+        return
+    yield from chain_faults(family, events)
+    for event in events:
+        of_transaction = subject if family == "transaction" else ""
+        if (event["subject"], event["transaction_id"]) != (subject, of_transaction):
+            yield f"event {event['id']} is of something else."
+    yield from note_faults(record, keys, witnesses)
+    yield from place_faults(record)
+    if record["summary"] != summary_of(events):
+        yield "the summary is not what the events say."
+    yield from (transaction_faults if family == "transaction" else task_faults)(record, events)
+
+
+def note_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iterator[str]:
+    note, named = record["checkpoint"], record["keys"]
+    if note is None:
+        if named != {"log": None, "witnesses": []}:
+            yield "the record names keys, but has no checkpoint."
+        return
+    log = [key for key in keys if key.text == named["log"] and note.startswith(f"{key.name}\n")]
+    if set(named) != {"log", "witnesses"} or not log:
+        yield "the checkpoint is of a key that is not trusted."
+    elif not log[0].signed(note):
+        yield "the checkpoint is not signed by the key of the log."
+    for key in {key.text: key for key in (*map(Key, named["witnesses"]), *witnesses)}.values():
+        if not key.signed(note):
+            yield f"witness {key.name} did not cosign this checkpoint."
+
+
+def place_faults(record: Record) -> Iterator[str]:
+    """Where each event is in the tree of the checkpoint."""
+    missing = [event["id"] for event in record["events"] if event["leaf_index"] is None]
+    if record["not_in_checkpoint"] != missing:
+        yield "the record does not say which events are under no checkpoint."
+    if (
+        missing
+        != [event["id"] for event in record["events"]][len(record["events"]) - len(missing) :]
+    ):
+        yield "an event is under no checkpoint although a later one is."
+    lines = (record["checkpoint"] or "\n0\n").split("\n")
+    size, root = int(lines[1]), lines[2]
+    for event in record["events"]:
+        if event["leaf_index"] is None:
+            if event["inclusion"] is not None:
+                yield f"event {event['id']} has a proof, but no place."
+            continue
+        path = [decoded(node) for node in event["inclusion"]]
+        leaf = hashlib.sha256(b"\x00" + bytes.fromhex(event["hash"])).digest()
+        implied = implied_root(leaf, event["leaf_index"], size, path)
+        if implied is None or base64.b64encode(implied).decode() != root:
+            yield f"event {event['id']} is not proved to be in the log."
+
+
+def implied_root(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:
+    """RFC 9162, section 2.1.3.2."""
+    if not 0 <= index < size:
+        return None
+    here, last, node = index, size - 1, leaf
+    for sibling in path:
+        if last == 0:
+            return None
+        if here & 1 or here == last:
+            node = hashlib.sha256(b"\x01" + sibling + node).digest()
+            while here and not here & 1:
+                here, last = here >> 1, last >> 1
+        else:
+            node = hashlib.sha256(b"\x01" + node + sibling).digest()
+        here, last = here >> 1, last >> 1
+    return None if last else node
+
+
+def summary_of(events: list[Record]) -> Record:
+    outcome = dict.fromkeys(OUTCOME, "") | {"result": sha256(b"null"), "settlement": "null"}
+    for event in events:
+        sets = says(event).get("sets")
+        outcome |= sets if isinstance(sets, dict) else {}
+    return {
+        "state": events[-1]["to_state"],
+        "prepared_at": rfc3339(events[0]["at"]),
+        "decisions": [
+            {
+                **{name: event[name] for name in ("kind", "principal", "principal_name", "via")},
+                "event": event["id"],
+                "reason": event["reason"],
+                "at": rfc3339(event["at"]),
+                "intent_digest": says(event).get("intent_digest", ""),
+            }
+            for event in events
+            if event["kind"] in VERDICTS
+        ],
+        "outcome": outcome,
+    }
+
+
+def rfc3339(microseconds: str) -> str:
+    at = datetime.fromtimestamp(int(microseconds) // 10**6, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{int(microseconds) % 10**6:06d}Z"
+
+
+def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
+    first, prepared = says(events[0]), record["prepared"]
+    if first.get("intent_digest") != sha256(record["shown"].encode()):
+        yield "what was shown is not what was signed off."
+    if list(prepared) != list(FIXED) or first.get("row_digest") != sha256(
+        netstrings(prepared[column] for column in FIXED)
+    ):
+        yield "what was prepared is not what was sealed."
+        return
+    shown = json.loads(record["shown"])
+    for column in SHOWN:
+        if text_of(column, shown.get(column)) != prepared[column]:
+            yield f"what was shown and what was prepared differ: {column}."
+    if record["summary"]["outcome"].get("result") != sha256(record["result"].encode()):
+        yield "the result is not the one that was sealed."
+    if prepared["id"] != record["subject"]["id"]:
+        yield "the record is of another transaction."
+    yield from sign_off_faults({"id": prepared["id"], "expires_at": prepared["expires_at"]}, events)
+
+
+def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
+    task, said = record["task"], [says(event) for event in events]
+    skills = [details["skill"] for details in said if "skill" in details]
+    results = [details["result_digest"] for details in said if "result_digest" in details]
+    sealed = {"tenant": events[0]["tenant"], "skill": skills[-1] if skills else ""}
+    if {name: task.get(name) for name in sealed} != sealed or len(task) != 4:
+        yield "the task is not the one that was submitted."
+    if said[0].get("input_digest") != sha256(task["input"].encode()):
+        yield "the input is not the one that was submitted."
+    if (results or [sha256(b"null")])[-1] != sha256(task["result"].encode()):
+        yield "the result is not the one that was sealed."
+    asked = {d["question"]: d["asked_digest"] for d in said if "asked_digest" in d}
+    answered = {d["question"]: d["answer_digest"] for d in said if "answer_digest" in d}
+    if [question["id"] for question in record["questions"]] != list(asked):
+        yield "the questions are not those that were asked."
+    for question in record["questions"]:
+        if set(question) != {"id", "asked", "answer"}:
+            yield f"question {question['id']} has members that nothing proves."
+        if asked.get(question["id"]) != sha256(question["asked"].encode()):
+            yield f"question {question['id']} is not as it was asked."
+        if answered.get(question["id"], sha256(b"null")) != sha256(question["answer"].encode()):
+            yield f"question {question['id']} was not answered so."
+
+
+def verify_record(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="verify.py record",
+        description="Proves one decision record, offline. Exit status 2: its newest events are "
+        "under no checkpoint yet, so that nothing outside confirms them.",
+    )
+    parser.add_argument("file")
+    parser.add_argument("--key", action="append", required=True, help="verifier key of the log")
+    parser.add_argument("--witness", action="append", default=[], help="must have cosigned")
+    asked = parser.parse_args(arguments)
+    with open(asked.file, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        record = json.loads(text)
+        faults = list(record_faults(record, [*map(Key, asked.key)], [*map(Key, asked.witness)]))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as failure:
+        record, faults = {}, [f"it cannot be read: {failure!r}"]
+    for fault in faults:
+        print(fault)
+    if faults:
+        print(f"{len(faults)} faults: this record proves nothing.")
+        return 1
+    print(in_words(record))
+    if late := record["not_in_checkpoint"]:
+        print(f"{len(late)} of its events are under no checkpoint yet. Take the record again.")
+        return 2
+    return 0
+
+
+def in_words(record: Record) -> str:
+    subject, summary = record["subject"], record["summary"]
+    lines = [f"{subject['type']} {subject['id']} is {summary['state']}, as its events prove."]
+    for vote in summary["decisions"]:
+        reason = f": {vote['reason']!r}" if vote["reason"] else ""
+        who = f"{vote['principal_name']} ({vote['principal']})"
+        lines.append(f"  {vote['at']} {vote['kind']} by {who} through {vote['via']}{reason}")
+    if receipt := summary["outcome"]["receipt"]:
+        lines.append(f"  receipt {receipt!r}")
+    if record["checkpoint"]:
+        origin, size = record["checkpoint"].split("\n")[:2]
+        cosigned = [Key(key).name for key in record["keys"]["witnesses"]]
+        lines.append(f"  in the log {origin} of {size} events, cosigned by {cosigned or 'nobody'}")
+    return "\n".join(lines)
+
+
 # --- all of it --------------------------------------------------------------------------------
 
 
@@ -469,6 +724,8 @@ def verify(
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["record"]:
+        return verify_record(sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("export")
     parser.add_argument("--public-key", action="append", required=True, help="hexadecimal")
