@@ -49,7 +49,7 @@ from a2a.compat.v0_3.conversions import to_compat_agent_card
 from a2a.compat.v0_3.jsonrpc_adapter import JSONRPC03Adapter
 from a2a.envelope import EXTENSION
 from a2a.states import TaskState
-from ledger.intents import UNSAFE
+from ledger import characters
 
 V03_EXTENDED_CARD = "agent/getAuthenticatedExtendedCard"
 STATE_OUT = {
@@ -176,7 +176,7 @@ def said_in(status: pb.TaskStatus) -> str:
     """The words of a remote agent, without what could mislead their reader."""
     texts = [part.text for part in status.message.parts if part.WhichOneof("content") == "text"]
     plain = "\n".join(texts).replace("\r\n", "\n")
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", plain).strip()[:8000]
+    return characters.cleaned(plain).strip()[:8000]
 
 
 def question_in(status: pb.TaskStatus) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -63,7 +63,7 @@ class WorkspaceAdmin(WithinTenants):
 @admin.register(SlackRoute)
 class RouteAdmin(WithinTenants):
     list_display = (
-        "tenant", "concerns", "tool", "min_risk", "channel", "approver", "escalate_to",
+        "tenant", "concerns", "tool", "owner", "min_risk", "channel", "approver", "escalate_to",
         "escalate_after",
     )  # fmt: skip
     list_filter = ("tenant", "concerns")

@@ -11,28 +11,32 @@ from django.utils import timezone
 from a2a import questions, tasks
 from a2a.errors import Reason
 from a2a.models import Question, QuestionState, Task
-from approvals import policies
+from approvals import policies, showing
 from approvals.middleware import roles_of, tenants_of
 from approvals.models import Role
 from approvals.policies import Roles
 from approvals.principals import principal_of
+from approvals.showing import DESK
 from ledger import coordinator
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Transaction
 
-DESK = "web"
-
 
 def approve(
-    user: User, transaction_id: UUID, *, digest: str, via: str, typed: str = "", reason: str = ""
-) -> Transaction:
-    """Sign off what was on the screen. What cannot be undone has to be typed as well.
+    user: User, transaction_id: UUID, *, digest: str, via: str, typed: str = "", reason: str = "",
+    shown: str = "",
+) -> Transaction:  # fmt: skip
+    """Sign off what was on the screen, in full. What cannot be undone has to be typed as well.
 
-    Raises ``NotFound, NotAllowed, InvalidRequest`` and what ``coordinator.approve`` raises.
+    ``shown`` is the proof of a page that shows more than the surface does by itself.
+
+    Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
+    ``coordinator.approve`` raises.
     """
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
     _refuse_elsewhere(row, via)
+    showing.check(row, via=via, user=user, proof=shown)
     if policies.is_irreversible(row) and not is_typed(typed, policies.confirmation_word(row)):
         raise InvalidRequest(
             f"It cannot be undone: type “{policies.confirmation_word(row)}” to confirm.",
@@ -44,10 +48,15 @@ def approve(
 
 
 def reject(user: User, transaction_id: UUID, *, digest: str, via: str, reason: str) -> Transaction:
-    """Say no, with the reason that the agent will read."""
+    """Say no, with the reason that the agent will read.
+
+    On the desk a no needs no reading to the end: nothing happens then.
+    """
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
     _refuse_elsewhere(row, via)
+    if via != DESK:
+        showing.check(row, via=via, user=user)
     return coordinator.reject(
         transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
     )
@@ -86,6 +95,8 @@ def answer(user: User, question_id: UUID, value: Any, *, via: str) -> Question:
     if question is None:
         raise NotFound("There is no such question.")
     check_may_answer(user, question)
+    if question.state == QuestionState.OPEN:
+        showing.check_question(question, via=via)
     return questions.answer(question_id, value, by=principal_of(user), via=via)
 
 

@@ -16,6 +16,7 @@ from approvals.models import Membership
 from ledger.models import Tenant
 from ledger.problems import problem
 
+CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
@@ -63,6 +64,9 @@ class SecurityHeaders:
         response.headers.setdefault(
             "Permissions-Policy", "camera=(), geolocation=(), microphone=()"
         )
+        if not request.path.startswith(CACHED_BY_THEIR_OWN_RULES):
+            # Pages, exports and the admin: a shared computer keeps none of them.
+            response.headers.setdefault("Cache-Control", "no-store")
         return response
 
 

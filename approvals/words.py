@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -112,29 +113,76 @@ def surface(via: str) -> str:
 def plain(value: Any) -> str:
     """A value of a payload, as a person would write it."""
     if isinstance(value, str):
-        return value
+        return value or '""'
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def evidence(part: dict[str, Any]) -> str:
+    """What an agent shows for its question, as text."""
+    if "text" in part:
+        return str(part["text"])
+    return plain(part["data"]) if "data" in part else "a file"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One argument, as it was requested and as planning validated it."""
+    """One value of the arguments, as it was requested and as planning validated it.
+
+    ``name`` is the path to it: ``amount``, ``lines[0].price``.
+    """
 
     name: str
     requested: Any
     validated: Any
     is_requested: bool
+    is_validated: bool = True
+
+    @property
+    def top(self) -> str:
+        """The argument that it is part of."""
+        return re.split(r"[.\[]", self.name, maxsplit=1)[0] or self.name
 
     @property
     def is_changed(self) -> bool:
-        return self.is_requested and str(self.requested) != str(self.validated)
+        return (
+            self.is_requested
+            and self.is_validated
+            and (plain(self.requested) != plain(self.validated))
+        )
 
 
 def compared(row: Transaction) -> Iterator[Field]:
+    """Every single value: nothing hides within a list or an object."""
     tool = contracts.tools.get(row.tool)
     in_order = list(tool.arguments_model.model_fields) if tool else []
     # The database keeps an object's names in an order of its own; people read the author's.
-    for name in dict.fromkeys([*in_order, *row.arguments, *row.payload]):
-        if name not in row.arguments and name not in row.payload:
-            continue
-        yield Field(name, row.payload.get(name), row.arguments.get(name), name in row.payload)
+    for top in dict.fromkeys([*in_order, *row.arguments, *row.payload]):
+        requested = dict(leaves({top: row.payload[top]})) if top in row.payload else {}
+        validated = dict(leaves({top: row.arguments[top]})) if top in row.arguments else {}
+        for name in dict.fromkeys([*validated, *requested]):
+            yield Field(
+                name,
+                requested.get(name),
+                validated.get(name),
+                is_requested=name in requested,
+                is_validated=name in validated,
+            )
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value that holds no other, with the path to it."""
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from leaves(item, _below(path, str(name)))
+    elif isinstance(value, list | tuple) and value:
+        for index, item in enumerate(value):
+            yield from leaves(item, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def _below(path: str, name: str) -> str:
+    """A name that could be taken for a path, or for nothing, is quoted."""
+    if not name or re.search(r'[.\[\]"]|^\s|\s$|[^\S ]', name):
+        return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+    return f"{path}.{name}" if path else name

@@ -3,8 +3,9 @@
     python examples/agent.py refund --token-file .assent/demo_agent_token
 
 ``refund``, ``flight`` and ``terminate`` propose one transaction and follow it to its end; ``short``
-is a refund that lapses after 45 seconds; ``all`` is the four together; ``forever`` goes on until it
-is stopped. The address of Assent is in ASSENT_URL, the token in ASSENT_TOKEN.
+is a refund that lapses after 45 seconds; ``all`` is the four together; ``invented`` is a refund of
+a payment that does not exist, as models make them up; ``forever`` goes on until it is stopped. The
+address of Assent is in ASSENT_URL, the token in ASSENT_TOKEN.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ class Helpdesk:
 
     def refund(self) -> dict[str, Any]:
         payment = self.assent.call(
-            "find_payment", payment_id=f"pay_{self.dice.randint(2000, 99999)}"
+            "find_payment", payment_id=f"pay_{self.dice.randint(2000, 9999)}"
         )
         reason, story = self.dice.choice(REFUNDS)
         share = Decimal(self.dice.randint(5, 60)) / 100
@@ -266,6 +267,15 @@ class Helpdesk:
 
     def short_refund(self) -> dict[str, Any]:
         return {**self.refund(), "ttl_s": 45}
+
+    def invented(self) -> dict[str, Any]:
+        """A payment that nobody made: the provider refuses it, and no person is asked."""
+        payment_id = f"pay_{self.dice.randint(10_000, 99_999)}"
+        return self._proposal(
+            "refund_customer",
+            {"payment_id": payment_id, "amount": "129.00", "reason": "Charged twice"},
+            "The customer was charged twice, as far as I remember.",
+        )
 
     def flight(self) -> dict[str, Any]:
         origin, destination = self.dice.choice(TRIPS)
@@ -289,7 +299,7 @@ class Helpdesk:
 
     def terminate(self) -> dict[str, Any]:
         why = self.dice.choice(IDLE)
-        arguments = {"instance_id": f"i-{self.dice.getrandbits(32):08x}", "reason": "Not used"}
+        arguments = {"instance_id": f"i-4{self.dice.getrandbits(12):03x}", "reason": "Not used"}
         return self._proposal("terminate_cloud_instance", arguments, why)
 
     def anything(self) -> dict[str, Any]:
@@ -375,7 +385,8 @@ def work_once(work: Work, helpdesk: Helpdesk, what: str) -> bool:
         "terminate": helpdesk.terminate,
         "short": helpdesk.short_refund,
     }
-    wanted = list(kinds.values()) if what == "all" else [kinds[what]]
+    one = {**kinds, "invented": helpdesk.invented}
+    wanted = list(kinds.values()) if what == "all" else [one[what]]
     proposed = [work.propose(make) for make in wanted]
     while work.is_open() and not stop.wait(0.1):
         pass
@@ -391,6 +402,7 @@ def work_forever(work: Work, helpdesk: Helpdesk) -> None:
     for make in (helpdesk.flight, helpdesk.terminate, helpdesk.short_refund):
         if work.has_room():
             work.propose(make)
+    work.propose(helpdesk.invented)
     while not stop.wait(helpdesk.dice.uniform(*BETWEEN_PROPOSALS)):
         if work.has_room():
             work.propose(helpdesk.anything)
@@ -422,7 +434,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", choices=["refund", "flight", "terminate", "short", "all", "forever"]
+        "what", choices=["refund", "flight", "terminate", "short", "all", "invented", "forever"]
     )
     parser.add_argument("--url", default=os.environ.get("ASSENT_URL", "http://localhost:8000"))
     parser.add_argument("--token", default=os.environ.get("ASSENT_TOKEN", ""))

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 
 from ledger import (
     admin_agents,  # noqa: F401
+    admin_owners,  # noqa: F401
     deliveries,
 )
 from ledger.admin_lists import (

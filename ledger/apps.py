@@ -8,7 +8,8 @@ class LedgerConfig(AppConfig):
     name = "ledger"
 
     def ready(self) -> None:
-        from ledger import checks, deliveries, jobs, start_checks, webhooks  # noqa: F401
+        from ledger import checks, deliveries, jobs, owners, start_checks, webhooks  # noqa: F401
 
         deliveries.register(webhooks.WebhookChannel())
+        deliveries.register(owners.OwnerChannel())
         autodiscover_modules("tools")

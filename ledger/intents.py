@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
 import rfc8785
 from babel.numbers import get_currency_precision
 
+from ledger import characters
 from ledger.errors import InvalidRequest, UnsafeText
 
-# C0 and C1 controls except tab and line feed; bidirectional embeddings, overrides and isolates
-# (Unicode UAX #9); and what PostgreSQL or UTF-8 cannot hold. LRM and RLM stay: names need them.
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_DEPTH = 32
 EXACT_MAX = 2**53 - 1  # the largest integer up to which every integer is a double
 
@@ -76,8 +74,8 @@ def refuse_unsafe_text(value: Any, where: str = "", depth: int = 0) -> None:
     if depth > MAX_DEPTH:
         raise InvalidRequest(f"{where[:80]} is nested more than {MAX_DEPTH} levels deep.")
     if isinstance(value, str):
-        if found := UNSAFE.search(value):
-            raise UnsafeText(f"{where or 'The text'} contains U+{ord(found.group()):04X}.")
+        if unsafe := characters.unsafe_in(value):
+            raise UnsafeText(f"{where or 'The text'} contains {unsafe}.")
     elif isinstance(value, dict):
         for key, item in value.items():
             refuse_unsafe_text(key, f"a name in {where or 'the request'}", depth)
@@ -85,6 +83,45 @@ def refuse_unsafe_text(value: Any, where: str = "", depth: int = 0) -> None:
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             refuse_unsafe_text(item, f"{where}[{index}]", depth + 1)
+
+
+def normalised(value: Any) -> Any:
+    """The same JSON with every text and name in NFC, before anything is compared or sealed.
+
+    Raises ``UnsafeText`` when two names of an object become one.
+    """
+    return _with_texts(value, characters.normalised)
+
+
+def folded(value: Any) -> Any:
+    """For an operation key: what only differs in what nobody can see is one operation."""
+    return _with_texts(value, characters.folded)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text and name."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield str(name)
+            yield from texts_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from texts_in(item)
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [_with_texts(item, change) for item in value]
+    if not isinstance(value, dict):
+        return value
+    changed = {change(str(name)): _with_texts(item, change) for name, item in value.items()}
+    if len(changed) != len(value):
+        raise UnsafeText("Two names of an object look the same.")
+    return changed
 
 
 def intent_of(row: Any) -> dict[str, Any]:

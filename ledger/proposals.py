@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import DatabaseError, IntegrityError, InterfaceError
 from pydantic import BaseModel
 
-from ledger import entries, intents, states
+from ledger import characters, entries, intents, states
 from ledger.abandoned import OPERATION_KEY_MAX, abandon
 from ledger.contracts import Context, Plan, RequiredApprover, Tool, tool_named
 from ledger.errors import (
@@ -39,6 +39,7 @@ from ledger.votes import approve_by_policy
 PREPARE_ROUTE = "prepare"
 KEY_MAX = 255  # characters
 MOST_CHARACTERS = {"reason": 10_000, "run_id": 200, "step_id": 200, "traceparent": 55}
+WARNINGS_MOST, WARNING_MAX = 50, 3000  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,18 @@ def prepare(
     """
     if not key or len(key) > KEY_MAX:
         raise IdempotencyKeyMissing(f"An Idempotency-Key has 1 to {KEY_MAX} characters.")
+    proposal.check_text(key)
+    proposal = replace(
+        proposal,
+        arguments=intents.normalised(proposal.arguments),
+        reason=intents.normalised(proposal.reason),
+    )
     fingerprint = proposal.fingerprint()
     tool = tool_named(proposal.tool)
-    proposal.check_text(key)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)
-    operation_key = tool.operation_key_for(tenant, meaning)
+    operation_key = tool.operation_key_for(tenant, intents.folded(meaning))
     if len(operation_key) > OPERATION_KEY_MAX:
         raise InvalidRequest(f"The operation key is longer than {OPERATION_KEY_MAX} characters.")
     input_hash = intents.digest_of({"tool": tool.name, "arguments": meaning})
@@ -206,7 +212,7 @@ def _plan(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> PlanR
     try:
         plan = tool.make_plan(arguments, context)
     except PlanRefused as refusal:
-        row.action_summary = f"{tool.name}: {refusal.detail}"[:3000]
+        row.action_summary = characters.one_line(f"{tool.name}: {refusal.detail}")[:3000]
         return refusal
     except LedgerError:
         raise
@@ -217,15 +223,34 @@ def _plan(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> PlanR
 
 
 def _take_over(row: Transaction, tool: Tool[Any, Any], plan: Plan) -> None:
-    row.action_summary = plan.summary
-    row.warnings = [str(warning)[:1000] for warning in plan.warnings][:20]
-    intents.refuse_unsafe_text([row.action_summary, row.warnings], "the plan")
+    summary, warnings = str(plan.summary), [str(warning) for warning in plan.warnings]
+    intents.refuse_unsafe_text([summary, warnings], "the plan")
+    _check_warnings(tool, warnings)
+    # One line: what follows a line break could pass for a line of ours.
+    row.action_summary = characters.one_line(intents.normalised(summary))
     row.amount, row.currency = plan.amount, plan.currency if plan.amount is not None else ""
     if plan.arguments is not None:
         row.arguments = tool.validate(dict(plan.arguments)).model_dump(mode="json")
         intents.refuse_unsafe_text(row.arguments)
+        row.arguments = intents.normalised(row.arguments)
+    # First, so that no number of other warnings pushes them out of sight.
+    row.warnings = [*_lookalikes_in(row), *intents.normalised(warnings)]
     row.held = storable(plan.held or {})  # as it will be read again: its digest is sealed
     row.hold_expires_at = plan.hold_expires_at
+
+
+def _check_warnings(tool: Tool[Any, Any], warnings: list[str]) -> None:
+    """None is ever cut or left out: an approver has to see them all."""
+    if len(warnings) > WARNINGS_MOST or any(len(one) > WARNING_MAX for one in warnings):
+        raise PlanFailed(
+            f"{tool.name} gave more than {WARNINGS_MOST} warnings, or one of more than "
+            f"{WARNING_MAX} characters."
+        )
+
+
+def _lookalikes_in(row: Transaction) -> list[str]:
+    seen = [row.action_summary, row.stated_reason, *intents.texts_in(row.arguments)]
+    return characters.lookalikes(seen)
 
 
 def _enter_prepared(

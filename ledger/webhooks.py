@@ -76,21 +76,26 @@ class WebhookChannel:
         agent = _agent_of(f"agent:{delivery.recipient}")
         if agent is None or not agent.webhook_url:
             return  # taken away since; nothing is owed any more
-        if not agent.webhook_secret:
-            raise SecretMissing("The agent has no webhook secret: renew it in the admin.")
         assert delivery.event.transaction is not None
-        body = json.dumps(news_of(delivery.event.transaction)).encode()
-        message_id, at = f"msg_{delivery.pk}", str(int(timezone.now().timestamp()))
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "Assent",
-            "webhook-id": message_id,
-            "webhook-timestamp": at,
-            "webhook-signature": signature(agent.webhook_secret, message_id, at, body),
-        }
-        status = post(agent.webhook_url, body, headers)
-        if not 200 <= status < 300:
-            raise NotAccepted(f"The receiver answered {status}.")
+        news = news_of(delivery.event.transaction)
+        send(agent.webhook_url, agent.webhook_secret, f"msg_{delivery.pk}", news)
+
+
+def send(url: str, secret: str, message_id: str, news: dict[str, object]) -> None:
+    """One signed webhook. Raises ``AddressRefused, NotAccepted, SecretMissing``."""
+    if not secret:
+        raise SecretMissing("There is no webhook secret: renew it in the admin.")
+    body, at = json.dumps(news).encode(), str(int(timezone.now().timestamp()))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Assent",
+        "webhook-id": message_id,
+        "webhook-timestamp": at,
+        "webhook-signature": signature(secret, message_id, at, body),
+    }
+    status = post(url, body, headers)
+    if not 200 <= status < 300:
+        raise NotAccepted(f"The receiver answered {status}.")
 
 
 def news_of(row: Transaction) -> dict[str, object]:

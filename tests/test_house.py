@@ -59,7 +59,7 @@ def test_every_kind_a_channel_wants_exists():
     kinds = {move.name for move in states.MOVES}
 
     assert kinds >= webhooks.KINDS
-    assert set(deliveries.channels) == {"webhook", "push", "slack"}
+    assert set(deliveries.channels) == {"webhook", "owner", "push", "slack"}
 
 
 def test_no_address_of_the_desk_opens_without_signing_in(client, db):

@@ -22,12 +22,15 @@ from slack_sdk.models.blocks import (
     HeaderBlock,
     LinkButtonElement,
     RichTextBlock,
+    RichTextElementParts,
+    RichTextListElement,
+    RichTextSectionElement,
     SectionBlock,
 )
 
 from a2a.answerers import CLIENT
 from a2a.models import Question, QuestionState
-from approvals import policies, words
+from approvals import policies, showing, words
 from approvals.answer_forms import Field, fields_of
 from approvals.models import SlackMessage
 from approvals.slack.buttons import Press
@@ -35,7 +38,6 @@ from approvals.slack.text import (
     BUTTON_MOST,
     HEADER_MOST,
     bold,
-    code,
     date,
     escaped,
     fixed,
@@ -57,7 +59,6 @@ from ledger.states import State
 MESSAGE_MOST = 9000
 ABOUT_MOST = 100  # what a button says of its subject; it travels in the button
 CHOICES_AS_BUTTONS = 5
-WARNINGS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,22 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much of the parts that may be long is shown: characters, or how many."""
+    """How much of the parts that may be long is shown: characters, or how many.
+
+    Nobody decides on a message that is not ``whole``: it only leads to the desk.
+    """
 
     summary: int
     warning: int
     words: int
     fields: int
     value: int
+    warnings: int = 5
+    is_whole: bool = False
 
 
+# More than ``showing`` lets any part have, so that nothing is cut.
+WHOLE = Detail(2900, 2900, 2900, fields=1000, value=2900, warnings=100, is_whole=True)
 # The agent's own words give way first, and no warning ever does: an agent must not talk it away.
 DETAILS = (
     Detail(summary=2900, warning=600, words=1500, fields=8, value=300),
@@ -95,11 +103,18 @@ DETAILS = (
 
 def shown(copy: SlackMessage) -> Shown:
     """How this copy should look, from the tables as they are; in as much detail as fits."""
-    for detail in DETAILS:
+    for detail in (WHOLE, *DETAILS) if _may_be_whole(copy) else DETAILS:
         found = _shown(copy, detail)
         if len(json.dumps(found.blocks, ensure_ascii=False)) <= MESSAGE_MOST:
             break
     return found
+
+
+def _may_be_whole(copy: SlackMessage) -> bool:
+    if copy.question is not None:
+        return showing.of_question(copy.question, showing.SLACK).is_complete
+    assert copy.transaction is not None
+    return showing.of(copy.transaction, showing.SLACK).is_complete
 
 
 def _shown(copy: SlackMessage, detail: Detail) -> Shown:
@@ -121,7 +136,7 @@ def _transaction(copy: SlackMessage, row: Transaction, detail: Detail) -> Shown:
     blocks = [*_why(copy), *_headline(row.action_summary, detail)]
     blocks += _waiting(row, detail) if is_waiting else _outcome(row, detail)
     blocks += _facts(row, detail) if is_waiting else []
-    blocks += [_about(row), _transaction_actions(copy, row)]
+    blocks += [*_about(row), _transaction_actions(copy, row, detail)]
     became = "waits for sign-off" if is_waiting else words.what_became(row)
     text = f"{one_line(row.action_summary)}: {became}"
     return Shown(escaped(text), _as_dicts(blocks), is_waiting, became)
@@ -131,7 +146,7 @@ def _headline(summary: str, detail: Detail) -> Iterator[Block]:
     """The sentence large; whole below if it is longer than a headline may be."""
     yield HeaderBlock(text=plain(one_line(summary), HEADER_MOST))
     if shortened(one_line(summary), HEADER_MOST) != one_line(summary):
-        yield SectionBlock(text=plain(_or_on_the_desk(summary, detail.summary)))
+        yield SectionBlock(text=plain(_or_on_the_desk(summary, detail.summary)), expand=True)
 
 
 def _or_on_the_desk(text: str, most: int) -> str:
@@ -140,9 +155,9 @@ def _or_on_the_desk(text: str, most: int) -> str:
 
 
 def _waiting(row: Transaction, detail: Detail) -> Iterator[Block]:
-    for warning in row.warnings[:WARNINGS_SHOWN]:
+    for warning in row.warnings[: detail.warnings]:
         yield quoted("Warning", str(warning), detail.warning)
-    if (more := len(row.warnings) - WARNINGS_SHOWN) > 0:
+    if (more := len(row.warnings) - detail.warnings) > 0:
         yield rich(bold(f"{more} more warning{'s' if more > 1 else ''} on the desk."))
     facts = [f"*Consequence*\n{row.consequence_level.lower().capitalize()}"]
     if row.amount is not None:
@@ -191,41 +206,54 @@ def _became(row: Transaction) -> str:
 
 def _facts(row: Transaction, detail: Detail) -> Iterator[Block]:
     """The payload as it was validated: what names the operation first, then the author's order."""
-    fields = {one.name: one for one in words.compared(row)}
+    fields = list(words.compared(row))
     tool = contracts.tools.get(row.tool)
     key = contracts.key_fields(tool.contract.operation_key) if tool else []
-    names = [name for name in dict.fromkeys([*key, *fields]) if name in fields]
-    if names:
-        yield SectionBlock(
-            fields=[marked(_fact(fields[name], detail)) for name in names[: detail.fields]]
-        )
-    if len(names) > detail.fields:
-        left = len(names) - detail.fields
+    fields.sort(key=lambda one: key.index(one.top) if one.top in key else len(key))
+    if fields:
+        kept = fields[: detail.fields]
+        yield RichTextBlock(
+            elements=[RichTextListElement(style="bullet",
+                                          elements=[_fact(one, detail) for one in kept])]
+        )  # fmt: skip
+    if len(fields) > detail.fields:
+        left = len(fields) - detail.fields
         yield ContextBlock(elements=[plain(f"{left} more fields are on the desk.")])
     if row.stated_reason.strip():
         yield quoted("In the agent's words", row.stated_reason, detail.words)
 
 
-def _fact(one: words.Field, detail: Detail) -> str:
-    value = code(words.plain(one.validated), detail.value)
+def _fact(one: words.Field, detail: Detail) -> RichTextSectionElement:
+    parts = [bold(shortened(one.name, detail.value)), said(": ")]
+    if one.is_validated:
+        parts.append(_value(one.validated, detail))
     if one.is_changed:
-        value += f"\n_changed from_ {code(words.plain(one.requested), min(100, detail.value))}"
-    return f"*{code(one.name, 80)}*\n{value}"
+        parts += [said(" changed from "), _value(one.requested, detail)]
+    elif not one.is_validated:
+        parts += [said("asked for as "), _value(one.requested, detail)]
+    return RichTextSectionElement(elements=parts)
 
 
-def _about(row: Transaction) -> ContextBlock:
+def _value(value: Any, detail: Detail) -> RichTextElementParts.Text:
+    return fixed(shortened(words.plain(value), detail.value))
+
+
+def _about(row: Transaction) -> Iterator[Block]:
     about = (
-        f"Asked for by {row.proposed_by_name} · {row.tool} · {row.risk_level.lower()} risk · "
-        f"{row.tenant}"
+        f"Asked for by {row.proposed_by_name} ({row.proposed_by}) · {row.tool} · "
+        f"{row.risk_level.lower()} risk · {row.tenant}"
     )
-    return ContextBlock(elements=[plain(one_line(about), 500)])
+    yield ContextBlock(elements=[plain(one_line(about), 500)])
+    if row.state == State.PREPARED:
+        key = shortened(row.operation_key, 500)
+        yield ContextBlock(elements=[plain(f"Operation key: {key}", 600)])
 
 
-def _transaction_actions(copy: SlackMessage, row: Transaction) -> Block:
+def _transaction_actions(copy: SlackMessage, row: Transaction, detail: Detail) -> Block:
     link = _open(desk_link("transaction", row.pk))
     if row.state != State.PREPARED:
         return ActionsBlock(elements=[link])
-    if policies.only_on_the_desk(row):
+    if policies.only_on_the_desk(row) or not detail.is_whole:
         return ActionsBlock(elements=[_open(link.url or "", "Decide on the desk", "primary")])
     is_irreversible = policies.is_irreversible(row)
     label = f"Approve {policies.money(row)}".strip()
@@ -255,24 +283,23 @@ def _question(copy: SlackMessage, question: Question, detail: Detail) -> Shown:
     blocks: list[Block] = [
         *_why(copy),
         HeaderBlock(text=plain(f"{one_line(question.asked_by_name)} asks", HEADER_MOST)),
-        SectionBlock(text=plain(_or_on_the_desk(question.text, detail.summary))),
+        SectionBlock(text=plain(_or_on_the_desk(question.text, detail.summary)), expand=True),
         *_evidence(question, detail),
         *(_waits_for_answer(question) if is_waiting else _answered(question, detail)),
     ]
     about = f"{question.task.skill_slug} · {question.tenant}"
     blocks.append(ContextBlock(elements=[plain(one_line(about), 500)]))
-    blocks.append(_question_actions(copy, question))
+    blocks.append(_question_actions(copy, question, detail))
     became = "waits for an answer" if is_waiting else words.what_became_of_it(question)
     text = f"{one_line(question.asked_by_name)} asks: {one_line(question.text)} ({became})"
     return Shown(escaped(text), _as_dicts(blocks), is_waiting, became)
 
 
 def _evidence(question: Question, detail: Detail) -> Iterator[RichTextBlock]:
-    """What the agent shows for it; two parts at most, the rest is on the desk."""
-    for part in question.evidence[:2]:
-        text = part.get("text") or words.plain(part.get("data", "a file: it is on the desk"))
-        most = min(1000, detail.words)
-        yield quoted("Evidence", _or_on_the_desk(str(text), most), most + 100)
+    """What the agent shows for it: all of it, or else two parts and the rest on the desk."""
+    for part in question.evidence if detail.is_whole else question.evidence[:2]:
+        text, most = words.evidence(part), detail.words if detail.is_whole else 900
+        yield quoted("Evidence", _or_on_the_desk(text, most), most + 100)
 
 
 def _waits_for_answer(question: Question) -> Iterator[Block]:
@@ -287,10 +314,12 @@ def _answered(question: Question, detail: Detail) -> Iterator[Block]:
         yield quoted("Answer", words.plain(question.answer), detail.words)
 
 
-def _question_actions(copy: SlackMessage, question: Question) -> Block:
+def _question_actions(copy: SlackMessage, question: Question, detail: Detail) -> Block:
     link = _open(desk_link("question", question.pk))
     if question.state != QuestionState.OPEN:
         return ActionsBlock(elements=[link])
+    if not detail.is_whole:
+        return ActionsBlock(elements=[_open(link.url or "", "Answer on the desk", "primary")])
 
     def press(verb: str, choice: int = -1) -> str:
         about = shortened(one_line(question.text), ABOUT_MOST)

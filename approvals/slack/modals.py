@@ -27,7 +27,7 @@ from a2a.models import Question
 from approvals.answer_forms import Field, answer_from, fields_of
 from approvals.slack.blocks import are_told_apart, desk_link
 from approvals.slack.buttons import Press, sealed
-from approvals.slack.text import SECTION_MOST, bold, fixed, one_line, plain, rich
+from approvals.slack.text import SECTION_MOST, bold, fixed, one_line, plain, rich, shortened
 from approvals.slack.text import words as said
 
 # What a view can hold, less what we put there ourselves.
@@ -112,6 +112,8 @@ def _fits(fields: list[Field]) -> bool:
     return len(fields) <= MOST_FIELDS and all(
         len(one.choices) <= MOST_OPTIONS
         and len(one.default) <= INPUT_MOST
+        and shortened(one_line(one.label), 200) == one_line(one.label)
+        and shortened(one.help, 500) == one.help
         and are_told_apart([choice.label for choice in one.choices])
         for one in fields
     )

@@ -53,6 +53,9 @@ class SlackRoute(models.Model):
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="slack_routes")
     concerns = models.CharField(max_length=12, choices=Concern, default=Concern.EVERYTHING)
     tool = models.CharField(max_length=100, blank=True, help_text="A tool or a skill; empty: any.")
+    owner = models.CharField(
+        max_length=100, blank=True, help_text="Only tools of this owner_service; empty: any."
+    )
     min_risk = models.CharField(
         max_length=10,
         blank=True,

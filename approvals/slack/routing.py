@@ -29,7 +29,7 @@ def places_for(row: Transaction) -> list[Place]:
     """Nowhere for what passes by policy."""
     if row.required_approver == RequiredApprover.NONE:
         return []
-    routes = _routes(row.tenant, Concern.TRANSACTIONS, row.tool)
+    routes = _routes(row.tenant, Concern.TRANSACTIONS, row.tool, row.owner_service)
     return _places([route for route in routes if _is_grave_enough(route, row.risk_level)])
 
 
@@ -41,9 +41,10 @@ def places_for_question(question: Question) -> list[Place]:
     return _places([route for route in routes if not route.min_risk])
 
 
-def _routes(tenant: str, concern: Concern, tool: str) -> list[SlackRoute]:
+def _routes(tenant: str, concern: Concern, tool: str, owner: str = "") -> list[SlackRoute]:
     found = SlackRoute.objects.filter(
         Q(tool="") | Q(tool=tool),
+        Q(owner="") | Q(owner=owner),
         tenant=tenant,
         workspace__tenants=tenant,
         concerns__in=[concern, Concern.EVERYTHING],
@@ -56,7 +57,8 @@ def _is_grave_enough(route: SlackRoute, risk: str) -> bool:
 
 
 def _places(routes: list[SlackRoute]) -> list[Place]:
-    """A route that names the tool beats one that does not; then the higher risk counts.
+    """A route that names the tool beats one that does not, then one that names the service that
+    owns it; then the higher risk counts.
 
     A route to a person who cannot be written to counts as if it were not there.
     """
@@ -69,8 +71,9 @@ def _places(routes: list[SlackRoute]) -> list[Place]:
     return list(found.values())
 
 
-def _specificity(route: SlackRoute) -> tuple[bool, int]:
-    return bool(route.tool), RISKS.index(route.min_risk) if route.min_risk else -1
+def _specificity(route: SlackRoute) -> tuple[bool, bool, int]:
+    risk = RISKS.index(route.min_risk) if route.min_risk else -1
+    return bool(route.tool), bool(route.owner), risk
 
 
 def _place(route: SlackRoute) -> Place | None:

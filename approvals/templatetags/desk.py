@@ -13,10 +13,10 @@ from django.utils.safestring import SafeString
 
 from a2a.models import Task
 from a2a.states import TaskState
-from approvals import policies, words
+from approvals import policies, showing, words
 from approvals.metrics import Metric
+from ledger import results
 from ledger.models import Transaction
-from ledger.results import web_address
 from ledger.states import FINAL, State
 
 register = template.Library()
@@ -60,7 +60,7 @@ TASK_TONE = {
 
 for words_of in (
     policies.money, words.plain, words.said, words.surface, words.via, words.what_became,
-    words.what_became_of_it,
+    words.what_became_of_it, showing.in_words,
 ):  # fmt: skip
     register.filter(words_of.__name__, words_of)
 
@@ -126,12 +126,48 @@ def pretty(value: Any) -> str:
     if isinstance(value, dict) and len(value) == 1:
         (only,) = value.values()
         return pretty(only)
-    return json.dumps(value, ensure_ascii=False, indent=2)[:20_000]
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+@register.filter
+def folded(text: Any, is_whole: bool) -> str:
+    """A long text as far as the desk shows it before it is unfolded."""
+    desk, whole = showing.SURFACES[showing.DESK], str(text)
+    lines = whole.split("\n")
+    if is_whole or (len(whole) <= desk.part_most and len(lines) <= desk.lines_most):
+        return whole
+    return "\n".join(lines[: desk.lines_most])[: desk.part_most] + "…"
+
+
+@register.filter
+def first_line(text: str) -> str:
+    """A heading has one line: what an agent writes below it must not look like ours."""
+    return str(text).strip().partition("\n")[0]
+
+
+@register.filter
+def further_lines(text: str) -> str:
+    return str(text).strip().partition("\n")[2].strip()
+
+
+@register.filter
+def fields_folded(fields: list[words.Field], is_whole: bool) -> list[words.Field]:
+    return fields if is_whole else fields[: showing.SURFACES[showing.DESK].parts_most]
 
 
 @register.filter
 def is_web_address(value: Any) -> bool:
-    return bool(web_address(value))
+    return bool(results.web_address(value))
+
+
+@register.filter
+def host_of(address: str) -> str:
+    """Where a link leads, whatever its label says; in ASCII if it mixes scripts (IDNA)."""
+    host = results.host_of(str(address))
+    try:
+        return host.encode("idna").decode() if not host.isascii() else host
+    except UnicodeError:
+        return host
 
 
 @register.filter

@@ -16,6 +16,7 @@ from ledger.states import State
 class ApproveForm(forms.Form):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     typed = forms.CharField(required=False, max_length=200)
+    shown = forms.CharField(required=False, max_length=64)
 
 
 class RejectForm(forms.Form):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -20,10 +21,11 @@ from django.http import (
     StreamingHttpResponse,
 )
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from approvals import decisions, inbox, policies, words
+from approvals import decisions, inbox, policies, showing, words
 from approvals.principals import principal_of
 from approvals.web.forms import (
     ApproveForm,
@@ -44,6 +46,7 @@ from ledger.states import State
 
 HISTORY_PAGE = 50
 EXPORT_MOST = 100_000  # rows
+WHOLE = "whole"  # in the query: show everything, nothing folded
 
 
 # --- inbox ------------------------------------------------------------------------------
@@ -114,9 +117,8 @@ def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @require_POST
 def approve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     """Sign off what is on the screen; answer with the item as it is afterwards."""
-    return _decide(
-        request, transaction_id, ApproveForm(request.POST), decisions.approve, "digest", "typed"
-    )
+    form = ApproveForm(request.POST)
+    return _decide(request, transaction_id, form, decisions.approve, "digest", "typed", "shown")
 
 
 @login_required
@@ -190,7 +192,17 @@ def _with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
 def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
     roles = request.roles  # type: ignore[attr-defined]
+    as_opened = showing.of(row, showing.DESK)
+    is_whole = as_opened.is_complete or WHOLE in request.GET or row.state != State.PREPARED
+    # Kept in every address of the page, so that a refresh does not fold it again.
+    query = f"?{WHOLE}=1" if WHOLE in request.GET else ""
     return {
+        "as_opened": as_opened,
+        "is_whole": is_whole,
+        "address": reverse("desk:transaction", args=[row.pk]) + query,
+        "query": query,
+        # Only the page that shows everything carries the proof that it did.
+        "proof": showing.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
         "tx": row,
         "may_decide": policies.may_decide(row, principal, roles, timezone.now()),
         "may_operate": policies.may_operate(row, principal, roles),
@@ -267,6 +279,9 @@ EXPORTED = (
 )  # fmt: skip
 
 
+FORMULA = re.compile("(^|[;\\t\\r\\n])([\"' ]*)(?=[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
+
+
 class _Echo:
     """A file for ``csv.writer`` that hands each line on."""
 
@@ -282,9 +297,14 @@ def _as_csv(found: Iterator[Transaction]) -> Iterator[str]:
 
 
 def harmless(value: Any) -> str:
-    """Text that a spreadsheet would take for a formula is marked as text (OWASP)."""
+    """Text that a spreadsheet would take for a formula is marked as text (OWASP).
+
+    Some spreadsheets split cells at semicolons, tabs and line ends, quoted or not; full-width signs
+    begin a formula too.
+    """
     text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    safe = FORMULA.sub(r"\1\2'", text)
+    return f"'{safe}" if safe.startswith(("\t", "\r")) else safe
 
 
 def _as_json(found: Iterator[Transaction]) -> Iterator[str]:

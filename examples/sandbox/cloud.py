@@ -1,4 +1,7 @@
-"""The cloud: instances to terminate. It honours no key: each call acts, and counts."""
+"""The cloud: instances to terminate. It honours no key: each call acts, and counts.
+
+It knows ``i-4000`` to ``i-4fff`` and what was added; any other is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,23 @@ from examples.sandbox.wire import Answer, Ask, Refused, dice, route, text
 STAGES = ("staging", "preview", "test", "batch", "prod")
 ROLES = ("web", "api", "reports", "search", "mailer", "import")
 REGIONS = ("Frankfurt", "Dublin", "Paris", "Oregon", "Tokyo")
+SEEDED = range(0x4000, 0x5000)
 SIZES = ("2 vCPU, 8 GB", "4 vCPU, 16 GB", "8 vCPU, 32 GB", "16 vCPU, 64 GB")
 
 
 @route("GET", "/cloud/instances/{instance_id}")
 def read_instance(store: Store, ask: Ask) -> Answer:
     return Answer(instance_of(store, ask.at["instance_id"], ask))
+
+
+@route("PUT", "/cloud/instances/{instance_id}")
+def add_instance(store: Store, ask: Ask) -> Answer:
+    """One more instance, for tests and demos; ``/reset`` forgets it."""
+    instance_id = ask.at["instance_id"]
+    if not re.fullmatch(r"i-[0-9a-f]{4,17}", instance_id):
+        raise Refused(422, "invalid_id", "The id of an instance is i- and 4 to 17 hex digits.")
+    store.write("INSERT OR IGNORE INTO instances (id) VALUES (?)", instance_id)
+    return Answer(instance_of(store, instance_id, ask), 201)
 
 
 @route(
@@ -42,7 +56,7 @@ def terminate(store: Store, ask: Ask) -> Answer:
 
 
 def instance_of(store: Store, instance_id: str, ask: Ask) -> dict[str, Any]:
-    if not re.fullmatch(r"i-[0-9a-f]{4,17}", instance_id):
+    if not _is_known(store, instance_id):
         raise Refused(404, "no_such_instance", f"There is no instance {instance_id}.")
     rows = store.rows(
         "SELECT * FROM terminations WHERE instance_id = ? ORDER BY at, rowid", instance_id
@@ -73,3 +87,10 @@ def instance_of(store: Store, instance_id: str, ask: Ask) -> dict[str, Any]:
         "termination": terminations[-1] if is_terminated else None,
         "terminations": terminations,
     }
+
+
+def _is_known(store: Store, instance_id: str) -> bool:
+    seeded = re.fullmatch(r"i-([0-9a-f]{4})", instance_id)
+    if seeded and int(seeded[1], 16) in SEEDED:
+        return True
+    return store.row("SELECT id FROM instances WHERE id = ?", instance_id) is not None

@@ -1,4 +1,7 @@
-"""The payment provider. Every ``pay_<number>`` exists, with a customer and an amount of its own."""
+"""The payment provider. It knows ``pay_1042``, ``pay_2000`` to ``pay_9999``, and what was added.
+
+Each has a customer and an amount of its own; any other is refused, however likely it looks.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ CUSTOMERS = (
 )  # fmt: skip
 CURRENCIES = ("EUR", "EUR", "EUR", "USD", "USD", "GBP", "GBP", "JPY")
 WELL_KNOWN = {"pay_1042": ("Ana Ruiz", Decimal("480.00"), "EUR")}
+SEEDED = range(2000, 10_000)
 
 
 @route(
@@ -97,8 +101,27 @@ def read_payment(store: Store, ask: Ask) -> Answer:
     return Answer(payment_of(store, ask.at["payment_id"]))
 
 
+@route(
+    "PUT",
+    "/payments/{payment_id}",
+    required={"customer": text, "amount": amount, "currency": currency},
+)
+def add_payment(store: Store, ask: Ask) -> Answer:
+    """One more payment, for tests and demos; ``/reset`` forgets it."""
+    payment_id = ask.at["payment_id"]
+    if not re.fullmatch(r"pay_[a-zA-Z0-9_]{1,30}", payment_id):
+        raise Refused(422, "invalid_id", "The id of a payment is pay_ and letters or digits.")
+    if not in_minor_digits(ask.fields["amount"], ask.fields["currency"]):
+        raise Refused(422, "invalid_field", "amount: has more decimals than the currency.")
+    store.write(
+        "INSERT OR REPLACE INTO payments (id, customer, amount, currency) VALUES (?, ?, ?, ?)",
+        payment_id, ask.fields["customer"], str(ask.fields["amount"]), ask.fields["currency"],
+    )  # fmt: skip
+    return Answer(payment_of(store, payment_id), 201)
+
+
 def payment_of(store: Store, payment_id: str) -> dict[str, Any]:
-    customer, paid, paid_in = _made_up(payment_id)
+    customer, paid, paid_in = _known(store, payment_id)
     rows = store.rows(
         "SELECT amount FROM refunds WHERE payment_id = ? AND reversal = ''", payment_id
     )
@@ -114,10 +137,13 @@ def payment_of(store: Store, payment_id: str) -> dict[str, Any]:
     }
 
 
-def _made_up(payment_id: str) -> tuple[str, Decimal, str]:
+def _known(store: Store, payment_id: str) -> tuple[str, Decimal, str]:
+    if row := store.row("SELECT * FROM payments WHERE id = ?", payment_id):
+        return row["customer"], Decimal(row["amount"]), row["currency"]
     if payment_id in WELL_KNOWN:
         return WELL_KNOWN[payment_id]
-    if not re.fullmatch(r"pay_[1-9]\d{2,6}", payment_id):
+    number = re.fullmatch(r"pay_([0-9]{4})", payment_id)
+    if number is None or int(number[1]) not in SEEDED:
         raise Refused(404, "no_such_payment", f"There is no payment {payment_id}.")
     paid_in = CURRENCIES[dice(payment_id, len(CURRENCIES), "currency")]
     minor = 4_000 + dice(payment_id, 90_000, "amount")

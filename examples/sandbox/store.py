@@ -14,7 +14,7 @@ from typing import Any
 from examples.sandbox.faults import Faults
 from examples.sandbox.wire import Answer, Ask, Refused, fingerprint
 
-VERSION = 1  # of the tables; a file of another version starts afresh
+VERSION = 2  # of the tables; a file of another version starts afresh
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS effects (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
@@ -34,6 +34,9 @@ CREATE TABLE IF NOT EXISTS bookings (
     cancellation TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS bookings_of_flight ON bookings (flight_id);
 CREATE INDEX IF NOT EXISTS bookings_by_key ON bookings (key);
+CREATE TABLE IF NOT EXISTS payments (
+    id TEXT PRIMARY KEY, customer TEXT NOT NULL, amount TEXT NOT NULL, currency TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS instances (id TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS refunds (
     id TEXT PRIMARY KEY, payment_id TEXT NOT NULL, amount TEXT NOT NULL, currency TEXT NOT NULL,
     reason TEXT NOT NULL, key TEXT NOT NULL, reversal TEXT NOT NULL DEFAULT '');
@@ -44,7 +47,10 @@ CREATE TABLE IF NOT EXISTS terminations (
     reference TEXT NOT NULL, at REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS terminations_of_instance ON terminations (instance_id);
 """
-TABLES = ("effects", "answers", "fares", "holds", "bookings", "refunds", "terminations")
+TABLES = (
+    "effects", "answers", "fares", "holds", "bookings", "payments", "instances", "refunds",
+    "terminations",
+)  # fmt: skip
 
 
 class Store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from contextlib import ExitStack
 from decimal import Decimal
@@ -36,6 +37,9 @@ def product(acme):
             os.environ["ASSENT_SANDBOX_URL"] = before
 
 
+_numbers = itertools.count()
+
+
 def a_refund() -> Transaction:
     return _approved(
         propose("refund_customer", payment_id="pay_1042", amount="12.50", reason=uuid4().hex)
@@ -44,7 +48,7 @@ def a_refund() -> Transaction:
 
 def a_termination() -> Transaction:
     return _approved(
-        propose("terminate_cloud_instance", instance_id=f"i-{uuid4().hex[:8]}", reason="idle")
+        propose("terminate_cloud_instance", instance_id=f"i-4{next(_numbers):03x}", reason="idle")
     )
 
 

@@ -192,3 +192,20 @@ def test_proposals_differ_and_fit_what_was_looked_up():
     assert all(one["arguments"]["amount"].isdecimal() for one in refunds)
     assert {one.get("ttl_s") for one in refunds} == {None, 45}
     assert len({one["step_id"] for one in proposals}) == 60
+
+
+def test_a_payment_that_the_agent_made_up_is_refused_in_the_providers_words(capsys):
+    """Visible where the agent runs; the desk's history has it too."""
+    problem = {
+        "title": "Refused",
+        "detail": "There is no payment pay_48213.",
+        "hint": "Look it up.",
+    }
+    client, seen = assent(httpx.Response(422, json=problem))
+    helpdesk = Helpdesk(client, random.Random(7))
+
+    assert Work(client).propose(helpdesk.invented) is False
+
+    assert "✗ refused: There is no payment pay_48213. Look it up." in capsys.readouterr().out
+    made_up = json.loads(seen[0].content)["arguments"]["payment_id"]
+    assert int(made_up.removeprefix("pay_")) > 9999

@@ -453,3 +453,45 @@ def test_a_file_of_another_version_starts_afresh(tmp_path):
     with store.work():
         assert len(store.rows("SELECT * FROM effects")) == 1
     store.close()
+
+
+# --- what it does not know -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "payment_id", ["pay_1999", "pay_10000", "pay_1043", "pay_02000", "pay_999999", "pay_2000a"]
+)
+def test_a_payment_that_nobody_made_is_refused(http, payment_id):
+    """However likely it looks: an id that a model made up moves no money."""
+    answer = http.get(f"/payments/{payment_id}")
+    refund = http.post(
+        "/payments/refunds",
+        json={**REFUND, "payment_id": payment_id},
+        headers={"Idempotency-Key": payment_id},
+    )
+
+    for refused in (answer, refund):
+        assert refused.status_code == 404
+        assert refused.json()["error"]["message"] == f"There is no payment {payment_id}."
+    assert effects(http)["total"] == 0
+
+
+@pytest.mark.parametrize("instance_id", ["i-3fff", "i-5000", "i-04207", "i-0a1b2c3d"])
+def test_an_instance_that_nobody_started_is_refused(http, instance_id):
+    address = f"/cloud/instances/{instance_id}"
+
+    assert http.get(address).status_code == 404
+    assert http.post(f"{address}/termination", json={"reason": "idle"}).status_code == 404
+
+
+def test_payments_and_instances_can_be_added_until_the_next_reset(http):
+    paid = {"customer": "Ana Ruiz", "amount": "12.50", "currency": "EUR"}
+    assert http.put("/payments/pay_mine", json=paid).status_code == 201
+    assert http.put("/cloud/instances/i-0a1b2c3d").status_code == 201
+
+    assert http.get("/payments/pay_mine").json()["remaining"] == "12.50"
+    assert http.get("/cloud/instances/i-0a1b2c3d").json()["state"] == "running"
+
+    http.post("/reset").raise_for_status()
+    assert http.get("/payments/pay_mine").status_code == 404
+    assert http.get("/cloud/instances/i-0a1b2c3d").status_code == 404

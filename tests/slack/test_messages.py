@@ -53,7 +53,7 @@ def test_what_planning_changed_is_marked(slack, workspace, a_transaction, monkey
     Transaction.objects.filter(pk=row.pk).update(payload={**row.payload, "amount": "99.00"})
     settle()
 
-    assert "`48.20`\n_changed from_ `99.00`" in FakeSlack.plain(only_message(slack))
+    assert "amount\n: \n48.20\n changed from \n99.00" in FakeSlack.plain(only_message(slack))
 
 
 def proposed(reason="", **arguments):
@@ -157,7 +157,7 @@ def test_of_200_fields_those_that_name_the_operation_come_first(
     said = FakeSlack.plain(only_message(slack))
     assert "value of field_150" in said
     assert "192 more fields are on the desk." in said
-    assert "value of field_7`" not in said
+    assert "value of field_7\n" not in said
 
 
 any_text = some.text(max_size=400) | some.just(NASTY) | some.text("😀<&>`*\n", max_size=3500)
