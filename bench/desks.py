@@ -25,7 +25,9 @@ def measure() -> dict[str, float]:
     from approvals.models import Membership
     from ledger.models import Agent, AgentToken, Tenant
 
-    tenant, _ = Tenant.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
+    tenant, _ = Tenant.objects.get_or_create(
+        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
+    )
     agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
     _, token = AgentToken.issue(agent, scopes=["propose"])
     user, _ = User.objects.get_or_create(username="watcher")

@@ -22,7 +22,9 @@ def measure(connections: int) -> dict[str, float]:
 
     from ledger.models import Agent, AgentToken, Tenant
 
-    tenant, _ = Tenant.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
+    tenant, _ = Tenant.objects.get_or_create(
+        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
+    )
     agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
     _, token = AgentToken.issue(agent, scopes=["propose"])
     statements = _bare_statements()

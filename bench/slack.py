@@ -93,7 +93,9 @@ def _set_up(slack: FakeSlack) -> SlackUser:
         "ASSENT_SLACK_SIGNING_SECRET": team.signing_secret,
     }
     settings.SLACK_API_URL, settings.SLACK_BOT_TOKENS = slack.api_url, [team.bot_token]
-    tenant, _ = Tenant.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
+    tenant, _ = Tenant.objects.get_or_create(
+        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
+    )
     user, _ = User.objects.get_or_create(username="alice")
     Membership.objects.get_or_create(user=user, tenant=tenant, role="approver")
     call_command("slack_connect", tenant="bench", channel="C0BENCH", stdout=StringIO())

@@ -122,7 +122,9 @@ def _prepare() -> str:
     from a2a.models import Skill
     from ledger.models import Agent, AgentToken, Tenant
 
-    tenant, _ = Tenant.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
+    tenant, _ = Tenant.objects.get_or_create(
+        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
+    )
     agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
     Skill.objects.get_or_create(agent=agent, slug="park", defaults={"name": "Park"})
     _, token = AgentToken.issue(agent, scopes=["submit"])

@@ -15,8 +15,9 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 
-from ledger import webhooks
+from ledger import contracts, webhooks
 from ledger.admin_lists import TenantAdmin, tenants_of
+from ledger.agents import ALL_TOOLS
 from ledger.models import (
     Agent,
     AgentToken,
@@ -30,8 +31,29 @@ class Undeletable(TenantAdmin):
         return False
 
 
+class KnownTools:
+    """Names that are misspelled would be allowed to nobody, silently."""
+
+    cleaned_data: dict[str, Any]
+
+    def clean_tools(self) -> list[str]:
+        names: list[str] = self.cleaned_data["tools"] or []
+        known = {ALL_TOOLS, *contracts.tools, *contracts.readonly_tools}
+        if unknown := sorted(set(names) - known):
+            raise ValidationError(
+                f"There is no tool named {', '.join(unknown)}. There are: "
+                f"{', '.join(sorted(known - {ALL_TOOLS}))}; * stands for all."
+            )
+        return names
+
+
+class TenantForm(KnownTools, forms.ModelForm):
+    pass
+
+
 @admin.register(Tenant)
 class TenantListAdmin(Undeletable):
+    form = TenantForm
     tenant_path = "slug"
     list_display = ("slug", "name")
     ordering = ("slug",)
@@ -40,7 +62,7 @@ class TenantListAdmin(Undeletable):
         return ("slug",) if obj else ()
 
 
-class AgentForm(forms.ModelForm):
+class AgentForm(KnownTools, forms.ModelForm):
     webhook_url = forms.URLField(
         required=False,
         assume_scheme="https",

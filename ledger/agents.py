@@ -14,12 +14,22 @@ from django.db.models.functions import Now
 from ledger.encryption import SecretField
 from ledger.principals import Principal, agent
 
+ALL_TOOLS = "*"
+
+
+def _all_tools() -> list[str]:
+    return [ALL_TOOLS]
+
 
 class Tenant(models.Model):
     """The boundary that no query crosses. Other rows name it by its slug."""
 
     slug = models.SlugField(primary_key=True, max_length=63)
     name = models.CharField(max_length=200)
+    tools = ArrayField(
+        models.CharField(max_length=100), default=list, blank=True,
+        help_text="Tools that its agents may use, with commas between; * for all. None at first.",
+    )  # fmt: skip
 
     def __str__(self) -> str:
         return self.name
@@ -32,6 +42,10 @@ class Agent(models.Model):
     slug = models.SlugField(max_length=63)
     name = models.CharField(max_length=200)
     is_active = models.BooleanField(default=True)
+    tools = ArrayField(
+        models.CharField(max_length=100), default=_all_tools, blank=True,
+        help_text="Of its tenant's tools those that it may use, with commas between; * for all.",
+    )  # fmt: skip
     webhook_url = models.URLField(
         blank=True, help_text="Told when one of the agent's transactions is decided or ends."
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger import coordinator, intents, records
+from ledger import allowances, coordinator, intents, records
 from ledger.callers import AgentBearer, caller_of, supervisor_of, visible, visible_to
 from ledger.coordinator import Proposal
 from ledger.errors import NotFound
@@ -71,6 +71,8 @@ def prepare(
     replayed answer says as `now` how the transaction stands today.
     """
     caller = caller_of(request, Scope.PROPOSE)
+    if not caller.may_use(body.tool):
+        raise allowances.unknown(body.tool)
     answer = coordinator.prepare(
         Proposal(
             tool=body.tool,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from uuid import UUID
 
 from django.db import connection
@@ -10,13 +11,14 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from ledger import plans
+from ledger.allowances import allowed_tools
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import AgentToken, IdempotencyKey, Scope, Transaction, TransactionQuerySet
 from ledger.principals import Principal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Caller:
     """Who a valid token speaks for."""
 
@@ -27,8 +29,20 @@ class Caller:
     default_skill: str = ""
 
     def require(self, scope: Scope) -> None:
-        if scope not in self.scopes:
+        is_narrowed = scope == Scope.PROPOSE and any(
+            name.startswith(f"{Scope.PROPOSE.value}:") for name in self.scopes
+        )
+        if scope not in self.scopes and not is_narrowed:
             raise NotAllowed(f"This token lacks the scope {scope.value!r}.", scope=scope.value)
+
+    def may_use(self, tool: str) -> bool:
+        """What its tenant and its agent may use, as far as this token is for it."""
+        is_in_scope = bool(self.scopes & {Scope.PROPOSE, f"{Scope.PROPOSE.value}:{tool}"})
+        return is_in_scope and tool in self.allowed_tools
+
+    @cached_property
+    def allowed_tools(self) -> frozenset[str]:
+        return allowed_tools(self.principal, self.tenant)
 
 
 # By hand: this runs for every request, and the ORM would take a third of a prepare to write it.

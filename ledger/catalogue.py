@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic_core import to_jsonable_python
 
-from ledger import contracts, intents
+from ledger import allowances, contracts, intents
 from ledger.callers import AgentBearer, caller_of
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
@@ -30,10 +30,15 @@ tools_router = Router(auth=AgentBearer(), tags=["tools"])
     response={200: list[ToolOut], **refusals()},
 )
 def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
-    """Every tool, with what it promises and the JSON Schema of its arguments."""
+    """Every tool that the caller may use: what it promises, the JSON Schema of its arguments."""
+    caller = caller_of(request)
     return [
-        *(describe(tool) for tool in contracts.tools.values()),
-        *(describe_readonly(tool) for tool in contracts.readonly_tools.values()),
+        *(describe(tool) for name, tool in contracts.tools.items() if caller.may_use(name)),
+        *(
+            describe_readonly(tool)
+            for name, tool in contracts.readonly_tools.items()
+            if caller.may_use(name)
+        ),
     ]
 
 
@@ -43,6 +48,8 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     response={200: ToolOut, **refusals(404)},
 )
 def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
+    if not caller_of(request).may_use(name):
+        raise allowances.unknown(name)
     """One tool, with what it promises and the JSON Schema of its arguments."""
     if name in contracts.readonly_tools:
         return describe_readonly(contracts.readonly_tools[name])
@@ -57,6 +64,8 @@ def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
 def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse:
     """Run a read-only tool. It needs no sign-off and is recorded."""
     caller = caller_of(request, Scope.PROPOSE)
+    if not caller.may_use(name):
+        raise allowances.unknown(name)
     tool = contracts.readonly_tools.get(name)
     if tool is None:
         if name in contracts.tools:

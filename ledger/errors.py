@@ -121,7 +121,10 @@ class UnknownTool(LedgerError):
     code = "unknown_tool"
     status = 404
     title = "There is no such tool"
-    hint = "GET /api/v1/tools lists the tools that exist."
+    hint = (
+        "GET /api/v1/tools lists what this agent may use. An operator allows more in the admin: "
+        "the tool at the tenant and the agent, the scope propose or propose:<tool> at the token."
+    )
 
 
 class InvalidRequest(LedgerError):

@@ -17,7 +17,8 @@ from pydantic import BaseModel
 
 from ledger import characters, entries, intents, states
 from ledger.abandoned import OPERATION_KEY_MAX, abandon
-from ledger.contracts import Context, Plan, RequiredApprover, Tool, tool_named
+from ledger.allowances import tool_for
+from ledger.contracts import Context, Plan, RequiredApprover, Tool
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyMissing,
@@ -116,7 +117,7 @@ def prepare(
         reason=intents.normalised(proposal.reason),
     )
     fingerprint = proposal.fingerprint()
-    tool = tool_named(proposal.tool)
+    tool = tool_for(by, tenant, proposal.tool)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)

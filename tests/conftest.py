@@ -82,12 +82,16 @@ def the_world() -> World:
 
 @pytest.fixture
 def acme(db: None) -> Tenant:
-    return Tenant.objects.get_or_create(slug="acme", defaults={"name": "Acme Travel"})[0]
+    return Tenant.objects.get_or_create(
+        slug="acme", defaults={"name": "Acme Travel", "tools": ["*"]}
+    )[0]
 
 
 @pytest.fixture
 def globex(db: None) -> Tenant:
-    return Tenant.objects.get_or_create(slug="globex", defaults={"name": "Globex"})[0]
+    return Tenant.objects.get_or_create(slug="globex", defaults={"name": "Globex", "tools": ["*"]})[
+        0
+    ]
 
 
 @pytest.fixture

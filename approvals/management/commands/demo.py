@@ -74,7 +74,9 @@ def make_demo_data(token_file: Path) -> None:
     from ledger.models import Agent, AgentToken, Scope, Tenant
 
     assert settings.DEBUG, "demo data belongs to the demo only"
-    acme, _ = Tenant.objects.get_or_create(slug="acme", defaults={"name": "Acme Travel"})
+    acme, _ = Tenant.objects.get_or_create(
+        slug="acme", defaults={"name": "Acme Travel", "tools": ["*"]}
+    )
     for username, (name, role, _who) in PEOPLE.items():
         first, last = name.split()
         user, is_new = User.objects.get_or_create(

@@ -1,0 +1,49 @@
+"""Which tools an agent may use: those of its tenant, its own, and of a token its scopes.
+
+What is not allowed is answered like what does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection
+
+from ledger import contracts, plans
+from ledger.agents import ALL_TOOLS
+from ledger.contracts import Tool
+from ledger.errors import UnknownTool
+from ledger.principals import Principal
+
+_ALLOWED = """
+    SELECT tenant.tools, agent.tools
+    FROM ledger_tenant tenant
+    LEFT JOIN ledger_agent agent ON agent.tenant_id = tenant.slug AND agent.slug = %s
+    WHERE tenant.slug = %s
+"""
+
+
+def allowed_tools(by: Principal, tenant: str) -> frozenset[str]:
+    """The names of tools, both kinds, that an agent may use at all. A new tenant has none."""
+    home, _, slug = by.id.partition("/")
+    with plans.kept(), connection.cursor() as cursor:
+        cursor.execute(_ALLOWED, [slug if home == tenant else "", tenant])
+        row = cursor.fetchone()
+    names = frozenset(contracts.tools) | frozenset(contracts.readonly_tools)
+    # Agents are never deleted; where there is no row, its tenant's list stands alone.
+    for allowed in row or [[]]:
+        if allowed is not None and ALL_TOOLS not in allowed:
+            names &= frozenset(allowed)
+    return names
+
+
+def unknown(name: str) -> UnknownTool:
+    return UnknownTool(f"There is no tool named {name!r:.80} that this agent may use.")
+
+
+def tool_for(by: Principal, tenant: str, name: str) -> Tool[Any, Any]:
+    """Raises ``UnknownTool``, whether it does not exist or may not be used."""
+    tool = contracts.tools.get(name)
+    if tool is None or name not in allowed_tools(by, tenant):
+        raise unknown(name)
+    return tool
