@@ -32,6 +32,7 @@ def engines() -> Iterator[None]:
             "DJANGO_SETTINGS_MODULE": "approvals.settings",
             "ASSENT_SECRET_KEY": "only for the bench",
             "ASSENT_AUDIT_KEY": "11" * 32,
+            "ASSENT_ENCRYPTION_KEYS": "44" * 32,
             "ASSENT_TOOL_APPS": "bench",
             "ASSENT_LOG_LEVEL": "ERROR",
             "ASSENT_PUBLIC_URL": "http://localhost",

@@ -1,0 +1,117 @@
+"""Each key does one thing, is known to who needs it, and can be replaced."""
+
+from __future__ import annotations
+
+import os
+import sys
+from io import StringIO
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.management import call_command
+
+from a2a import cards, keys
+from approvals import embedded
+from approvals.management.commands.up import take_audit_key
+
+OLD, NEW = "77" * 32, "88" * 32
+
+
+@pytest.fixture
+def at_home(tmp_path, monkeypatch):
+    """A machine on which nobody chose any key."""
+    monkeypatch.setattr(embedded, "HOME", tmp_path)
+    before = dict(os.environ)
+    _forget_settings()
+    embedded.make_keys(tmp_path)
+    _forget_settings()
+    yield tmp_path
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _forget_settings() -> None:
+    for name in [name for name in os.environ if name.startswith(("ASSENT_", "DATABASE_URL"))]:
+        del os.environ[name]
+
+
+@pytest.mark.parametrize(
+    ("command", "has_it"), [("sweep", True), ("work", False), ("up", False), ("migrate", False)]
+)
+def test_only_the_sweeper_is_given_the_audit_key(at_home, monkeypatch, command, has_it):
+    monkeypatch.setattr(sys, "argv", ["manage.py", command])
+
+    embedded._set_keys()
+
+    given = {name for name in os.environ if name.startswith("ASSENT_")}
+    assert ("ASSENT_AUDIT_KEY" in given) is has_it
+    assert given - {"ASSENT_AUDIT_KEY"} == {
+        "ASSENT_SECRET_KEY", "ASSENT_CARD_KEY", "ASSENT_PUSH_KEY", "ASSENT_ENCRYPTION_KEYS",
+        "ASSENT_AUDIT_PUBLIC_KEYS",
+    }  # fmt: skip
+    secret = Ed25519PrivateKey.from_private_bytes(
+        bytes.fromhex((at_home / "audit_key").read_text())
+    )
+    public = secret.public_key().public_bytes_raw().hex()
+    assert os.environ["ASSENT_AUDIT_PUBLIC_KEYS"] == public
+
+
+def test_keys_are_made_once_and_only_we_can_read_them(at_home):
+    before = {path.name: path.read_text() for path in at_home.iterdir()}
+
+    embedded.make_keys(at_home)
+
+    assert {path.name: path.read_text() for path in at_home.iterdir()} == before
+    assert {path.stat().st_mode & 0o777 for path in at_home.iterdir()} == {0o600}
+    assert len(set(before.values())) == len(before)
+
+
+def test_up_takes_the_audit_key_out_of_what_every_process_inherits(monkeypatch):
+    monkeypatch.setenv("ASSENT_AUDIT_KEY", OLD)
+
+    assert take_audit_key() == {"ASSENT_AUDIT_KEY": OLD}
+    assert "ASSENT_AUDIT_KEY" not in os.environ
+
+
+def test_make_keys_prints_a_set_whose_public_half_fits():
+    call_command("make_keys", stdout=(said := StringIO()))
+
+    made = dict(line.split("=") for line in said.getvalue().split())
+    secret = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(made["ASSENT_AUDIT_KEY"]))
+    assert made["ASSENT_AUDIT_PUBLIC_KEYS"] == secret.public_key().public_bytes_raw().hex()
+    assert len(set(made.values())) == 6
+
+
+def ids_published() -> list[str]:
+    return [key["kid"] for key in keys.public_jwks()["keys"]]
+
+
+def id_of(text: str) -> str:
+    return keys.key_id(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
+
+
+def test_a_key_that_was_replaced_is_still_published_and_signs_no_more(settings, db):
+    settings.CARD_KEYS = [OLD]
+    signed_before = jwt.get_unverified_header(_jws(cards.as_json(cards.public_card())))
+    settings.CARD_KEYS = [NEW, OLD]
+
+    signed_after = jwt.get_unverified_header(_jws(cards.as_json(cards.public_card())))
+
+    assert (signed_before["kid"], signed_after["kid"]) == (id_of(OLD), id_of(NEW))
+    assert {id_of(OLD), id_of(NEW)} <= set(ids_published())
+
+
+def _jws(card: dict) -> str:
+    (signature,) = card["signatures"]
+    return f"{signature['protected']}.e30.{signature['signature']}"
+
+
+def test_push_notifications_and_the_card_are_signed_by_different_keys_and_neither_by_the_audits(
+    settings,
+):
+    header = jwt.get_unverified_header(keys.signed({"task_id": "x"}))
+
+    assert header["kid"] == id_of(settings.PUSH_KEYS[0])
+    assert id_of(settings.AUDIT_KEY) not in ids_published()
+    assert set(ids_published()) == {id_of(settings.PUSH_KEYS[0]), id_of(settings.CARD_KEYS[0])}
