@@ -22,9 +22,7 @@ from approvals import wsgi  # noqa: E402
 from approvals.pages import Pages  # noqa: E402
 from approvals.web.live import DeskConsumer  # noqa: E402
 from ledger import sessions  # noqa: E402
-from ledger.start_checks import refuse_if_unsafe  # noqa: E402
 
-refuse_if_unsafe("live")
 if _is_its_own_process:
     sessions.bound(pool=settings.DATABASE_POOL)
 

@@ -70,8 +70,8 @@ def test_the_sweeper_needs_the_key_that_nobody_else_may_have(deployed):
     assert ids("sweeper") == {"E006"}
     deployed.AUDIT_KEY = "11" * 32
     assert ids("sweeper") == set()
-    assert {role: ids(role) for role in ("web", "live", "worker", "slack")} == {
-        "web": {"E007"}, "live": {"E007"}, "worker": {"E007"}, "slack": {"E007"},
+    assert {role: ids(role) for role in ("web", "worker", "slack")} == {
+        "web": {"E007"}, "worker": {"E007"}, "slack": {"E007"},
     }  # fmt: skip
 
 
@@ -85,8 +85,7 @@ def test_on_this_machine_alone_much_is_allowed(deployed):
 
 
 PROCESSES = {
-    "web": ["-c", "import approvals.wsgi"],
-    "live": ["-c", "import approvals.asgi"],
+    "web": ["-c", "import approvals.asgi"],
     "worker": ["manage.py", "work"],
     "sweeper": ["manage.py", "sweep"],
     "slack": ["manage.py", "slack_listen"],
