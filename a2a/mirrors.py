@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from a2a import outbound, questions, remotes, states, tasks, wire
+from a2a import outbound, outgoing, questions, remotes, states, tasks, wire
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Artifact, Mirror, Question, QuestionState, RemoteAgent, Task
 from a2a.parts import refuse_unstorable
@@ -135,18 +135,21 @@ def _exchange(mirror: Mirror) -> pb.Task | None:
 
 def _first_message(mirror: Mirror) -> pb.SendMessageRequest:
     task = mirror.task
-    offered = remotes.skills_of(remotes.parse(mirror.remote.card))
-    skill_id = offered.get(task.skill_slug, {}).get("remote_id", task.skill_slug)
+    tastes = _tastes(mirror)
     message = {
         "messageId": str(task.pk),
         "role": "ROLE_USER",
-        "parts": [{"data": {"skill": skill_id, "input": task.input}}],
-        "metadata": {"skill": skill_id, "idempotency_key": str(task.pk)},
+        "parts": outgoing.parts_of_task(task, tastes),
+        "metadata": {"skill": tastes.skill_id, "idempotency_key": str(task.pk)},
     }
     request = pb.SendMessageRequest()
     wire.ParseDict({"message": message}, request)
     _ask_for_push(mirror, request)
     return request
+
+
+def _tastes(mirror: Mirror) -> outgoing.Tastes:
+    return outgoing.tastes_of(remotes.parse(mirror.remote.card), mirror.task.skill_slug)
 
 
 def _ask_for_push(mirror: Mirror, request: pb.SendMessageRequest) -> None:
@@ -158,14 +161,12 @@ def _ask_for_push(mirror: Mirror, request: pb.SendMessageRequest) -> None:
 
 
 def _answer_message(mirror: Mirror, question: Question) -> pb.SendMessageRequest:
-    value = question.answer
-    part = {"text": value} if isinstance(value, str) else {"data": value}
     message = {
         "messageId": f"answer-{question.pk}",
         "role": "ROLE_USER",
         "taskId": mirror.remote_task_id,
         "contextId": mirror.remote_context_id,
-        "parts": [part],
+        "parts": outgoing.parts_of_answer(question.answer, _tastes(mirror)),
     }
     request = pb.SendMessageRequest()
     wire.ParseDict({"message": message}, request)
@@ -174,10 +175,13 @@ def _answer_message(mirror: Mirror, question: Question) -> pb.SendMessageRequest
 
 def _say(mirror: Mirror, request: pb.SendMessageRequest) -> pb.Task:
     request.configuration.return_immediately = True
+    sent = wire.MessageToDict(request.message)
     found = _call(mirror.remote, lambda client: _send(client, request))
     # Some libraries answer a follow-up with another task: that is the one to follow then.
     Mirror.objects.filter(pk=mirror.pk).update(
-        remote_task_id=found.id[:200], remote_context_id=found.context_id[:200]
+        remote_task_id=found.id[:200],
+        remote_context_id=found.context_id[:200],
+        sent=[*(one for one in mirror.sent if one["messageId"] != sent["messageId"]), sent],
     )
     mirror.remote_task_id, mirror.remote_context_id = found.id, found.context_id
     return found

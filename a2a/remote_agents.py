@@ -54,6 +54,7 @@ class Mirror(models.Model):
     unchanged_looks = models.PositiveSmallIntegerField(default=0)
     failing_since = models.DateTimeField(null=True)
     last_seen = models.CharField(max_length=64, blank=True, help_text="Digest of its last state.")
+    sent = models.JSONField(default=list, help_text="The messages that it was sent, as sent.")
     answers_sent = ArrayField(models.UUIDField(), default=list)
 
     class Meta:

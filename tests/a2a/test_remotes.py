@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from a2a import mirrors, questions, remotes, submissions, tasks
+from a2a import mirrors, outgoing, questions, remotes, submissions, tasks
 from a2a.models import Mirror, RemoteAgent, Skill, Task
 from a2a.submissions import Submission
 from ledger import sweeper
@@ -86,7 +86,13 @@ def until_it_is(task: Task, state: str) -> Task:
 
 
 def test_a_registered_agents_skills_are_offered_and_its_card_is_pinned(remote):
-    assert set(Skill.objects.values_list("slug", flat=True)) == {"echo", "ask", "slow", "fail"}
+    assert set(Skill.objects.values_list("slug", flat=True)) == {
+        "echo",
+        "ask",
+        "slow",
+        "fail",
+        "read",
+    }
     remote.refresh_from_db()
     assert (remote.card_version, remote.drift, remote.card["name"]) == ("2.0.1", "", "Fast agent")
 
@@ -118,6 +124,82 @@ def test_a_task_is_done_there_and_its_artifacts_come_back(remote, submit):
     assert task.owner == "agent:acme/fast"
     kinds = [event.kind for event in task.events]
     assert kinds == ["task_submitted", "task_claimed", "task_artifact_added", "task_completed"]
+
+
+@pytest.mark.parametrize(
+    ("value", "prompt"),
+    [
+        ({"text": "Hello"}, "Hello"),
+        ({"question": "Why?"}, "Why?"),
+        ({"a": 1, "b": 2}, '{"a": 1, "b": 2}'),
+    ],
+)
+def test_an_agent_that_takes_no_json_is_sent_text(remote, submit, value, prompt):
+    task = submit("read", value)
+
+    until_it_is(task, "completed")
+
+    assert task.result == {"echo": prompt}
+    (sent,) = Mirror.objects.get().sent
+    assert sent["parts"] == [{"text": prompt}], "what was sent is kept"
+    assert sent["metadata"]["skill"] == "read"
+
+
+def test_what_a_client_sent_as_text_and_files_goes_on_as_it_was(remote, orchestrator):
+    parts = [{"text": "Read this:"}, {"url": "https://example.com/a.pdf"}, {"text": "and hurry"}]
+    task = submissions.submit(
+        Submission(skill="echo", input={"text": "…"}, parts=parts),
+        caller=caller_for(orchestrator, Scope.SUBMIT),
+        via="a2a",
+    ).task
+
+    until_it_is(task, "completed")
+
+    assert Mirror.objects.get().sent[0]["parts"] == parts
+    assert task.result == {"echo": "Read this: and hurry"}
+
+
+def a_card(*modes: str, of_skill: list[str] | None = None, extensions: Any = ()) -> Any:
+    skill = {"id": "s", "name": "S", "description": "d", "tags": ["t"]}
+    said = {
+        "name": "Remote",
+        "supportedInterfaces": [{"url": "https://r.example", "protocolBinding": "JSONRPC"}],
+        "capabilities": {"extensions": [{"uri": uri} for uri in extensions]},
+        "defaultInputModes": list(modes),
+        "skills": [{**skill, "inputModes": of_skill or []}],
+    }
+    return remotes.parse(said)
+
+
+ASKED = {"skill": "s", "input": {"a": 1}}
+AS_TEXT, AS_DATA = {"text": '{"a": 1}'}, {"data": ASKED}
+
+
+@pytest.mark.parametrize(
+    ("card", "expected"),
+    [
+        (a_card(), [AS_TEXT]),
+        (a_card("text/plain"), [AS_TEXT]),
+        (a_card("text"), [AS_TEXT]),
+        (a_card("application/json"), [AS_DATA]),
+        (a_card("text/plain", "application/json; charset=utf-8"), [AS_TEXT, AS_DATA]),
+        (a_card("application/json", of_skill=["text/plain"]), [AS_TEXT]),
+        (a_card("text/plain", extensions=[remotes.SKILLS_EXTENSION]), [AS_DATA]),
+    ],
+)
+def test_what_is_sent_follows_the_media_types_of_the_card(card, expected, consolidate, client_of):
+    parts = [{"data": {"skill": "consolidate", "input": {"a": 1}}}]
+    task = Task.objects.create(
+        tenant="acme", context_id="c", state="submitted", skill_slug="s", input={"a": 1}
+    )
+    task.messages.create(message_id="m", role="user", parts=parts)
+    tastes = outgoing.tastes_of(card, "s")
+
+    assert outgoing.parts_of_task(task, tastes) == expected
+    answer = outgoing.parts_of_answer(True, tastes)
+    assert ({"text": "true"} in answer) == tastes.takes_text
+    assert ({"data": True} in answer) == tastes.takes_json
+    assert outgoing.parts_of_answer("3 May", tastes) == [{"text": "3 May"}]
 
 
 def test_its_question_becomes_one_here_and_the_answer_goes_back(remote, submit, alice):

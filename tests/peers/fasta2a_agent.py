@@ -1,4 +1,4 @@
-"""A remote agent built on another library (fasta2a), for tests: echo, ask, slow and fail.
+"""A remote agent built on another library (fasta2a), for tests: echo, ask, slow, fail and read.
 
     python tests/peers/fasta2a_agent.py --port 9000 [--gone ask]
 
@@ -71,8 +71,9 @@ def agent(port: int, gone: list[str]) -> FastA2A:
 
     skills = [
         Skill(id=name, name=name, description=f"The skill {name}.", tags=["test"],
-              input_modes=["application/json"], output_modes=["application/json"])
-        for name in ("echo", "ask", "slow", "fail")
+              input_modes=["text/plain" if name == "read" else "application/json"],
+              output_modes=["application/json"])
+        for name in ("echo", "ask", "slow", "fail", "read")
         if name not in gone
     ]  # fmt: skip
     return FastA2A(
