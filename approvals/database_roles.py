@@ -45,6 +45,7 @@ RIGHTS = {
     # What people arrange.
     "ledger_tenant": CHANGE,
     "ledger_agenttoken": CHANGE,
+    "ledger_owner": CHANGE,
     "a2a_skill": CHANGE,
     "a2a_remoteagent": CHANGE,
     "a2a_mirror": CHANGE,
