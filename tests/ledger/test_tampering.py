@@ -8,10 +8,12 @@ the signature.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -614,3 +616,15 @@ def test_the_second_verifier_runs_as_a_program(ledger, tmp_path):
     assert forged.returncode == 1
     assert "is not what was prepared" in forged.stdout
     assert "the export is not complete" in cut.stdout
+
+
+def test_the_page_for_auditors_has_every_move_and_every_column():
+    page = (Path(second.__file__).parent.parent / "docs" / "audit.md").read_text()
+    words = set(re.findall(r"[a-z_]+", page))
+
+    for moves in second.MOVES.values():
+        for kind, (_, target) in moves.items():
+            row = re.search(rf"^\| `{kind}` \| (.*) \| (.*) \|$", page, re.MULTILINE)
+            assert row is not None, kind
+            assert row[2] == (target or "")
+    assert {*seals.FIXED, *seals.OUTCOME, *seals.UNSEALED, *seals.Link._fields} <= words

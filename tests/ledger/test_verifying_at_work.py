@@ -1,0 +1,177 @@
+"""Verification beside a ledger at work, and from where an earlier one ended."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
+
+from ledger import audit, checkpoints, coordinator, execution
+from ledger.audit import Broken
+from ledger.checkpoint_proof import NOTHING
+from ledger.models import Event
+from ledger.principals import Principal
+from tests.conftest import propose
+from tests.forgery import forge, reseal_row
+
+ALICE = Principal("user", "1", "Alice Moreau")
+
+
+def _carried_out():
+    row = propose()
+    coordinator.approve(row.pk, digest=row.intent_digest, by=ALICE, via="web")
+    execution.commit(row.pk)
+    return row
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_ledger_at_work_is_never_called_broken(acme):
+    """Two people and a sweeper write all the while; each proof is of one instant."""
+    is_over, failures = threading.Event(), []
+
+    def work():
+        try:
+            while not is_over.is_set():
+                _carried_out()
+        except Exception as failure:
+            failures.append(failure)
+        finally:
+            connections.close_all()
+
+    def make_checkpoints():
+        try:
+            while not is_over.is_set():
+                checkpoints.make()
+                is_over.wait(0.01)
+        except Exception as failure:
+            failures.append(failure)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=each) for each in (work, work, make_checkpoints)]
+    for thread in threads:
+        thread.start()
+    try:
+        seen = [audit.verify().events for _ in range(25)]
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+    assert failures == []
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0]
+
+
+def test_a_proof_goes_on_where_the_one_before_it_ended(acme, tmp_path, capsys):
+    file = tmp_path / "verified.json"
+    _carried_out()
+    checkpoints.make()
+    call_command("verify_ledger", since=file)
+    first = capsys.readouterr().out
+    _carried_out()
+    checkpoints.make()
+
+    # The old history is read again as well, as long as it is no more than one slice.
+    call_command("verify_ledger", since=file)
+
+    assert "The ledger is whole: 4 events" in first
+    assert re.search(r"What is new is whole: \d+ events", capsys.readouterr().out)
+    assert json.loads(file.read_text())["upto_event"] == Event.objects.latest("pk").pk
+
+
+def test_what_is_new_is_proved_although_the_slice_is_elsewhere(acme, monkeypatch):
+    monkeypatch.setattr(audit, "SLICE", 1)
+    for _ in range(3):
+        _carried_out()
+    checkpoints.make()
+    proof = audit.verify(since=audit.Since(NOTHING))
+    row = _carried_out()
+    forge("UPDATE ledger_transaction SET receipt = 'forged' WHERE id = %s", row.pk)
+
+    with pytest.raises(Broken, match=f"transaction {row.pk}: receipt is not"):
+        audit.verify(since=proof.reached)
+
+
+def test_every_old_history_is_read_again_in_its_turn(acme, monkeypatch):
+    """A change of an old row without a new event: found by the slice that has it."""
+    monkeypatch.setattr(audit, "SLICE", 2)
+    rows = [_carried_out() for _ in range(6)]
+    checkpoints.make()
+    reached = audit.verify().reached
+    forge("UPDATE ledger_transaction SET receipt = 'forged' WHERE id = %s", rows[4].pk)
+
+    def whole_round() -> None:
+        at = reached
+        for _ in range(4):
+            at = audit.verify(since=at).reached
+
+    audit.verify(since=reached)  # its turn has not come
+    with pytest.raises(Broken, match=str(rows[4].pk)):
+        whole_round()
+
+
+def test_a_row_without_events_is_found_wherever_it_is(acme, monkeypatch):
+    monkeypatch.setattr(audit, "SLICE", 1)
+    rows = [_carried_out() for _ in range(4)]
+    checkpoints.make()
+    reached = audit.verify().reached
+    forge("DELETE FROM ledger_delivery")
+    forge("DELETE FROM ledger_event WHERE subject = %s", rows[3].pk)
+
+    with pytest.raises(Broken, match=f"transaction {rows[3].pk} has no events"):
+        audit.verify(since=reached)
+
+
+def test_an_old_history_rewritten_with_its_seals_is_found_by_the_checkpoint(acme, monkeypatch):
+    monkeypatch.setattr(audit, "SLICE", 1)
+    rows = [_carried_out() for _ in range(4)]
+    checkpoints.make()
+    forge("UPDATE ledger_transaction SET stated_reason = 'x' WHERE id = %s", rows[3].pk)
+    reseal_row(rows[3].pk)
+
+    with pytest.raises(Broken, match="not those that it signed"):
+        audit.verify()
+
+
+def test_a_file_that_says_nothing_sensible_is_not_gone_on_from(acme, tmp_path):
+    file = tmp_path / "verified.json"
+    file.write_text("{}")
+
+    with pytest.raises(CommandError, match="Start anew with --full"):
+        call_command("verify_ledger", since=file)
+    call_command("verify_ledger", since=file, full=True)
+
+
+def test_without_any_known_key_nothing_is_called_whole(acme, settings, capsys):
+    _carried_out()
+    checkpoints.make()
+    settings.AUDIT_KEY, settings.AUDIT_PUBLIC_KEYS = "", []
+
+    with pytest.raises(CommandError, match="No public key is known"):
+        call_command("verify_ledger")
+    call_command("verify_ledger", any_key=True)
+
+    assert "Nobody said that this key is the right one" in capsys.readouterr().out
+
+
+def test_another_key_than_the_named_one_is_not_trusted(acme):
+    _carried_out()
+    checkpoints.make()
+
+    with pytest.raises(CommandError, match="is signed by no key that is trusted"):
+        call_command("verify_ledger", public_key=["0" * 64])
+
+
+def test_no_checkpoint_at_all_is_a_fault_once_events_are_old(acme, settings):
+    from datetime import timedelta
+
+    _carried_out()
+
+    audit.verify(patience=timedelta(minutes=5))
+    with pytest.raises(Broken, match="are under no checkpoint"):
+        audit.verify(patience=timedelta(0))
