@@ -19,6 +19,7 @@ from a2a import json_schemas, remotes, spellings
 from a2a.errors import SchemaUnusable
 from a2a.models import Question, RemoteAgent, Skill, Task
 from a2a.remotes import CardRefused
+from ledger.admin_changes import VIA, SealedEdits, principal_of
 from ledger.admin_lists import ReadOnly, SearchedByIndex, TenantAdmin, as_json, tenants_of, uuid_in
 from ledger.models import Agent, Tenant
 
@@ -40,9 +41,10 @@ class SkillForm(forms.ModelForm):
 
 
 @admin.register(Skill)
-class SkillAdmin(TenantAdmin):
+class SkillAdmin(TenantAdmin, SealedEdits):
     """What agents can do. A skill is switched off rather than deleted: its tasks name it."""
 
+    sealed_as = "skill"
     form = SkillForm
     list_display = ("slug", "name", "agent", "is_active", "max_concurrency", "drift")
     list_select_related = ("agent",)
@@ -51,6 +53,12 @@ class SkillAdmin(TenantAdmin):
         "required_scope", "max_concurrency", "timeout", "lease", "question_ttl",
         "is_retry_safe", "max_attempts", "open_to", "requires_envelope", "is_active", "drift",
     )  # fmt: skip
+
+    def subject_of(self, row: Skill) -> str:
+        return f"skill:{row.agent.principal.id}/{row.slug}"
+
+    def tenant_slug_of(self, row: Skill) -> str:
+        return row.tenant
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -131,9 +139,11 @@ class RemoteAgentForm(forms.ModelForm):
 
 
 @admin.register(RemoteAgent)
-class RemoteAgentAdmin(TenantAdmin):
+class RemoteAgentAdmin(TenantAdmin, SealedEdits):
     """Agents elsewhere: registered by the address of their card, held to it until pinned anew."""
 
+    sealed_as = "remote_agent"
+    secrets = frozenset({"token"})
     tenant_path = "agent__tenant"
     list_display = ("agent", "url", "card_version", "fetched_at", "drift", "error")
     list_select_related = ("agent",)
@@ -166,6 +176,12 @@ class RemoteAgentAdmin(TenantAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def subject_of(self, row: RemoteAgent) -> str:
+        return str(row.agent.principal)
+
+    def tenant_slug_of(self, row: RemoteAgent) -> str:
+        return row.agent.tenant_id
+
     def save_model(self, request: HttpRequest, obj: RemoteAgent, form: Any, change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)
@@ -194,7 +210,7 @@ class RemoteAgentAdmin(TenantAdmin):
     def pin(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
         for remote in rows.select_related("agent"):
             try:
-                remotes.pin(remote)
+                remotes.pin(remote, by=principal_of(request), via=VIA)
             except CardRefused as refusal:
                 self.message_user(request, f"{remote.agent.name}: {refusal}", messages.ERROR)
             else:

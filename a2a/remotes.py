@@ -17,8 +17,10 @@ from django.db.transaction import atomic
 from a2a import outbound, wire
 from a2a.models import RemoteAgent, Skill
 from a2a.wire import pb
+from ledger import changes
 from ledger.errors import InvalidRequest
 from ledger.models import Agent, Tenant
+from ledger.principals import Principal
 from ledger.webhooks import AddressRefused
 
 logger = logging.getLogger(__name__)
@@ -61,14 +63,19 @@ def register(
     return remote
 
 
-def pin(remote: RemoteAgent) -> None:
+def pin(remote: RemoteAgent, *, by: Principal, via: str) -> None:
     """Hold the agent to its card as it is now; ends the drift. Raises ``CardRefused``."""
     try:
         card = fetch(remote.url, remote.token)
     except Unreachable as failure:
         raise CardRefused(str(failure)) from failure
+    parsed = validated(card, remote.required_capabilities)
     with atomic():
-        _pin(remote, card, validated(card, remote.required_capabilities))
+        _pin(remote, card, parsed)
+        changes.record(
+            str(remote.agent.principal), "remote_agent_pinned", tenant=remote.agent.tenant_id,
+            by=by, via=via, name=remote.agent.name, details={"card_version": parsed.version[:100]},
+        )  # fmt: skip
 
 
 def _pin(remote: RemoteAgent, card: dict[str, Any], parsed: pb.AgentCard) -> None:

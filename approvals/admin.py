@@ -7,69 +7,19 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.admin import UserAdmin
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import ForeignKey, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 
-from approvals import admin_slack, decisions, policies  # noqa: F401
+from approvals import admin_people, admin_slack, decisions, policies  # noqa: F401
 from approvals.middleware import roles_of
-from approvals.models import Membership
 from approvals.principals import principal_of
 from ledger.admin import OPERATE, TransactionAdmin
-from ledger.admin_lists import tenants_of
 from ledger.errors import LedgerError, NotFound
-from ledger.models import Tenant, Transaction
+from ledger.models import Transaction
 
-admin.site.unregister(User)
 admin.site.unregister(Transaction)
-
-
-class MembershipInline(admin.TabularInline):
-    model = Membership
-    extra = 1
-
-    def get_min_num(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
-        """Who has no role belongs to no tenant, and would be out of sight at once."""
-        return 0 if request.user.is_superuser else 1
-
-    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
-        return super().get_formset(request, obj, **{**kwargs, "validate_min": True})
-
-    def formfield_for_foreignkey(
-        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if db_field.name == "tenant":
-            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
-
-@admin.register(User)
-class PersonAdmin(UserAdmin):
-    """A superuser keeps everybody; others keep those who belong to their own tenants only.
-
-    Otherwise whoever may change people could walk into any tenant, by a role or by a password.
-    """
-
-    inlines = (MembershipInline,)
-    list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        people: QuerySet[User] = super().get_queryset(request)
-        if request.user.is_superuser:
-            return people
-        tenants = tenants_of(request)
-        own = Membership.objects.filter(tenant__in=tenants).values("user")
-        others = Membership.objects.exclude(tenant__in=tenants).values("user")
-        return people.filter(is_superuser=False, pk__in=own).exclude(pk__in=others)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        if request.user.is_superuser:
-            return ()
-        return ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
 class ReasonForm(forms.Form):

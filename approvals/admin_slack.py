@@ -7,13 +7,17 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import ForeignKey, ManyToManyField, QuerySet
 from django.http import HttpRequest
+from django.shortcuts import redirect
 
 from approvals.models import Membership, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
-from ledger.admin_lists import BoundedPaginator, tenants_of
+from approvals.principals import name_of
+from approvals.slack import identities
+from ledger.admin_changes import VIA, SealedEdits, principal_of
+from ledger.admin_lists import BoundedPaginator, StrictLookups, TenantFilter, tenants_of
 from ledger.models import Tenant
 
 
-class WithinTenants(admin.ModelAdmin):
+class WithinTenants(StrictLookups):
     """A choice offers what is of one's own tenants."""
 
     def formfield_for_foreignkey(
@@ -41,10 +45,16 @@ def _within(rows: QuerySet[SlackWorkspace], request: HttpRequest) -> QuerySet[Sl
 
 
 @admin.register(SlackWorkspace)
-class WorkspaceAdmin(WithinTenants):
+class WorkspaceAdmin(WithinTenants, SealedEdits):
+    sealed_as = "slack_workspace"
     list_display = ("name", "team_id", "bot_user_id")
     readonly_fields = ("team_id", "name", "bot_user_id", "app")
     filter_horizontal = ("tenants",)
+
+    def tenant_slug_of(self, row: SlackWorkspace) -> str:
+        """A workspace may serve several; then its changes are its superusers' to see."""
+        slugs = list(row.tenants.values_list("slug", flat=True)[:2])
+        return slugs[0] if len(slugs) == 1 else ""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """``manage.py slack_connect`` does, which asks Slack."""
@@ -61,12 +71,13 @@ class WorkspaceAdmin(WithinTenants):
 
 
 @admin.register(SlackRoute)
-class RouteAdmin(WithinTenants):
+class RouteAdmin(WithinTenants, SealedEdits):
+    sealed_as = "slack_route"
     list_display = (
         "tenant", "concerns", "tool", "owner", "min_risk", "channel", "approver", "escalate_to",
         "escalate_after",
     )  # fmt: skip
-    list_filter = ("tenant", "concerns")
+    list_filter = (("tenant", TenantFilter), "concerns")
     list_select_related = ("tenant", "approver")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SlackRoute]:
@@ -96,9 +107,28 @@ class IdentityAdmin(WithinTenants):
             field.queryset = field.queryset.filter(pk__in=_own_people(request))
         return field
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is None and super().has_change_permission(request)
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        obj.linked_by = request.user.get_username()
-        super().save_model(request, obj, form, change)
+        """Only asks: the link counts when the person confirms it at the desk."""
+        said = (obj.user, obj.workspace, obj.slack_user_id, obj.home_team_id)
+        obj.pk = identities.ask_for(*said, by=principal_of(request)).pk
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """There is no row yet; the sealed event says who asked."""
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
+        words = f"{obj.slack_user_id} gets a link that {name_of(obj.user)} has to confirm."
+        self.message_user(request, words)
+        return redirect("admin:approvals_slackidentity_changelist")
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        identities.unlink(obj.user, obj.workspace, by=principal_of(request), via=VIA)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for identity in queryset:
+            self.delete_model(request, identity)
 
 
 def _own_people(request: HttpRequest) -> Any:
@@ -109,7 +139,7 @@ def _own_people(request: HttpRequest) -> Any:
 
 
 @admin.register(SlackMessage)
-class MessageAdmin(admin.ModelAdmin):
+class MessageAdmin(StrictLookups):
     """Where each transaction and question was posted. To look at only."""
 
     list_display = ("pk", "workspace", "target", "channel", "ts", "is_gone")

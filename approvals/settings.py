@@ -120,6 +120,7 @@ RQ = {
     "QUEUE_CLASS": "ledger.queues.JobQueue",
     "JOB_CLASS": "ledger.queues.SealedJob",
 }
+RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
 _QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE, "SERIALIZER": "json"}
 # In the order in which a worker looks for work.
 RQ_QUEUES = {name: dict(_QUEUE) for name in (
@@ -219,6 +220,8 @@ CARD_KEYS = words("ASSENT_CARD_KEY")
 PUSH_KEYS = words("ASSENT_PUSH_KEY")
 # AES-256 keys (hexadecimal) of the secrets in the database: the first encrypts, all decrypt.
 ENCRYPTION_KEYS = words("ASSENT_ENCRYPTION_KEYS")
+# Seconds after which an open desk is asked again whether its person may still listen.
+SOCKET_CHECK_S = float(text("ASSENT_SOCKET_CHECK_S", "20"))
 # How many levels deep a task may be delegated.
 DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
 # Seconds that a blocking A2A send waits at most.

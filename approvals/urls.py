@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from approvals.api import api
+from approvals.web.views import missing
 
 admin.site.site_url = "/"
 urlpatterns = [
@@ -14,7 +16,10 @@ urlpatterns = [
     path("slack/", include("approvals.slack.urls")),
     path("log/", include("ledger.log_urls")),
     path("api/v1/", api.urls),
-    path("admin/rq/", include("django_rq.urls")),
+    path("admin/rq/", include("approvals.web.queue_pages")),
+    # Django's short cut to "view on site": nothing of ours is reached by it.
+    path("admin/r/<path:rest>", lambda request, rest: missing(request)),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="desk:password")),
     path("admin/", admin.site.urls),
 ]
 handler403 = "approvals.web.views.forbidden"

@@ -9,13 +9,13 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 
-from ledger import contracts, webhooks
+from ledger import contracts, enrolment, webhooks
+from ledger.admin_changes import VIA, SealedEdits, principal_of
 from ledger.admin_lists import TenantAdmin, tenants_of
 from ledger.agents import ALL_TOOLS
 from ledger.models import (
@@ -52,14 +52,18 @@ class TenantForm(KnownTools, forms.ModelForm):
 
 
 @admin.register(Tenant)
-class TenantListAdmin(Undeletable):
+class TenantListAdmin(Undeletable, SealedEdits):
     form = TenantForm
     tenant_path = "slug"
+    sealed_as = "tenant"
     list_display = ("slug", "name")
     ordering = ("slug",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("slug",) if obj else ()
+
+    def tenant_slug_of(self, row: Tenant) -> str:
+        return row.slug
 
 
 class AgentForm(KnownTools, forms.ModelForm):
@@ -80,7 +84,8 @@ class AgentForm(KnownTools, forms.ModelForm):
 
 
 @admin.register(Agent)
-class AgentAdmin(Undeletable):
+class AgentAdmin(Undeletable, SealedEdits):
+    sealed_as = "agent"
     form = AgentForm
     list_display = ("name", "slug", "tenant", "is_active", "webhook_url")
     list_select_related = ("tenant",)
@@ -96,11 +101,19 @@ class AgentAdmin(Undeletable):
         if is_new_secret:
             self._show_once(request, obj)
 
+    def seal(
+        self, request: HttpRequest, row: Agent, edits: dict[str, list[Any]], *, is_new: bool
+    ) -> None:
+        by = principal_of(request)
+        if is_new:
+            enrolment.was_added(row, by=by, via=VIA)
+        else:
+            enrolment.was_changed(row, edits, by=by, via=VIA)
+
     @admin.action(description="Renew the webhook secret", permissions=["change"])
     def renew_secret(self, request: HttpRequest, rows: QuerySet[Agent]) -> None:
         for agent in rows:
-            agent.webhook_secret = webhooks.new_secret()
-            agent.save(update_fields=["webhook_secret"])
+            enrolment.renew_secret(agent, by=principal_of(request), via=VIA)
             self.log_change(request, agent, "Renewed the webhook secret.")
             self._show_once(request, agent)
 
@@ -169,12 +182,10 @@ class AgentTokenAdmin(Undeletable):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: AgentToken, form: Any, change: bool) -> None:
-        row, token = AgentToken.issue(
-            obj.agent,
-            scopes=obj.scopes,
-            default_skill=obj.default_skill,
-            expires_at=obj.expires_at,
-        )
+        row, token = enrolment.issue(
+            obj.agent, scopes=obj.scopes, default_skill=obj.default_skill,
+            expires_at=obj.expires_at, by=principal_of(request), via=VIA,
+        )  # fmt: skip
         obj.pk, obj.hint, obj.token_hash = row.pk, row.hint, row.token_hash
         self._show_once(request, row, token)
 
@@ -184,11 +195,14 @@ class AgentTokenAdmin(Undeletable):
             with atomic():
                 if not self._revoke(request, old, "Revoked: rotated."):
                     continue  # somebody was faster
-                row, token = AgentToken.issue(
+                row, token = enrolment.issue(
                     old.agent,
                     scopes=old.scopes,
                     default_skill=old.default_skill,
                     expires_at=same_lifetime(old),
+                    by=principal_of(request),
+                    via=VIA,
+                    reason=f"In place of {old}",
                 )
                 self.log_addition(request, row, f"Issued in place of {old}.")
             self._show_once(request, row, token)
@@ -199,8 +213,7 @@ class AgentTokenAdmin(Undeletable):
         self.message_user(request, f"{number} tokens are revoked.", messages.SUCCESS)
 
     def _revoke(self, request: HttpRequest, row: AgentToken, words: str) -> bool:
-        alive = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
-        is_revoked = bool(alive.update(revoked_at=Now()))
+        is_revoked = enrolment.revoke(row, by=principal_of(request), via=VIA, reason=words)
         if is_revoked:
             self.log_change(request, row, words)
         return is_revoked

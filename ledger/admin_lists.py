@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
-from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin import ModelAdmin, RelatedFieldListFilter, SimpleListFilter
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import QuerySet
@@ -47,7 +47,42 @@ class BoundedPaginator(Paginator):
         return min(self._counted, COUNTED)
 
 
-class TenantAdmin(ModelAdmin):
+class StrictLookups(ModelAdmin):
+    """The address bar filters by what the list offers, and by nothing else.
+
+    Django lets it ask for any column (``?webhook_secret__startswith=``), which reads out secrets.
+    """
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        return any(lookup in _lookups_of(self.model, offered) for offered in self.list_filter)
+
+
+def _lookups_of(model: type[models.Model], offered: Any) -> set[str]:
+    """What a filter asks for in the address."""
+    name = offered[0] if isinstance(offered, tuple) else offered
+    if not isinstance(name, str):
+        return {name.parameter_name}
+    field = model._meta.get_field(name)
+    related = getattr(field, "related_model", None)
+    path = f"{name}__{field.target_field.name}" if related else name  # type: ignore[union-attr]
+    return {path, f"{path}__exact", f"{path}__in", f"{name}__isnull"}
+
+
+class TenantFilter(RelatedFieldListFilter):
+    """Offers the tenants of the person who looks."""
+
+    def field_choices(
+        self, field: Any, request: HttpRequest, model_admin: Any
+    ) -> list[tuple[str, Any]]:
+        own = tenants_of(request)
+        return [
+            (slug, label)
+            for slug, label in super().field_choices(field, request, model_admin)
+            if slug in own
+        ]
+
+
+class TenantAdmin(StrictLookups):
     """Shows the tenants of the person who looks, and nothing at all if those are not known."""
 
     tenant_path = "tenant"

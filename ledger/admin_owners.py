@@ -9,10 +9,12 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import QuerySet
+from django.db.transaction import atomic
 from django.http import HttpRequest
 from django.utils.html import format_html
 
 from ledger import webhooks
+from ledger.admin_changes import SealedEdits
 from ledger.admin_lists import TenantAdmin, tenants_of
 from ledger.contracts import tools
 from ledger.models import Tenant
@@ -42,7 +44,8 @@ class OwnerForm(forms.ModelForm):
 
 
 @admin.register(Owner)
-class OwnerAdmin(TenantAdmin):
+class OwnerAdmin(TenantAdmin, SealedEdits):
+    sealed_as = "owner"
     form = OwnerForm
     list_display = ("service", "tenant", "webhook_url")
     list_select_related = ("tenant",)
@@ -60,8 +63,10 @@ class OwnerAdmin(TenantAdmin):
     @admin.action(description="Renew the webhook secret", permissions=["change"])
     def renew_secret(self, request: HttpRequest, rows: QuerySet[Owner]) -> None:
         for owner in rows:
-            owner.webhook_secret = webhooks.new_secret()
-            owner.save(update_fields=["webhook_secret"])
+            with atomic():
+                owner.webhook_secret = webhooks.new_secret()
+                owner.save(update_fields=["webhook_secret"])
+                self._record(request, owner, "owner_secret_renewed", {})
             self.log_change(request, owner, "Renewed the webhook secret.")
             self._show_once(request, owner)
 

@@ -32,13 +32,14 @@ def test_every_setting_is_documented_and_in_the_example():
 
 
 def test_nobody_else_writes_a_state():
-    """``transitions`` writes it, ``proposals`` its first value; a delivery's and a
-    question's are their own."""
+    """``transitions`` writes it, ``proposals`` its first value; a delivery's, a
+    question's and a pending change's are their own."""
     writes = re.compile(r"\.state = |update\w*\((\w+, )?\s*state=")
     writers = {path.name for path in ROOMS if writes.search(path.read_text())}
 
     assert writers == {
-        "transitions.py", "proposals.py", "deliveries.py", "questions.py"
+        "transitions.py", "proposals.py", "deliveries.py", "questions.py",
+        "second_operator.py",
     }  # fmt: skip
 
 
@@ -59,7 +60,9 @@ def test_every_kind_a_channel_wants_exists():
     kinds = {move.name for move in states.MOVES}
 
     assert kinds >= webhooks.KINDS
-    assert set(deliveries.channels) == {"webhook", "owner", "push", "slack"}
+    assert set(deliveries.channels) == {
+        "webhook", "owner", "push", "slack", "slack_link", "notice"
+    }  # fmt: skip
 
 
 def test_no_address_of_the_desk_opens_without_signing_in(client, db):

@@ -1,7 +1,8 @@
-"""Who clicks. A Slack user is a person of the desk only when both sides said so, or an operator."""
+"""Who clicks. A Slack user is a person of the desk only when both sides said so."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -13,15 +14,19 @@ from django.db.transaction import atomic
 from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock, LinkButtonElement
 
+from approvals import rights
 from approvals.middleware import roles_of
 from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
+from approvals.principals import name_of, principal_of
 from approvals.slack.blocks import desk_link
 from approvals.slack.calls import Unreachable, call, error_of
 from approvals.slack.credentials import NoSuchApp
 from approvals.slack.models import LINK_VALID
 from approvals.slack.text import escaped, plain, rich, words
 from approvals.slack.workspaces import app_for
-from ledger.deliveries import NotNow
+from ledger.deliveries import NotNow, Owed
+from ledger.models import Delivery, Event
+from ledger.principals import Principal
 
 SALT = "approvals.slack.link"
 
@@ -82,16 +87,21 @@ def _send_link(user: User, workspace: SlackWorkspace) -> None:
         slack_user_id=found["id"],
         home_team_id=str(found.get("team_id") or ""),
     )
+    _send(request, f"{name_of(user)} asked at the desk to be linked with you.")
+
+
+def _send(request: SlackLinkRequest, why: str) -> None:
+    app = app_for(request.workspace)
     url = desk_link("slack-confirm", signing.dumps(request.pk, salt=SALT))
-    name = user.get_full_name() or user.get_username()
-    text = f"{name} asked at the desk to be linked with you. If that is you, open the link."
+    text = f"{why} If that is you, open the link."
     button = LinkButtonElement(text=plain("Link my account"), url=url, action_id="open")
     blocks = [
         rich(words(f"{text} It is good once, for {minutes(LINK_VALID)} minutes. "
                    "If you did not ask for it, do nothing.")),
         ActionsBlock(elements=[button]),
     ]  # fmt: skip
-    channel = call(app, "conversations.open", users=found["id"])["channel"]["id"]
+    to = request.slack_user_id
+    channel = call(app, "conversations.open", users=to)["channel"]["id"]
     call(
         app, "chat.postMessage", channel=channel, text=escaped(text), parse="none",
         blocks=[block.to_dict() for block in blocks],
@@ -130,9 +140,13 @@ def link(token: str, user: User) -> SlackIdentity:
                     defaults={
                         "slack_user_id": request.slack_user_id,
                         "home_team_id": request.home_team_id,
-                        "linked_by": user.get_username(),
+                        "linked_by": str(principal_of(user)),
                     },
                 )
+                rights.record(
+                    user, "slack_linked", by=principal_of(user), via="web",
+                    slack_user=request.slack_user_id, workspace=request.workspace.name,
+                )  # fmt: skip
         except IntegrityError:
             taken = (
                 f"{request.slack_user_id} is linked to somebody else. An operator can change it."
@@ -142,5 +156,51 @@ def link(token: str, user: User) -> SlackIdentity:
     raise NotLinked(taken)
 
 
-def unlink(user: User, workspace: SlackWorkspace) -> None:
-    SlackIdentity.objects.filter(user=user, workspace=workspace).delete()
+def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: str) -> None:
+    with atomic():
+        for identity in SlackIdentity.objects.filter(user=user, workspace=workspace):
+            identity.delete()
+            rights.record(
+                user, "slack_unlinked", by=by, via=via,
+                slack_user=identity.slack_user_id, workspace=workspace.name,
+            )  # fmt: skip
+
+
+def ask_for(
+    user: User, workspace: SlackWorkspace, slack_user_id: str, home_team_id: str, *, by: Principal
+) -> SlackLinkRequest:
+    """An operator proposes who is who. The link goes to that Slack user, by the outbox; it counts
+    when this person, and nobody else, opens it signed in at the desk and confirms."""
+    with atomic():
+        request = SlackLinkRequest.objects.create(
+            user=user, workspace=workspace, slack_user_id=slack_user_id, home_team_id=home_team_id
+        )
+        rights.record(
+            user, "slack_link_asked", by=by, via="admin",
+            also_owed=[(CHANNEL, str(request.pk))],
+            slack_user=slack_user_id, workspace=workspace.name,
+        )  # fmt: skip
+    return request
+
+
+CHANNEL = "slack_link"
+
+
+class LinkChannel:
+    """Sends the one-time link of an operator's proposal to the Slack user whom it names."""
+
+    name = CHANNEL
+
+    def wants(self, kind: str) -> bool:
+        return False  # each event names its recipient
+
+    def address(self, event: Event) -> Iterable[Owed]:
+        return ()
+
+    def send(self, delivery: Delivery) -> None:
+        related = SlackLinkRequest.objects.select_related("workspace", "user")
+        request = related.filter(pk=int(delivery.recipient), used_at=None).first()
+        if request is not None:
+            asked_by = delivery.event.principal_name
+            name = name_of(request.user)
+            _send(request, f"{asked_by} asked to link you with the account of {name}.")

@@ -8,10 +8,20 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
-from approvals import inbox
+from approvals import inbox, notices
 from approvals.models import Role
 from approvals.slack import credentials
+
+MOST_NOTICES = 5
+
+
+def _notices(person: Any) -> list[dict[str, Any]]:
+    return [
+        {"pk": one.pk, "at": one.event.at, "text": notices.text_of(one.event, person)}
+        for one in notices.waiting_for(person).order_by("-pk")[:MOST_NOTICES]
+    ]
 
 
 def desk(request: HttpRequest) -> dict[str, Any]:
@@ -21,6 +31,9 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
     }
     if request.user.is_authenticated:
+        person = request.user
+        # Asked for by the pages of the desk only, not by the admin's.
+        found["notices"] = SimpleLazyObject(lambda: _notices(person))
         found["has_slack"] = credentials.is_configured()
         found["waiting_count"] = inbox.count(request.tenants)  # type: ignore[attr-defined]
         roles: Any = request.roles  # type: ignore[attr-defined]

@@ -21,14 +21,16 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from channels.layers import get_channel_layer
 from cryptography.fernet import InvalidToken
+from django.conf import settings
 from django.contrib.auth import get_user
+from django.contrib.auth.signals import user_logged_out
 from django.contrib.sessions.backends.db import SessionStore
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
 from approvals.middleware import tenants_of
-from ledger import doorbell
+from ledger import changes, doorbell
 from ledger.models import Event
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ GATHER_S = 0.02
 WATCH_EVERY_S = 1.0
 # How far back the watcher looks: longer than a database transaction of ours ever takes.
 LOOK_BACK_S = 5
+CLOSED = 4401  # nobody is signed in, or nobody who may see anything
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
 
 
@@ -108,6 +111,20 @@ def on_bell(event_id: int, subject: UUID, tenant: str, **_: object) -> None:
 doorbell.event_committed.connect(on_bell, dispatch_uid="approvals.web.live.on_bell")
 
 
+def on_sign_out(request: HttpRequest, **_: object) -> None:
+    """Close what this session has open. The session itself is gone a moment later."""
+    if key := request.session.session_key:
+        ringer.ring("", _session_chain(key), 0)
+
+
+user_logged_out.connect(on_sign_out, dispatch_uid="approvals.web.live.on_sign_out")
+
+
+def _session_chain(key: str) -> UUID:
+    """A name for the session that may be known to whoever reads Redis."""
+    return changes.chain_of(f"session:{key}")
+
+
 # --- listening, in the live process ------------------------------------------------------------
 
 
@@ -124,7 +141,8 @@ class Watcher:
         if not self._tasks or any(task.done() for task in self._tasks):
             for task in self._tasks:
                 task.cancel()
-            self._tasks = [asyncio.create_task(work()) for work in (self._listen, self._watch)]
+            works = (self._listen, self._watch, self._check)
+            self._tasks = [asyncio.create_task(work()) for work in works]
 
     async def _listen(self) -> None:
         """Pass on the bell; come back after Redis does."""
@@ -151,12 +169,30 @@ class Watcher:
             try:
                 for tenant, changed in (await self._lost(is_first)).items():
                     await self._tell(tenant, changed)
+                if is_first:  # what happened between the first socket and this look is not told
+                    await _look_again(list(self.sockets))
                 is_first = False
             except Exception:
                 logger.warning("the watcher could not look", exc_info=True)
             await asyncio.sleep(WATCH_EVERY_S)
 
+    async def _check(self) -> None:
+        """The guarantee: whoever may not listen any more hears nothing, whatever was lost."""
+        while True:
+            await asyncio.sleep(settings.SOCKET_CHECK_S)
+            try:
+                sockets = list(self.sockets)
+                await _look_again(sockets)
+            except Exception:
+                logger.warning("sockets could not be checked", exc_info=True)
+
     async def _tell(self, tenant: str, changed: list[str]) -> None:
+        subjects = set(changed)
+        if concerned := [one for one in self.sockets if one.session_chain in subjects]:
+            for one in concerned:
+                one.end()
+        if concerned := [one for one in self.sockets if one.user_chain in subjects]:
+            await _look_again(concerned)
         await asyncio.gather(
             *(socket.tell(changed) for socket in self.sockets if tenant in socket.tenants),
             return_exceptions=True,
@@ -200,11 +236,39 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
     # The watcher listens for all sockets of the process; so a socket works without Redis as well.
     channel_layer_alias = "none"
     tenants: frozenset[str] = frozenset()
+    session_chain = user_chain = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._ended = asyncio.Event()
+
+        async def receive_until_ended() -> Any:
+            """The server sends no close while it waits for the browser, so the wait ends first."""
+            heard = asyncio.ensure_future(receive())
+            ended = asyncio.ensure_future(self._ended.wait())
+            try:
+                await asyncio.wait({heard, ended}, return_when=asyncio.FIRST_COMPLETED)
+                if heard.done():
+                    return heard.result()
+            finally:
+                heard.cancel()
+                ended.cancel()
+            await send({"type": "websocket.close", "code": CLOSED})
+            return {"type": "websocket.disconnect", "code": CLOSED}
+
+        await super().__call__(scope, receive_until_ended, send)
+
+    def end(self) -> None:
+        """Hear nothing from now on, and close."""
+        self.tenants = frozenset()
+        watcher.sockets.discard(self)
+        self._ended.set()
 
     async def connect(self) -> None:
-        await self._look_up_tenants()
+        key = self.scope["session"].session_key
+        self.session_chain = str(_session_chain(key)) if key else ""
+        self.user_chain = str(changes.chain_of(f"user:{self.scope['user'].pk}"))
+        await _look_again([self])
         if not self.tenants:
-            await self.close(code=4401)
             return
         await self.accept()
         watcher.add(self)
@@ -219,14 +283,9 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
 
     async def receive_json(self, content: Any, **_: Any) -> None:
         """A browser says nothing but that it is still there; we look whether it still may be."""
-        await self._look_up_tenants()
-        if not self.tenants:
-            await self.close(code=4401)
-            return
-        await self.tell([])
-
-    async def _look_up_tenants(self) -> None:
-        self.tenants = await database_sync_to_async(_tenants_of_session)(self.scope)
+        await _look_again([self])
+        if self.tenants:
+            await self.tell([])
 
     async def tell(self, changed: list[str]) -> None:
         await self.send_json(
@@ -236,6 +295,20 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
                 "now": timezone.now().isoformat(),
             }
         )
+
+
+async def _look_again(sockets: list[DeskConsumer]) -> None:
+    """What each of them may hear now; who may hear nothing is closed."""
+    scopes = [socket.scope for socket in sockets]
+    found = await database_sync_to_async(_tenants_of_sessions)(scopes)
+    for socket, tenants in zip(sockets, found, strict=True):
+        socket.tenants = tenants
+        if not tenants:
+            socket.end()
+
+
+def _tenants_of_sessions(scopes: list[Any]) -> list[frozenset[str]]:
+    return [_tenants_of_session(scope) for scope in scopes]
 
 
 def _tenants_of_session(scope: Any) -> frozenset[str]:

@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from approvals.models import SlackIdentity, SlackWorkspace
+from approvals.principals import principal_of
 from approvals.slack import credentials, identities
 from approvals.slack.identities import NotLinked
 
@@ -61,7 +62,8 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
 @login_required
 @require_POST
 def unlink(request: HttpRequest, workspace_id: int) -> HttpResponse:
-    identities.unlink(cast(User, request.user), _workspace(request, workspace_id))
+    person = cast(User, request.user)
+    identities.unlink(person, _workspace(request, workspace_id), by=principal_of(person), via="web")
     messages.success(request, "Unlinked. What you click in Slack decides nothing any more.")
     return redirect("desk:slack")
 

@@ -3,7 +3,14 @@ from __future__ import annotations
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from approvals.web import operations, record_views, slack_views, task_views, views
+from approvals.web import (
+    operations,
+    people_views,
+    record_views,
+    slack_views,
+    task_views,
+    views,
+)
 
 app_name = "desk"
 urlpatterns = [
@@ -43,6 +50,11 @@ urlpatterns = [
     path("slack/<int:workspace_id>/link", slack_views.ask, name="slack-ask"),
     path("slack/<int:workspace_id>/unlink", slack_views.unlink, name="slack-unlink"),
     path("slack/link/<str:token>/", slack_views.confirm, name="slack-confirm"),
+    path("changes/", people_views.changes_view, name="changes"),
+    path("changes/<int:change_id>/confirm", people_views.confirm_change, name="change-confirm"),
+    path("changes/<int:change_id>/decline", people_views.decline_change, name="change-decline"),
+    path("password/", people_views.password, name="password"),
+    path("notices/<int:notice_id>/dismiss", people_views.dismiss_notice, name="notice-dismiss"),
     path("metrics", operations.prometheus, name="metrics"),
     path("history/", views.history, name="history"),
     path("history/export.<str:form>", views.export, name="history-export"),

@@ -18,6 +18,7 @@ from a2a.models import Mirror, RemoteAgent, Skill, Task
 from a2a.submissions import Submission
 from ledger import sweeper
 from ledger.models import Scope, Tenant
+from ledger.principals import SWEEPER
 from tests.agents_at_work import caller_for
 from tests.processes import ROOT, _listens, free_port, until
 
@@ -278,7 +279,7 @@ def test_drift_is_shown_and_stops_new_tasks_until_the_card_is_pinned_again(
     assert (refused.state, refused.reason_code) == ("rejected", "card_drifted")
     assert submit("echo", 1).state == "submitted"
 
-    remotes.pin(RemoteAgent.objects.get())
+    remotes.pin(RemoteAgent.objects.get(), by=SWEEPER, via="admin")
     assert RemoteAgent.objects.get().drift == ""
     assert submit("ask").reason_code == "unsupported_capability"
 

@@ -143,8 +143,3 @@ def test_a_delivery_that_was_given_up_can_be_sent_again(as_olga, a_payment):
 
     delivery.refresh_from_db()
     assert (delivery.state, delivery.failures) == ("waiting", 0)
-
-
-def test_the_queues_are_for_staff_only(as_olga, as_alice):
-    assert as_olga.get("/admin/rq/").status_code == 200
-    assert as_alice.get("/admin/rq/").status_code == 302

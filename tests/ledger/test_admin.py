@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import timedelta
 
@@ -508,20 +507,3 @@ def test_a_keeper_adds_people_with_a_role(as_keeper):
     as_keeper.post(address, {**new, "memberships-0-tenant": "acme", "memberships-0-role": "viewer"})
 
     assert Membership.objects.get(user__username="dora").role == Role.VIEWER
-
-
-# The queues
-
-
-@pytest.mark.parametrize(
-    "path", ["", "stats.json", "queues/0/", "queues/0/empty/", "workers/0/", "queues/0/failed/"]
-)
-def test_the_pages_of_the_queues_are_closed_to_who_is_not_staff(client, as_alice, path):
-    for visitor in (client, as_alice):
-        answer = visitor.get(f"/admin/rq/{path}")
-        if path == "stats.json":
-            said = json.loads(answer.content)
-            assert "queues" not in said
-        else:
-            assert answer.status_code == 302
-            assert "login" in answer["Location"]

@@ -1,4 +1,4 @@
-"""Who is who: linked once from the desk, or by an operator; never by a claim."""
+"""Who is who: linked once from the desk, never by a claim or by somebody else's word."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from django.core import signing
 
 from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
 from approvals.slack import identities
+from ledger import deliveries
+from ledger.models import Event
 from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +50,10 @@ def test_a_person_links_themselves_with_a_link_that_only_their_slack_user_gets(
     as_alice.post(link_in(slack))
     identity = SlackIdentity.objects.get()
     assert (identity.user.username, identity.slack_user_id) == ("alice", "U0ALICE")
-    assert (identity.home_team_id, identity.linked_by) == ("T0ACME", "alice")
+    by = f"user:{identity.user_id}"
+    assert (identity.home_team_id, identity.linked_by) == ("T0ACME", by)
+    event = Event.objects.get(kind="slack_linked")
+    assert (event.principal, event.via) == (by, "web")
     assert "Linked" in as_alice.get("/slack/").content.decode()
 
 
@@ -125,6 +130,7 @@ def test_unlinking_is_at_once(slack, workspace, slack_alice, as_alice):
     as_alice.post(f"/slack/{workspace.pk}/unlink")
 
     assert not SlackIdentity.objects.exists()
+    assert Event.objects.filter(kind="slack_unlinked", via="web").count() == 1
 
 
 def test_another_tenants_workspace_is_not_there(workspace, as_carol):
@@ -144,19 +150,45 @@ def as_admin_olga(as_olga, olga_user):
     return as_olga
 
 
-def test_an_operator_links_people_of_their_own_tenant(
-    workspace, as_admin_olga, alice_user, carol_user
-):
-    def link(user):
-        return as_admin_olga.post(
-            "/admin/approvals/slackidentity/add/",
-            {"user": user.pk, "workspace": workspace.pk, "slack_user_id": "U1", "home_team_id": ""},
-        )
+@pytest.fixture
+def propose_link(workspace, as_admin_olga):
+    def propose(user, slack_user_id):
+        said = {"user": user.pk, "workspace": workspace.pk, "slack_user_id": slack_user_id,
+                "home_team_id": ""}  # fmt: skip
+        return as_admin_olga.post("/admin/approvals/slackidentity/add/", said)
 
-    assert link(carol_user).status_code == 200  # refused, with an error at the field
-    assert link(alice_user).status_code == 302
+    return propose
+
+
+def test_what_an_operator_proposes_counts_when_the_person_confirms_it_at_the_desk(
+    slack, team, propose_link, alice_user, as_alice, carol_user
+):
+    slack.add_user(team, "U0ALICE", name="alice")
+    assert propose_link(carol_user, "U0ALICE").status_code == 200  # an error at the field
+    assert propose_link(alice_user, "U0ALICE").status_code == 302
+    assert not SlackIdentity.objects.exists()
+    assert "asked to link your account" in as_alice.get("/").content.decode()
+
+    for delivery in deliveries.overdue():
+        deliveries.deliver(delivery)
+    message = slack.messages[-1]
+    assert slack.channels[message.team.id, message.channel].im_user == "U0ALICE"
+    as_alice.post(link_in(slack))
+
     identity = SlackIdentity.objects.get()
-    assert (identity.user, identity.linked_by) == (alice_user, "olga")
+    assert (identity.user, identity.linked_by) == (alice_user, f"user:{alice_user.pk}")
+
+
+def test_an_operator_cannot_link_their_own_slack_user_as_somebody_else(
+    slack, team, propose_link, alice_user, as_admin_olga
+):
+    slack.add_user(team, "U0OLGA", name="olga")
+    propose_link(alice_user, "U0OLGA")
+    for delivery in deliveries.overdue():
+        deliveries.deliver(delivery)
+
+    assert as_admin_olga.post(link_in(slack)).status_code == 409
+    assert not SlackIdentity.objects.exists()
 
 
 def test_an_operator_routes_for_their_own_tenant(workspace, as_admin_olga, globex):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -70,48 +71,47 @@ def make_demo_data(token_file: Path) -> None:
     """People, roles and two agents, once. Passwords are public: the demo listens on loopback."""
     from django.contrib.auth.models import Permission, User
 
-    from approvals.models import Membership
-    from ledger.models import Agent, AgentToken, Scope, Tenant
+    from approvals import people
+    from ledger import changes, enrolment
+    from ledger.models import AgentToken, Scope
 
     assert settings.DEBUG, "demo data belongs to the demo only"
-    acme, _ = Tenant.objects.get_or_create(
-        slug="acme", defaults={"name": "Acme Travel", "tools": ["*"]}
-    )
+    by: dict[str, Any] = {"by": changes.command(), "via": "command"}
+    acme = enrolment.tenant_named("acme", "Acme Travel", **by)
+    enrolment.allow_tools(acme, ["*"], **by)
     for username, (name, role, _who) in PEOPLE.items():
         first, last = name.split()
         user, is_new = User.objects.get_or_create(
             username=username, defaults={"first_name": first, "last_name": last}
         )
         if is_new:
-            user.set_password(f"demo-{username}")
-        user.is_staff = role == "operator"
-        user.save()
-        Membership.objects.get_or_create(user=user, tenant=acme, role=role)
-    olga = User.objects.get(username="olga")
-    olga.user_permissions.set(
-        Permission.objects.filter(content_type__app_label__in=["ledger", "a2a", "approvals"])
-    )
+            people.opened(user, **by)
+            people.set_password(user, f"demo-{username}", **by)
+        people.set_flag(user, "is_staff", role == "operator", **by)
+        people.give_role(user, "acme", role, **by)
+    rights = Permission.objects.filter(content_type__app_label__in=["ledger", "a2a", "approvals"])
+    people.set_permissions(User.objects.get(username="olga"), rights, **by)
 
-    helpdesk, _ = Agent.objects.get_or_create(
-        tenant=acme, slug="helpdesk", defaults={"name": "Helpdesk agent"}
-    )
+    helpdesk = enrolment.agent_named(acme, "helpdesk", "Helpdesk agent", **by)
     scopes = [Scope.PROPOSE.value, Scope.SUBMIT.value]
     if token_file.exists():
         # A token of an earlier version of the demo could not submit tasks yet.
         known = AgentToken.objects.filter(token_hash=AgentToken.hash_of(token_file.read_text()))
-        known.update(scopes=scopes)
+        for token in known:
+            enrolment.change_scopes(token, scopes, **by)
     else:
-        _keep_token(token_file, AgentToken.issue(helpdesk, scopes=scopes)[1])
+        _keep_token(token_file, enrolment.issue(helpdesk, scopes=scopes, **by)[1])
 
 
 def make_demo_worker(token_file: Path) -> None:
     """An agent that consolidates transcripts, and asks when they contradict each other."""
     from a2a.models import Skill
-    from ledger.models import Agent, AgentToken, Scope
+    from ledger import changes, enrolment
+    from ledger.models import Scope
 
-    archivist, _ = Agent.objects.get_or_create(
-        tenant_id="acme", slug="archivist", defaults={"name": "Archivist"}
-    )
+    by: dict[str, Any] = {"by": changes.command(), "via": "command"}
+    acme = enrolment.tenant_named("acme", **by)
+    archivist = enrolment.agent_named(acme, "archivist", "Archivist", **by)
     transcripts = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     Skill.objects.get_or_create(
         tenant="acme",
@@ -130,7 +130,7 @@ def make_demo_worker(token_file: Path) -> None:
         },
     )
     if not token_file.exists():
-        _keep_token(token_file, AgentToken.issue(archivist, scopes=[Scope.WORK.value])[1])
+        _keep_token(token_file, enrolment.issue(archivist, scopes=[Scope.WORK.value], **by)[1])
 
 
 def _keep_token(token_file: Path, token: str) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.models import Membership, Role
-from ledger.models import Tenant
+from approvals import people
+from approvals.models import Role
+from ledger import changes, enrolment
 
 
 class Command(BaseCommand):
@@ -24,6 +25,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"There is no user {user}. Make one: manage.py createsuperuser, or in the admin."
             )
-        home, _ = Tenant.objects.get_or_create(slug=tenant, defaults={"name": tenant.title()})
-        Membership.objects.get_or_create(user=person, tenant=home, role=role)
+        said: dict[str, Any] = {"by": changes.command(), "via": "command"}
+        home = enrolment.tenant_named(tenant, **said)
+        people.give_role(person, tenant, role, **said)
         self.stdout.write(f"{user} is {role} of {home.name}.")

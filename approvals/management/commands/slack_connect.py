@@ -4,12 +4,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.transaction import atomic
 from slack_sdk.errors import SlackClientError
 
 from approvals.models import SlackRoute, SlackWorkspace
 from approvals.slack import workspaces
 from approvals.slack.calls import NETWORK
 from approvals.slack.credentials import apps
+from ledger import changes
 from ledger.models import Tenant
 
 
@@ -34,8 +36,27 @@ class Command(BaseCommand):
         if not connected:
             raise CommandError("No bot token is for that workspace.")
         for workspace in connected:
-            workspace.tenants.add(tenant)
+            self._serve(workspace, tenant)
             self._route(workspace, tenant, options["channel"])
+
+    def _serve(self, workspace: SlackWorkspace, tenant: Tenant) -> None:
+        with atomic():
+            if not workspace.tenants.filter(pk=tenant.pk).exists():
+                workspace.tenants.add(tenant)
+                subject = f"slack_workspace:{workspace.pk}"
+                self._record(subject, "slack_workspace_connected", tenant, str(workspace))
+
+    def _make_route(self, workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
+        with atomic():
+            route, is_new = SlackRoute.objects.get_or_create(
+                workspace=workspace, tenant=tenant, channel=channel
+            )
+            if is_new:
+                self._record(f"slack_route:{route.pk}", "slack_route_added", tenant, str(route))
+
+    def _record(self, subject: str, kind: str, tenant: Tenant, name: str) -> None:
+        by = changes.command()
+        changes.record(subject, kind, tenant=tenant.slug, by=by, via="command", name=name)
 
     def _connected(self, team: str) -> Any:
         for app in apps():
@@ -51,7 +72,7 @@ class Command(BaseCommand):
 
     def _route(self, workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
         if channel:
-            SlackRoute.objects.get_or_create(workspace=workspace, tenant=tenant, channel=channel)
+            self._make_route(workspace, tenant, channel)
         routes = workspace.routes.filter(tenant=tenant).count()
         self.stdout.write(
             f"{workspace} serves {tenant.slug}, with {routes} route{'s' if routes != 1 else ''}. "

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger.models import Agent, AgentToken, Scope, Tenant
+from ledger import changes, enrolment
+from ledger.models import Scope
 
 
 class Command(BaseCommand):
@@ -21,12 +22,10 @@ class Command(BaseCommand):
         parser.add_argument("--tool", action="append", default=[], help=text)
 
     def handle(self, *args: Any, tenant: str, agent: str, **options: Any) -> None:
-        home, _ = Tenant.objects.get_or_create(slug=tenant, defaults={"name": tenant.title()})
-        if new := sorted(set(options["tool"]) - set(home.tools)):
-            home.tools = [*home.tools, *new]
-            home.save(update_fields=["tools"])
-        owner, _ = Agent.objects.get_or_create(
-            tenant=home, slug=agent, defaults={"name": agent.replace("-", " ").capitalize()}
-        )
-        _, token = AgentToken.issue(owner, scopes=options["scope"] or [Scope.PROPOSE])
+        whose: dict[str, Any] = {"by": changes.command(), "via": "command"}
+        home = enrolment.tenant_named(tenant, **whose)
+        enrolment.allow_tools(home, options["tool"], **whose)
+        owner = enrolment.agent_named(home, agent, **whose)
+        scopes = options["scope"] or [Scope.PROPOSE.value]
+        _, token = enrolment.issue(owner, scopes=scopes, **whose)
         self.stdout.write(token)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.management.commands import changepassword
+from django.contrib.auth.models import User
+from django.db.transaction import atomic
+
+from approvals import people
+from ledger import changes
+
+
+class Command(changepassword.Command):
+    """Django's own, recorded; the person is told."""
+
+    def handle(self, *args: Any, **options: Any) -> Any:
+        with atomic():
+            before = dict(User.objects.values_list("pk", "password"))
+            answer = super().handle(*args, **options)
+            for person in User.objects.filter(pk__in=before):
+                if person.password != before[person.pk]:
+                    people.password_was_set(person, by=changes.command(), via="command")
+        return answer

@@ -1,0 +1,110 @@
+"""An open desk is closed as soon as its person may not listen any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.transaction import atomic
+from django.test import Client
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from approvals import embedded
+from approvals.models import Membership
+from ledger import changes, doorbell
+from tests.processes import Product, running, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AT_ONCE_S = 10  # of a machine under load; the check that would close it anyway comes much later
+NEVER = "3600"
+
+
+@contextmanager
+def opened(product: Product, person: Client) -> Iterator[ClientConnection]:
+    cookie = f"assent_session={person.cookies['assent_session'].value}"
+    there = f"ws://localhost:{product.live_port}/ws/desk"
+    with connect(there, origin=product.url, additional_headers={"Cookie": cookie}) as socket:
+        assert "changed" in socket.recv(timeout=10)
+        yield socket
+
+
+def closed_with(socket: ClientConnection) -> int | None:
+    """The code it was closed with; whatever it heard before does not matter."""
+    try:
+        while True:
+            socket.recv(timeout=AT_ONCE_S)
+    except ConnectionClosed as end:
+        return end.rcvd.code if end.rcvd else None
+
+
+def record(person: User, kind: str) -> None:
+    changes.record(f"user:{person.pk}", kind, tenant="", by=changes.command(), via="command")
+
+
+def deactivated(person: User) -> None:
+    User.objects.filter(pk=person.pk).update(is_active=False)
+    record(person, "user_deactivated")
+
+
+def without_roles(person: User) -> None:
+    Membership.objects.filter(user=person).delete()
+    record(person, "role_revoked")
+
+
+def with_another_password(person: User) -> None:
+    person.set_password("another one, and long")
+    person.save()
+    record(person, "password_changed")
+
+
+@pytest.fixture(scope="module")
+def live(django_db_setup: None, django_db_blocker) -> Iterator[Product]:
+    with django_db_blocker.unblock(), running("live", ASSENT_SOCKET_CHECK_S=NEVER) as product:
+        yield product
+
+
+def test_signing_out_closes_what_the_session_has_open_and_nothing_else(live, as_alice, as_bob):
+    with opened(live, as_bob) as bobs, opened(live, as_alice) as alices:
+        until(lambda: any(b"desk.changed" in one for one in doorbell.redis().pubsub_channels()))
+        as_alice.post("/sign-out")
+
+        assert closed_with(alices) == 4401
+        bobs.send("{}")
+        assert "changed" in bobs.recv(timeout=10)
+
+
+@pytest.mark.parametrize("happens", [deactivated, without_roles, with_another_password])
+def test_who_may_see_nothing_any_more_is_closed_at_once(live, as_alice, alice_user, happens):
+    with opened(live, as_alice) as socket:
+        with atomic():
+            happens(alice_user)
+
+        assert closed_with(socket) == 4401
+
+
+def test_with_redis_frozen_it_is_closed_at_the_next_check(as_alice, as_bob, bob_user, tmp_path):
+    with ExitStack() as stack:
+        url = embedded.start_redis(tmp_path, stack)
+        pid = _redis_in(tmp_path)
+        product = stack.enter_context(running("live", REDIS_URL=url, ASSENT_SOCKET_CHECK_S="0.5"))
+        alices = stack.enter_context(opened(product, as_alice))
+        bobs = stack.enter_context(opened(product, as_bob))
+        os.kill(pid, signal.SIGSTOP)
+        stack.callback(os.kill, pid, signal.SIGCONT)
+
+        as_alice.post("/sign-out")
+        User.objects.filter(pk=bob_user.pk).update(is_active=False)  # by hand, without an event
+
+        assert closed_with(alices) == 4401
+        assert closed_with(bobs) == 4401
+
+
+def _redis_in(folder: Path) -> int:
+    return int((folder / "redis.pid").read_text().split()[0].split(":")[0])

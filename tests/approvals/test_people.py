@@ -1,0 +1,368 @@
+"""What a person may do: changed through one choke point, sealed, told, and never by them alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
+from django.db import connections
+from django.test import Client
+from django.urls import reverse
+
+from approvals import people, second_operator
+from approvals.middleware import roles_of
+from approvals.models import Membership, Notice, PendingChange, Role
+from approvals.principals import principal_of
+from ledger import audit, changes
+from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible
+from ledger.models import AgentToken, Event
+from tests.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+
+
+def history() -> list[tuple[str, str, str, str]]:
+    """Kind, by whom, through what and on whom, in order."""
+    rows = Event.objects.filter(kind__in=changes.KINDS).order_by("pk")
+    return [(row.kind, row.principal, row.via, json.loads(row.details)["subject"]) for row in rows]
+
+
+@pytest.fixture
+def oscar_user(acme) -> User:
+    """A second operator."""
+    user = User.objects.create_user("oscar", password="oscar", first_name="Oscar", last_name="Ruiz")
+    Membership.objects.create(user=user, tenant=acme, role=Role.OPERATOR)
+    return user
+
+
+@pytest.fixture
+def as_keeper(olga_user) -> Client:
+    """Olga, who may keep people in the admin."""
+    olga_user.is_staff = True
+    olga_user.save()
+    olga_user.user_permissions.set(Permission.objects.all())
+    return signed_in(olga_user)
+
+
+def person_page(user: User) -> str:
+    return reverse("admin:auth_user_change", args=[user.pk])
+
+
+def form_of(client: Client, page: str, **said: object) -> dict[str, object]:
+    """The form as the browser would send it back, with some fields changed."""
+    form = client.get(page).context["adminform"].form
+    found: dict[str, object] = {"_save": "Save"}
+    for name, field in form.fields.items():
+        value = form.get_initial_for_field(field, name)
+        if name == "password" or value is None or value is False:
+            continue
+        found[name] = [one.pk for one in value] if name == "user_permissions" else value
+    for formset in client.get(page).context["inline_admin_formsets"]:
+        prefix = formset.formset.prefix
+        rows = [row for row in formset.formset.forms if row.instance.pk]
+        found |= {f"{prefix}-TOTAL_FORMS": len(rows), f"{prefix}-INITIAL_FORMS": len(rows)}
+        for number, row in enumerate(rows):
+            found |= {f"{prefix}-{number}-id": row.instance.pk}
+            found |= {f"{prefix}-{number}-user": row.instance.user_id}
+    return {name: value for name, value in (found | said).items() if value is not None}
+
+
+# --- sealed, whichever way ---------------------------------------------------------------------
+
+
+def test_a_role_that_an_operator_gives_somebody_is_sealed_and_the_person_is_told(
+    as_keeper, olga_user, vera_user
+):
+    page = person_page(vera_user)
+    form = form_of(as_keeper, page)
+    new = {"memberships-TOTAL_FORMS": 2, "memberships-1-tenant": "acme",
+           "memberships-1-role": "approver", "memberships-1-user": vera_user.pk}  # fmt: skip
+
+    assert as_keeper.post(page, form | new).status_code == 302
+
+    assert roles_of(vera_user)["acme"] == {"viewer", "approver"}
+    assert history() == [("role_granted", f"user:{olga_user.pk}", "admin", f"user:{vera_user.pk}")]
+    said = signed_in(vera_user).get("/").content.decode()
+    assert "Olga Novak gave you the role approver in acme." in said
+    audit.verify()
+
+
+def test_a_notice_stays_until_it_is_dismissed_by_whom_it_is_for(vera_user, olga_user, as_bob):
+    people.give_role(vera_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    notice, as_vera = Notice.objects.get(), signed_in(vera_user)
+
+    as_bob.post(reverse("desk:notice-dismiss", args=[notice.pk]))
+    assert "gave you the role" in as_vera.get("/").content.decode()
+    as_vera.post(reverse("desk:notice-dismiss", args=[notice.pk]))
+
+    assert "gave you the role" not in as_vera.get("/").content.decode()
+
+
+def test_names_and_address_are_sealed_from_what_to_what(as_keeper, vera_user):
+    page = person_page(vera_user)
+    as_keeper.post(page, form_of(as_keeper, page, username="vera2", email="v@acme.example"))
+
+    assert [kind for kind, *_ in history()] == ["user_renamed", "email_changed"]
+    first = json.loads(Event.objects.order_by("pk").first().details)
+    assert first["edits"] == {"username": ["vera", "vera2"]}
+
+
+def test_a_name_that_was_somebody_elses_is_refused_at_the_field(as_keeper, vera_user, alice_user):
+    page = person_page(vera_user)
+
+    answer = as_keeper.post(page, form_of(as_keeper, page, username="Alice"))
+
+    assert "Somebody else has this name" in answer.content.decode()
+    assert User.objects.get(pk=vera_user.pk).username == "vera"
+
+
+def test_nobody_is_deleted_in_the_admin(as_keeper, vera_user):
+    page = reverse("admin:auth_user_delete", args=[vera_user.pk])
+
+    assert as_keeper.post(page, {"post": "yes"}).status_code == 403
+    root = signed_in(User.objects.create_superuser("root", password="root"))
+    assert root.post(page, {"post": "yes"}).status_code == 403
+
+
+def test_tokens_and_agents_are_sealed_without_the_secret(as_keeper, helpdesk):
+    as_keeper.post(
+        reverse("admin:ledger_agenttoken_add"),
+        {"agent": helpdesk.pk, "scopes": ["propose"], "further_scopes": ""},
+    )
+    token = AgentToken.objects.get()
+    as_keeper.post(
+        reverse("admin:ledger_agenttoken_changelist"),
+        {"action": "revoke", "_selected_action": [token.pk]},
+    )
+    as_keeper.post(
+        reverse("admin:ledger_agent_change", args=[helpdesk.pk]),
+        {"name": "Front desk", "webhook_url": ""},
+    )
+
+    assert [kind for kind, *_ in history()] == [
+        "token_issued", "token_revoked", "agent_deactivated", "agent_changed"
+    ]  # fmt: skip
+    assert token.token_hash not in str(list(Event.objects.values()))
+    audit.verify()
+
+
+def test_commands_are_recorded_as_such(acme, db, capsys):
+    call_command("createsuperuser", username="root", email="", interactive=False, verbosity=0)
+    call_command("invite", tenant="acme", user="root", role="operator")
+    call_command("issue_token", tenant="acme", agent="new-one")
+
+    kinds = [(kind, by, via) for kind, by, via, _ in history()]
+    assert kinds == [
+        (kind, "system:command", "command")
+        for kind in ("user_created", "staff_granted", "superuser_granted", "role_granted",
+                     "agent_added", "token_issued")
+    ]  # fmt: skip
+
+
+# --- never by the person alone ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda who, by: people.give_role(who, "acme", "approver", by=by, via="admin"),
+         "role_granted"),
+        (lambda who, by: people.take_role(who, "acme", "operator", by=by, via="admin"),
+         "role_revoked"),
+        (lambda who, by: people.set_flag(who, "is_superuser", True, by=by, via="admin"),
+         "superuser_granted"),
+        (lambda who, by: people.set_permissions(who, Permission.objects.all()[:3], by=by,
+                                                via="admin"), "permissions_changed"),
+    ],
+)  # fmt: skip
+def test_what_a_person_may_do_does_not_change_by_that_person(olga_user, change, kind):
+    before = (roles_of(olga_user), olga_user.is_superuser)
+
+    assert change(olga_user, principal_of(olga_user)) is False
+
+    after = User.objects.get(pk=olga_user.pk)
+    assert (roles_of(after), after.is_superuser) == before
+    assert PendingChange.objects.get().kind == kind
+    assert [kind for kind, *_ in history()] == ["change_requested"]
+
+
+def test_a_role_of_ones_own_in_the_admin_waits_for_a_second_operator(
+    as_keeper, olga_user, oscar_user
+):
+    page = person_page(olga_user)
+    form = form_of(as_keeper, page)
+    new = {"memberships-TOTAL_FORMS": 2, "memberships-1-tenant": "acme",
+           "memberships-1-role": "approver", "memberships-1-user": olga_user.pk}  # fmt: skip
+    answer = as_keeper.post(page, form | new, follow=True)
+
+    assert "A second operator has to confirm" in answer.content.decode()
+    assert roles_of(olga_user)["acme"] == {"operator"}
+    row = PendingChange.objects.get()
+    confirm = reverse("desk:change-confirm", args=[row.pk])
+    assert (
+        "another operator has to confirm" in as_keeper.post(confirm, follow=True).content.decode()
+    )
+    assert roles_of(olga_user)["acme"] == {"operator"}
+
+    signed_in(oscar_user).post(confirm)
+
+    assert roles_of(olga_user)["acme"] == {"operator", "approver"}
+    event = Event.objects.order_by("-pk").first()
+    assert (event.kind, event.principal) == ("role_granted", f"user:{oscar_user.pk}")
+    assert json.loads(event.details)["asked_by"] == f"user:{olga_user.pk}"
+    audit.verify()
+
+
+def test_making_staff_takes_another_superuser(vera_user, oscar_user):
+    root, other = (User.objects.create_superuser(name, password=name) for name in ("r1", "r2"))
+    assert people.set_flag(vera_user, "is_staff", True, by=principal_of(root), via="admin") is False
+    row = PendingChange.objects.get()
+
+    with pytest.raises(NotFound):  # an operator of a tenant gives no rights in the admin
+        second_operator.confirm(row.pk, by=oscar_user, via="web")
+    with pytest.raises(NotAllowed):
+        second_operator.confirm(row.pk, by=root, via="web")
+    second_operator.confirm(row.pk, by=other, via="web")
+
+    assert User.objects.get(pk=vera_user.pk).is_staff
+
+
+def test_whoever_has_the_second_operators_password_is_no_second_operator(olga_user, oscar_user):
+    by = principal_of(olga_user)
+    people.set_password(oscar_user, "known to olga", by=by, via="admin")
+    people.give_role(olga_user, "acme", "approver", by=by, via="admin")
+
+    with pytest.raises(NotAllowed, match="password set"):
+        second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+
+    assert roles_of(olga_user)["acme"] == {"operator"}
+
+
+def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
+    olga_user, oscar_user, carol_user, globex
+):
+    Membership.objects.create(user=carol_user, tenant=globex, role=Role.OPERATOR)
+    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    row = PendingChange.objects.get()
+
+    with pytest.raises(NotFound):
+        second_operator.confirm(row.pk, by=carol_user, via="web")
+    second_operator.decline(row.pk, by=oscar_user, via="web")
+    with pytest.raises(NotPossible):
+        second_operator.confirm(row.pk, by=oscar_user, via="web")
+
+    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    late = PendingChange.objects.get(state="waiting")
+    PendingChange.objects.filter(pk=late.pk).update(expires_at=late.created_at)
+    with pytest.raises(NotFound):
+        second_operator.confirm(late.pk, by=oscar_user, via="web")
+    assert roles_of(olga_user)["acme"] == {"operator"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_confirmations_at_once_one_counts(olga_user, oscar_user):
+    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    row, start, won = PendingChange.objects.get(), threading.Barrier(8), []
+
+    def confirm() -> None:
+        try:
+            start.wait()
+            won.append(second_operator.confirm(row.pk, by=oscar_user, via="web"))
+        except LedgerError:
+            pass
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=confirm) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(won) == 1
+    assert [kind for kind, *_ in history()] == ["change_requested", "role_granted"]
+
+
+# --- passwords ----------------------------------------------------------------------------------
+
+
+def test_a_password_that_staff_set_ends_the_sessions_and_is_told(as_keeper, olga_user, bob_user):
+    as_bob = signed_in(bob_user)
+    page = reverse("admin:auth_user_password_change", args=[bob_user.pk])
+    new = "a new one, and long"
+
+    as_keeper.post(page, {"password1": new, "password2": new, "usable_password": "true"})
+
+    assert as_bob.get("/").status_code == 302
+    assert history() == [
+        ("password_changed", f"user:{olga_user.pk}", "admin", f"user:{bob_user.pk}")
+    ]
+    client = Client()
+    assert client.login(username="bob", password=new)
+    assert "Olga Novak set a new password" in client.get("/").content.decode()
+    assert new not in str(list(Event.objects.values()))
+
+
+def test_one_changes_ones_own_password_on_the_desk_with_the_old_one(bob_user):
+    here, elsewhere = signed_in(bob_user), signed_in(bob_user)
+    new = "a new one, and long"
+    form = {"new_password1": new, "new_password2": new}
+
+    wrong = here.post("/password/", {**form, "old_password": "guessed"})
+    assert wrong.status_code == 422
+    assert history() == []
+    here.post("/password/", {**form, "old_password": "bob"})
+
+    assert here.get("/").status_code == 200
+    assert elsewhere.get("/").status_code == 302
+    by = f"user:{bob_user.pk}"
+    assert history() == [("password_changed", by, "web", by)]
+    fresh = Client()
+    fresh.post("/sign-in/", {"username": "bob", "password": new})
+    assert fresh.get("/").status_code == 200
+
+
+def test_the_admin_has_no_way_round_the_old_password(as_keeper, olga_user):
+    page = reverse("admin:auth_user_password_change", args=[olga_user.pk])
+
+    for there in (page, "/admin/password_change/"):
+        assert as_keeper.get(there)["Location"] == "/password/"
+        as_keeper.post(there, {"password1": "x" * 12, "password2": "x" * 12})
+    assert User.objects.get(pk=olga_user.pk).check_password("olga")
+
+
+# --- who changed what ---------------------------------------------------------------------------
+
+
+def test_operators_see_the_changes_of_their_tenants_and_nobody_elses(
+    as_olga, as_alice, carol_user, vera_user, olga_user
+):
+    by = changes.command()
+    people.give_role(vera_user, "acme", "approver", by=by, via="command")
+    people.give_role(carol_user, "globex", "viewer", by=by, via="command")
+    people.set_password(vera_user, "another one", by=by, via="command")
+    people.set_password(carol_user, "another one", by=by, via="command")
+
+    page = as_olga.get("/changes/").content.decode()
+
+    assert page.count("Vera Lind") == 2  # the role, and the password of somebody of acme only
+    assert "Carol" not in page
+    assert as_alice.get("/changes/").status_code == 403
+    root = signed_in(User.objects.create_superuser("root", password="root"))
+    assert root.get("/changes/").content.decode().count("Carol Diaz") == 2
+    assert "gave a role" in as_olga.get("/changes/?who=vera&kind=role_granted").content.decode()
+    assert "No change matches" in as_olga.get("/changes/?who=carol").content.decode()
+
+
+def test_changes_are_paged(as_olga, vera_user):
+    for _ in range(60):
+        people.set_password(vera_user, "another one", by=changes.command(), via="command")
+
+    first = as_olga.get("/changes/")
+    rest = as_olga.get(f"/changes/?before={first.context['next']}")
+
+    assert (len(first.context["lines"]), len(rest.context["lines"])) == (50, 10)
+    assert rest.context["next"] is None
