@@ -130,7 +130,7 @@ class _Call:
             self._record_late(outcome)
 
     def _record_late(self, outcome: Outcome) -> None:
-        if self.role == "execute" and isinstance(outcome, Done | Nothing):
+        if self.role == "execute" and not isinstance(outcome, Unknown):
             self.hear_late(self.lease, outcome)
 
 

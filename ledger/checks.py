@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.db import DatabaseError
 
-from ledger import contracts
+from ledger import contracts, intents
 from ledger.contracts import ConsequenceLevel as Consequence
 from ledger.contracts import Contract, RequiredApprover, RiskLevel, Tool
+from ledger.errors import InvalidArguments
+from ledger.models import Ending, Transaction
 
 
 @register()
@@ -20,6 +23,41 @@ def check_contracts(**_: Any) -> list[CheckMessage]:
         for name in sorted(contracts.declared_twice)
     ]
     return [*twice, *(error for tool in contracts.tools.values() for error in unsafe(tool))]
+
+
+@register(Tags.database)
+def check_operation_keys(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """A changed operation key would open again what is done already: under the old key nobody
+    looks any more. Each tool's newest transaction must have the key that its contract gives now.
+    """
+    if "default" not in (databases or ()):
+        return []
+    try:
+        return [error for tool in contracts.tools.values() for error in changed_key(tool)]
+    except DatabaseError:
+        return []  # not migrated yet
+
+
+def changed_key(tool: Tool[Any, Any]) -> Iterator[Error]:
+    rows = Transaction.objects.filter(tool=tool.name).exclude(ending=Ending.ABANDONED)
+    newest = rows.order_by("-pk").first()
+    if newest is None:
+        return
+    try:
+        meaning = intents.folded(tool.meaning_of(tool.validate(newest.payload)))
+    except InvalidArguments:
+        return  # it takes other arguments by now: another operation
+    keys = [tool.operation_key_for(newest.tenant, meaning)]
+    keys += tool.earlier_operation_keys_for(newest.tenant, meaning)
+    if newest.operation_key not in keys:
+        yield Error(
+            f"{tool.name}: its operation key has changed since transaction {newest.pk} "
+            f"({newest.operation_key}, now {keys[0]}): what was done could be done again.",
+            hint="Keep the old template: operation_key_aliases={'…': date(…)}, until nobody "
+            "proposes such an operation again.",
+            obj=tool.name,
+            id="ledger.E013",
+        )
 
 
 def unsafe(tool: Tool[Any, Any]) -> Iterator[Error]:
@@ -36,6 +74,9 @@ Rule = tuple[bool, str, str, str]
 def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
     fields = set(tool.arguments_model.model_fields) | {"tenant"}
     named = set(contracts.key_fields(contract.operation_key))
+    of_aliases = {
+        name for alias in contract.operation_key_aliases for name in contracts.key_fields(alias)
+    }
     yield (
         not named - {"tenant"} or "tenant" not in named,
         "E002",
@@ -43,9 +84,10 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
         'Say operation_key="refund:{tenant}:{payment_id}": the tenant and at least one argument.',
     )
     yield (
-        not named <= fields,
+        not named | of_aliases <= fields,
         "E003",
-        f"its operation key names what is no argument: {', '.join(sorted(named - fields))}.",
+        "its operation key or an alias names what is no argument: "
+        f"{', '.join(sorted((named | of_aliases) - fields))}.",
         f"It may use {', '.join(sorted(fields))}.",
     )
     yield not contract.owner_service, "E004", "it has no owner.", "Say owner_service=…."

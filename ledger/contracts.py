@@ -21,7 +21,7 @@ import inspect
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
@@ -141,6 +141,7 @@ class Contract:
     consequence_level: ConsequenceLevel
     owner_service: str
     operation_key: str
+    operation_key_aliases: Mapping[str, date]
     receipt: str
     ttl: timedelta
     min_ttl: timedelta
@@ -210,8 +211,15 @@ class Tool(Generic[P, R]):
 
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
         """Fields are percent-encoded, so that no two operations share a key by accident."""
-        fields = {name: quote(str(value), safe="") for name, value in arguments.items()}
-        return self.contract.operation_key.format(**fields, tenant=quote(tenant, safe=""))
+        return _filled_in(self.contract.operation_key, tenant, arguments)
+
+    def earlier_operation_keys_for(self, tenant: str, arguments: Mapping[str, Any]) -> list[str]:
+        """The keys of contracts before this one that are still declared as aliases."""
+        today = datetime.now(UTC).date()
+        aliases = self.contract.operation_key_aliases.items()
+        return [
+            _filled_in(template, tenant, arguments) for template, until in aliases if until >= today
+        ]
 
     def run(self, role: str, arguments: BaseModel, context: Context) -> Any:
         """Call ``execute`` or a companion with the arguments that it declares."""
@@ -272,6 +280,7 @@ def transactional(
     *,
     owner_service: str = "",
     operation_key: str = "",
+    operation_key_aliases: Mapping[str, date] | None = None,
     receipt: str = "",
     risk_level: str = "HIGH",
     required_approver: str = "HUMAN",
@@ -290,12 +299,13 @@ def transactional(
 ) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Declare a tool that changes the world. The defaults are the strictest there are.
 
-    ``operation_key`` is a template over the arguments and ``tenant``. ``receipt`` names the field
-    of the result that proves success. ``retry_safe`` promises that running it twice with the same
-    operation key has one effect. ``quorum`` is how many different approvers it takes. ``undo``
-    tells the approver, in words, how it can be undone. ``web_only`` has it signed off on the desk
-    and nowhere else; ``remind`` is how long before it lapses approvers in Slack are reminded.
-    Unsafe contracts fail ``manage.py check``.
+    ``operation_key`` is a template over the arguments and ``tenant``; ``operation_key_aliases`` are
+    templates of earlier contracts, each with the last day on which it still counts. ``receipt``
+    names the field of the result that proves success. ``retry_safe`` promises that running it twice
+    with the same operation key has one effect. ``quorum`` is how many different approvers it takes.
+    ``undo`` tells the approver, in words, how it can be undone. ``web_only`` has it signed off on
+    the desk and nowhere else; ``remind`` is how long before it lapses approvers in Slack
+    are reminded. Unsafe contracts fail ``manage.py check``.
     """
 
     def declare(function: Callable[P, R]) -> Tool[P, R]:
@@ -306,6 +316,7 @@ def transactional(
             consequence_level=ConsequenceLevel(consequence_level),
             owner_service=owner_service,
             operation_key=operation_key,
+            operation_key_aliases=dict(operation_key_aliases or {}),
             receipt=receipt,
             ttl=ttl,
             min_ttl=min_ttl,
@@ -347,6 +358,11 @@ def tool_named(name: str) -> Tool[Any, Any]:
         return tools[name]
     except KeyError:
         raise UnknownTool(f"There is no tool named {name!r:.80}.") from None
+
+
+def _filled_in(template: str, tenant: str, arguments: Mapping[str, Any]) -> str:
+    fields = {name: quote(str(value), safe="") for name, value in arguments.items()}
+    return template.format(**fields, tenant=quote(tenant, safe=""))
 
 
 def key_fields(template: str) -> list[str]:

@@ -7,6 +7,7 @@
     │   ├── Expired              the time to live has lapsed
     │   ├── LeaseLost            another worker has taken over
     │   ├── OperationKeyConflict the operation is live with another input
+    │   ├── OperationTaken       another agent has proposed the operation
     │   └── OperationHeld        a late receipt of the operation waits for an operator
     ├── NotAllowed 403           this principal may not
     │   └── OwnTransaction       nobody decides on what they proposed themselves
@@ -89,6 +90,12 @@ class OperationKeyConflict(NotPossible):
     code = "operation_key_conflict"
     title = "The same operation is live with a different input"
     hint = "Use the transaction named in duplicate_of, or wait until it has ended without effect."
+
+
+class OperationTaken(NotPossible):
+    code = "operation_taken"
+    title = "Another agent has proposed this operation"
+    hint = "Nothing was prepared. Do not repeat it: somebody else is at it, or has done it."
 
 
 class OperationHeld(NotPossible):

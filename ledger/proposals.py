@@ -28,13 +28,14 @@ from ledger.errors import (
     LedgerError,
     OperationHeld,
     OperationKeyConflict,
+    OperationTaken,
     PlanFailed,
     PlanRefused,
 )
 from ledger.models import Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal
 from ledger.results import storable
-from ledger.states import State
+from ledger.states import WITHOUT_EFFECT, State
 from ledger.votes import approve_by_policy
 
 PREPARE_ROUTE = "prepare"
@@ -134,8 +135,9 @@ def prepare(
     ) as known:
         if known.key_status is not None:
             return _replay(known, fingerprint)
-        if known.holder_id is not None:
-            return _answer_with_holder(known.holder_id, input_hash, note, render)
+        holder_id = known.holder_id or _holder_by_alias(tool, tenant, intents.folded(meaning))
+        if holder_id is not None:
+            return _answer_with_holder(holder_id, input_hash, note, render)
         if known.late_id is not None:
             raise OperationHeld(
                 f"A receipt came late for transaction {known.late_id} of the same operation, and "
@@ -176,6 +178,16 @@ def prepare(
                 return _answer_after_losing(row, note, operation_key, render)
             raise
         return _enter_refused(row, refusal, note, by=by, via=via, admission=known)
+
+
+def _holder_by_alias(tool: Tool[Any, Any], tenant: str, meaning: Any) -> UUID | None:
+    """The transaction that has the operation under a key of an earlier contract."""
+    keys = tool.earlier_operation_keys_for(tenant, meaning)
+    if not keys:
+        return None
+    rows = Transaction.objects.filter(tenant=tenant, operation_key__in=keys)
+    held = rows.exclude(state__in=sorted(WITHOUT_EFFECT)) | rows.with_late_receipt()
+    return held.values_list("pk", flat=True).first()
 
 
 def _allowed_ttl(ttl: timedelta | None, tool: Tool[Any, Any]) -> timedelta:
@@ -312,6 +324,8 @@ def _answer_with_holder(
     holder = Transaction.objects.get(pk=holder_id)
     if holder.ending == Ending.ABANDONED:
         raise InProgress("What an earlier plan of this operation held is still being let go of.")
+    if holder.proposed_by != note.agent:
+        raise OperationTaken()  # and nothing of what the other one is about
     if holder.input_hash != input_hash:
         raise OperationKeyConflict(
             "Another transaction has this operation key, with another input.",

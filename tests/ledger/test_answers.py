@@ -213,6 +213,8 @@ def test_a_worker_that_stood_still_until_its_lease_ended_does_not_call(
     crash_points.hook = stand_still(row, settings)
 
     execution.commit(row.pk)
+    # Also when the worker gave the call up meanwhile.
+    until(lambda: after(row).state == State.ROLLING_BACK)
     execution.roll_back(row.pk)
 
     assert the_world.effects == {}

@@ -1,0 +1,76 @@
+"""A changed operation key does not open again what is done already."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from django.core.checks import run_checks
+
+from ledger import contracts, execution
+from ledger.checks import unsafe
+
+pytestmark = pytest.mark.django_db(transaction=True)
+OLD = "pay:{tenant}:{reference}"
+SAID = {"arguments": {"reference": "order-1", "amount": "1.00"}}
+
+
+@pytest.fixture
+def rewrite(monkeypatch):
+    def to(**changes) -> None:
+        tool = contracts.tools["pay"]
+        monkeypatch.setattr(tool, "contract", replace(tool.contract, **changes))
+
+    return to
+
+
+def found() -> list[str]:
+    return [error.id for error in run_checks(databases=["default"]) if error.obj == "pay"]
+
+
+def test_a_changed_key_fails_the_check_until_the_old_one_is_an_alias(a_payment, rewrite):
+    a_payment()
+    assert found() == []
+
+    rewrite(operation_key="payment:{tenant}:{reference}")
+    assert found() == ["ledger.E013"]
+    rewrite(operation_key_aliases={OLD: date(2001, 1, 1)})
+    assert found() == ["ledger.E013"]
+    rewrite(operation_key_aliases={OLD: date(2999, 1, 1)})
+    assert found() == []
+
+
+def test_what_was_done_under_the_old_key_is_found_under_the_new_one(
+    as_helpdesk, approved, rewrite, the_world
+):
+    row = approved(**SAID["arguments"])
+    execution.commit(row.pk)
+    rewrite(
+        operation_key="payment:{tenant}:{reference}",
+        operation_key_aliases={OLD: date(2999, 1, 1)},
+    )
+
+    again = as_helpdesk.propose(**SAID)
+
+    assert (again.status_code, again.json()["duplicate_of"]) == (200, str(row.pk))
+    assert the_world.plans == 1
+
+
+def test_an_alias_names_arguments_too(rewrite):
+    rewrite(operation_key_aliases={"pay:{tenant}:{nothing}": date(2999, 1, 1)})
+
+    assert [error.id for error in unsafe(contracts.tools["pay"])] == ["ledger.E003"]
+
+
+def test_another_agents_duplicate_learns_only_that_the_operation_is_taken(
+    as_helpdesk, supervisor, agent_client
+):
+    first = as_helpdesk.propose(**SAID).json()
+    other = agent_client(supervisor)
+
+    answer = other.propose(**SAID)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "operation_taken")
+    assert first["transaction_id"] not in answer.content.decode()
+    assert other.get(f"/transactions/{first['transaction_id']}").status_code == 404
