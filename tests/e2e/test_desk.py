@@ -215,3 +215,17 @@ def test_nothing_scrolls_sideways(desk_of, ask, width):
     for path in pages:
         alice.goto(alice.url.split("/", 3)[0] + "//" + alice.url.split("/")[2] + path)
         assert alice.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_a_long_item_is_unfolded_before_it_can_be_approved(desk_of, ask):
+    told = ask(reason="Why this is right. " * 90 + "In truth it goes to Mallory.")
+    alice = desk_of("alice")
+
+    row_of(alice, told).locator("a").click()
+    expect(alice.get_by_role("button", name="Approve")).to_have_count(0)
+    expect(alice.get_by_text("In truth it goes to Mallory.")).to_have_count(0)
+    alice.get_by_role("link", name="Show everything").click()
+    expect(alice.get_by_text("In truth it goes to Mallory.")).to_be_visible()
+    alice.get_by_role("button", name="Approve €48.20").click()
+
+    expect(alice.locator("#item .block.good code").first).to_be_visible()
