@@ -139,6 +139,8 @@ def test_a_commit_seals_its_receipt_and_the_hash_of_its_result(approved):
         "receipt": row.receipt,
         "receipt_url": row.receipt_url,
         "result": intents.digest_of(row.result),
+        "late_receipt": "",
+        "settlement": "null",
     }
 
 
