@@ -232,9 +232,9 @@ REMOTE_LOST_S = float(text("ASSENT_REMOTE_LOST_S", "600"))
 A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 # Seconds within which the body of a request to the live process has to be there.
 BODY_S = float(text("ASSENT_BODY_S", "30"))
-# Threads, and database connections, that each live process has for pages and REST.
 # Database sessions that the threads of the live process share; whoever waits has none.
 DATABASE_POOL = int(text("ASSENT_DATABASE_POOL", "20"))
+# Threads that each live process has for pages and REST.
 PAGE_THREADS = int(text("ASSENT_PAGE_THREADS", "4"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
