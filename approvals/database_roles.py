@@ -42,6 +42,9 @@ RIGHTS = {
     "a2a_message": KEEP,
     "a2a_artifact": KEEP,
     "a2a_question": KEEP,
+    "approvals_pendingchange": KEEP,
+    "approvals_notice": KEEP,
+    "auth_user": KEEP,
     # What people arrange.
     "ledger_tenant": CHANGE,
     "ledger_agenttoken": CHANGE,
@@ -59,7 +62,6 @@ RIGHTS = {
     "approvals_slackmessage": CHANGE,
     "approvals_slackclick": CHANGE,
     # Django's own.
-    "auth_user": CHANGE,
     "auth_user_groups": CHANGE,
     "auth_user_user_permissions": CHANGE,
     "auth_group": CHANGE,
