@@ -18,7 +18,7 @@ def text(name: str, default: str = "") -> str:
     """The variable, or the content of the file that ``<name>_FILE`` names."""
     if path := os.environ.get(f"{name}_FILE"):
         return Path(path).read_text().strip()
-    return os.environ.get(name, default)
+    return os.environ.get(name) or default  # an empty line in .env leaves the default
 
 
 def flag(name: str, default: bool = False) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.urls import get_resolver
 
+from approvals.management.commands import up
 from approvals.management.commands.write_docs import pages
 from ledger import deliveries, states, webhooks
 
@@ -29,6 +31,19 @@ def test_every_setting_is_documented_and_in_the_example():
 
     assert {name for name in read if f"`{name}`" not in documented} == set()
     assert read == example - {"POSTGRES_PASSWORD", "REDIS_PASSWORD"}  # compose.yaml's own
+
+
+def test_compose_starts_what_up_starts():
+    compose = (ROOT / "compose.yaml").read_text()
+    services = set(re.findall(r"^  ([a-z]+):", compose.partition("\nservices:")[2], re.M))
+    queues = json.dumps(list(up.OUTWARD))[1:-1]
+    served = re.findall(r"reverse_proxy (?:@\w+ )?(\w+):(\d+)", (ROOT / "Caddyfile").read_text())
+
+    assert {"web", "worker", "courier", "sweeper", "slack"} < services
+    assert f'"--but", {queues}]' in compose
+    assert f'"--only", {queues}]' in compose
+    assert served == [("web", "8000")]
+    assert '"asgi", "--ws"' in (ROOT / "Dockerfile").read_text()
 
 
 def test_nobody_else_writes_a_state():
