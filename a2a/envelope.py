@@ -23,6 +23,7 @@ from a2a import json_schemas, spellings
 from a2a.errors import Reason
 from a2a.models import Skill, Task
 from a2a.own_skills import OwnSkill
+from ledger.allowances import covers, narrowed
 from ledger.callers import Caller
 from ledger.models import Scope
 
@@ -277,7 +278,7 @@ def _of_another_skill(request: Request, envelope: Envelope) -> Iterator[Denial]:
 def _unscoped(request: Request) -> Iterator[Denial]:
     offered = request.skill or request.own
     wanted = offered.required_scope if offered else ""
-    if wanted and wanted not in lent_scopes(request):
+    if wanted and not covers(lent_scopes(request), wanted):
         yield Denial(Reason.MISSING_SCOPE, f"The skill asks for the scope {wanted!r}.")
 
 
@@ -285,7 +286,7 @@ def lent_scopes(request: Request) -> frozenset[str]:
     """Scopes come with the token; an envelope can only lend fewer."""
     envelope, lent = request.envelope, request.caller.scopes
     if envelope is not None and envelope.scopes is not None:
-        return lent & frozenset(envelope.scopes)
+        return narrowed(lent, envelope.scopes)
     return lent
 
 

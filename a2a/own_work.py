@@ -26,7 +26,7 @@ from a2a.models import ASSENT, QuestionState, Task
 from a2a.own_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.transitions import advance
-from ledger import coordinator, crash_points, doorbell
+from ledger import allowances, coordinator, crash_points, doorbell
 from ledger.coordinator import Proposal
 from ledger.errors import InProgress, LedgerError, PlanFailed
 from ledger.models import Ending, Transaction
@@ -96,6 +96,8 @@ def _prepare(task: Task) -> None:
 
 def _propose(task: Task) -> UUID | None:
     asked: dict[str, Any] = task.input or {}
+    if not allowances.may_propose(task.lent_scopes, asked["tool"]):
+        raise allowances.unknown(asked["tool"])
     answer = coordinator.prepare(
         Proposal(
             tool=asked["tool"],

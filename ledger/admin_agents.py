@@ -18,6 +18,7 @@ from ledger import contracts, enrolment, webhooks
 from ledger.admin_changes import VIA, SealedEdits, principal_of
 from ledger.admin_lists import TenantAdmin, tenants_of
 from ledger.agents import ALL_TOOLS
+from ledger.allowances import ONE_TOOL
 from ledger.models import (
     Agent,
     AgentToken,
@@ -139,18 +140,31 @@ class AgentAdmin(Undeletable, SealedEdits):
 
 class AgentTokenForm(forms.ModelForm):
     scopes = forms.MultipleChoiceField(
-        choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE]
-    )
-    further_scopes = forms.RegexField(
-        r"^[a-z0-9:._-]{1,50}( [a-z0-9:._-]{1,50}){0,19}$",
+        choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE],
         required=False,
-        help_text="What skills ask for besides, with spaces between: transcripts:read",
+    )  # fmt: skip
+    further_scopes = forms.RegexField(
+        r"^[A-Za-z0-9:._-]{1,120}( [A-Za-z0-9:._-]{1,120}){0,19}$",
+        required=False,
+        help_text="With spaces between: propose:pay for a token that may use the tool pay alone, "
+        "and what skills ask for besides, like transcripts:read",
     )
+
+    def clean_further_scopes(self) -> list[str]:
+        """A tool that is misspelled, or a scope that covers it anyway, would narrow nothing."""
+        further: list[str] = self.cleaned_data["further_scopes"].split()
+        tools = [name.removeprefix(ONE_TOOL) for name in further if name.startswith(ONE_TOOL)]
+        if unknown := sorted({*tools} - {*contracts.tools, *contracts.readonly_tools}):
+            raise ValidationError(f"There is no tool named {', '.join(unknown)}.")
+        if tools and Scope.PROPOSE in self.cleaned_data.get("scopes", []):
+            raise ValidationError("The scope propose is for every tool: untick it.")
+        return further
 
     def clean(self) -> Any:
         said = super().clean() or {}
-        further = (said.get("further_scopes") or "").split()
-        said["scopes"] = [*said.get("scopes", []), *further]
+        said["scopes"] = [*said.get("scopes", []), *said.get("further_scopes", [])]
+        if not said["scopes"] and not self.errors:
+            raise ValidationError("Without any scope a token is good for nothing.")
         return said
 
     def clean_expires_at(self) -> Any:

@@ -93,8 +93,8 @@ class AgentToken(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="tokens")
     hint = models.CharField(max_length=16, help_text="The first characters, to tell tokens apart.")
     token_hash = models.CharField(max_length=64, unique=True)
-    # Those of ``Scope``, and what skills ask for besides.
-    scopes = ArrayField(models.CharField(max_length=50), default=_default_scopes)
+    # Those of ``Scope``, ``propose:<tool>``, and what skills ask for besides.
+    scopes = ArrayField(models.CharField(max_length=120), default=_default_scopes)
     default_skill = models.SlugField(
         max_length=100,
         blank=True,

@@ -5,15 +5,19 @@ What is not allowed is answered like what does not exist.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.db import connection
 
 from ledger import contracts, plans
-from ledger.agents import ALL_TOOLS
+from ledger.agents import ALL_TOOLS, Scope
 from ledger.contracts import Tool
 from ledger.errors import UnknownTool
 from ledger.principals import Principal
+
+# What a scope begins with that is for proposing with one tool.
+ONE_TOOL = f"{Scope.PROPOSE.value}:"
 
 _ALLOWED = """
     SELECT tenant.tools, agent.tools
@@ -35,6 +39,27 @@ def allowed_tools(by: Principal, tenant: str) -> frozenset[str]:
         if allowed is not None and ALL_TOOLS not in allowed:
             names &= frozenset(allowed)
     return names
+
+
+def covers(scopes: Collection[str], wanted: str) -> bool:
+    """Whether the scopes have the one that is wanted; ``propose:<tool>`` is ``propose`` for one."""
+    if wanted in scopes:
+        return True
+    return wanted == Scope.PROPOSE and any(name.startswith(ONE_TOOL) for name in scopes)
+
+
+def may_propose(scopes: Collection[str], tool: str) -> bool:
+    return Scope.PROPOSE in scopes or f"{ONE_TOOL}{tool}" in scopes
+
+
+def narrowed(scopes: frozenset[str], asked: Collection[str]) -> frozenset[str]:
+    """Those of the scopes that are asked for, never more: of two of one kind the narrower."""
+    asked = frozenset(asked)
+    both = scopes & asked
+    for some, others in ((scopes, asked), (asked, scopes)):
+        if Scope.PROPOSE in some:
+            both |= {name for name in others if name.startswith(ONE_TOOL)}
+    return both
 
 
 def unknown(name: str) -> UnknownTool:

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from ledger import plans
-from ledger.allowances import allowed_tools
+from ledger.allowances import allowed_tools, covers, may_propose
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import AgentToken, Scope, Transaction, TransactionQuerySet
@@ -29,16 +29,12 @@ class Caller:
     default_skill: str = ""
 
     def require(self, scope: Scope) -> None:
-        is_narrowed = scope == Scope.PROPOSE and any(
-            name.startswith(f"{Scope.PROPOSE.value}:") for name in self.scopes
-        )
-        if scope not in self.scopes and not is_narrowed:
+        if not covers(self.scopes, scope):
             raise NotAllowed(f"This token lacks the scope {scope.value!r}.", scope=scope.value)
 
     def may_use(self, tool: str) -> bool:
         """What its tenant and its agent may use, as far as this token is for it."""
-        is_in_scope = bool(self.scopes & {Scope.PROPOSE, f"{Scope.PROPOSE.value}:{tool}"})
-        return is_in_scope and tool in self.allowed_tools
+        return may_propose(self.scopes, tool) and tool in self.allowed_tools
 
     @cached_property
     def allowed_tools(self) -> frozenset[str]:

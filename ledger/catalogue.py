@@ -48,9 +48,9 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     response={200: ToolOut, **refusals(404)},
 )
 def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
+    """One tool, with what it promises and the JSON Schema of its arguments."""
     if not caller_of(request).may_use(name):
         raise allowances.unknown(name)
-    """One tool, with what it promises and the JSON Schema of its arguments."""
     if name in contracts.readonly_tools:
         return describe_readonly(contracts.readonly_tools[name])
     return describe(contracts.tool_named(name))

@@ -7,12 +7,15 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from a2a import questions
+from a2a import questions, submissions
 from a2a.models import Question, Task
+from a2a.submissions import Submission
 from ledger import coordinator, execution, sweeper
 from ledger.models import Scope, Transaction
 from tests.a2a.test_protocol import Peer
+from tests.agents_at_work import caller_for
 from tests.forgery import move_deadline
+from tests.toolbox.world import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -114,6 +117,39 @@ def test_what_cannot_be_prepared_ends_with_the_reason(peer, value, state, code):
     found = Task.objects.get(pk=task["id"])
     assert (found.state, found.reason_code) == (state, code)
     assert found.reason
+
+
+def test_a_token_for_one_tool_proposes_with_that_tool(orchestrator):
+    task = prepared(Peer(orchestrator, Scope.SUBMIT, "propose:pay"))
+
+    assert task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
+    assert Transaction.objects.get().tool == "pay"
+
+
+def test_for_another_tool_it_is_told_what_is_told_of_a_tool_that_is_nowhere(orchestrator, peer):
+    narrow = Peer(orchestrator, Scope.SUBMIT, "propose:launch")
+
+    forbidden = Task.objects.get(pk=prepared(narrow)["id"])
+    missing = Task.objects.get(pk=prepared(peer, {"tool": "nowhere", "arguments": {}})["id"])
+
+    assert (forbidden.state, missing.state) == ("failed", "failed")
+    assert forbidden.reason == missing.reason.replace("nowhere", "pay")
+    assert (forbidden.reason_code, forbidden.errors) == (missing.reason_code, missing.errors)
+    assert (Transaction.objects.count(), world.plans) == (0, 0)
+
+
+def test_an_envelope_may_lend_less_of_the_scope_to_propose_and_never_more(orchestrator):
+    def sent(held, lent):
+        caller = caller_for(orchestrator, Scope.SUBMIT, held)
+        submission = Submission(
+            skill="prepare_transaction", input=PAY, envelope={"scopes": ["submit", lent]}
+        )
+        return submissions.submit(submission, caller=caller, via="a2a").task
+
+    assert sent("propose", "propose:pay").state == "auth-required"
+    assert sent("propose:pay", "propose").lent_scopes == ["propose:pay", "submit"]
+    assert sent("propose", "propose:launch").state == "failed"
+    assert sent("propose:launch", "propose:pay").reason_code == "missing_scope"
 
 
 def test_it_takes_the_scope_to_propose(orchestrator):

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from ledger.models import Tenant, Transaction
+import pytest
+from django.contrib.auth.models import Permission
+from django.core.management import call_command
+from django.urls import reverse
+
+from ledger import audit, enrolment
+from ledger.models import AgentToken, Event, Tenant, Transaction
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def of_the_admin(olga_user):
+    olga_user.is_staff = True
+    olga_user.save()
+    olga_user.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
+
+
+def last_change(kind: str) -> tuple[str, str, dict]:
+    """Who made the newest change of that kind, of what, and what it changed."""
+    event = Event.objects.filter(kind=kind).order_by("pk").last()
+    details = json.loads(event.details)
+    return event.principal, details["subject"], details
 
 
 def names(client) -> set[str]:
@@ -67,16 +87,76 @@ def test_without_the_scope_there_are_no_tools(helpdesk, agent_client):
     assert names(agent_client(helpdesk, ("read_all",))) == set()
 
 
-def test_the_admin_refuses_a_name_that_no_tool_has(as_olga, olga_user, acme):
-    from django.contrib.auth.models import Permission
-    from django.urls import reverse
-
-    olga_user.is_staff = True
-    olga_user.save()
-    olga_user.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
+def test_the_admin_refuses_a_name_that_no_tool_has(as_olga, of_the_admin, acme):
     address = reverse("admin:ledger_tenant_change", args=[acme.pk])
 
     wrong = as_olga.post(address, {"name": "Acme", "tools": "pay,paay"})
     assert "There is no tool named paay." in wrong.content.decode()
     assert as_olga.post(address, {"name": "Acme", "tools": "pay"}).status_code == 302
     assert Tenant.objects.get(pk=acme.pk).tools == ["pay"]
+
+
+def test_every_change_of_what_a_tenant_or_an_agent_may_use_is_sealed(
+    as_olga, olga_user, of_the_admin, acme, helpdesk
+):
+    form = {"name": acme.name, "tools": "pay"}
+    as_olga.post(reverse("admin:ledger_tenant_change", args=[acme.pk]), form)
+    form = {"name": helpdesk.name, "tools": "pay,launch", "is_active": "on"}
+    as_olga.post(reverse("admin:ledger_agent_change", args=[helpdesk.pk]), form)
+
+    olga = f"user:{olga_user.pk}"
+    who, what, details = last_change("tenant_changed")
+    assert (who, what, details["edits"]) == (olga, "tenant:acme", {"tools": [["*"], ["pay"]]})
+    who, what, details = last_change("agent_changed")
+    assert (who, what) == (olga, "agent:acme/helpdesk")
+    assert details["edits"] == {"tools": [["*"], ["pay", "launch"]]}
+    audit.verify()
+
+
+def test_so_is_what_a_command_allows_and_what_a_token_is_for(acme, capsys):
+    Tenant.objects.update(tools=[])
+
+    call_command("issue_token", tenant="acme", agent="new", tool=["pay"], scope=["propose:pay"])
+
+    who, what, details = last_change("tenant_changed")
+    assert who.startswith("system:command")
+    assert (what, details["edits"]) == ("tenant:acme", {"tools": [[], ["pay"]]})
+    who, what, details = last_change("token_issued")
+    assert (what, details["scopes"]) == ("agent:acme/new", ["propose:pay"])
+
+
+def test_so_is_a_token_that_is_narrowed(as_helpdesk, alice):
+    enrolment.change_scopes(as_helpdesk.token_row, ["propose:pay"], by=alice, via="admin")
+
+    assert names(as_helpdesk) == {"pay"}
+    who, what, details = last_change("token_changed")
+    assert (who, what) == (str(alice), "agent:acme/helpdesk")
+    assert details["edits"] == {"scopes": [["propose"], ["propose:pay"]]}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "further", "why"),
+    [
+        ([], "propose:paay", "There is no tool named paay."),
+        (["propose"], "propose:pay", "The scope propose is for every tool: untick it."),
+        ([], "", "Without any scope a token is good for nothing."),
+    ],
+)
+def test_a_narrowed_token_that_narrows_nothing_is_not_issued(
+    as_olga, of_the_admin, helpdesk, scopes, further, why
+):
+    form = {"agent": helpdesk.pk, "scopes": scopes, "further_scopes": further}
+
+    answer = as_olga.post(reverse("admin:ledger_agenttoken_add"), form)
+
+    assert why in answer.content.decode()
+    assert not AgentToken.objects.exists()
+
+
+def test_the_admin_issues_a_token_for_one_tool(as_olga, of_the_admin, helpdesk):
+    form = {"agent": helpdesk.pk, "scopes": ["submit"], "further_scopes": "propose:pay"}
+
+    as_olga.post(reverse("admin:ledger_agenttoken_add"), form)
+
+    assert AgentToken.objects.get().scopes == ["submit", "propose:pay"]
+    assert last_change("token_issued")[2]["scopes"] == ["submit", "propose:pay"]

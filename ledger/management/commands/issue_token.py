@@ -16,7 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("--tenant", required=True)
         parser.add_argument("--agent", required=True)
         known = ", ".join(Scope.values)
-        text = f"{known}, or what a skill asks for; may be given several times"
+        text = f"{known}, propose:<tool>, or what a skill asks for; may be given several times"
         parser.add_argument("--scope", action="append", help=text)
         text = "a tool that the tenant may use from now on, * for all; may be given several times"
         parser.add_argument("--tool", action="append", default=[], help=text)
