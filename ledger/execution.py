@@ -170,6 +170,7 @@ def _run_again_if_safe(lease: Lease) -> None:
         states.RETRY,
         only_if=lease.holds,
         reason=f"Attempt {lease.row.attempts + 1} with the same operation key.",
+        settlement=None,
         **new_lease(),
     )
     if row is not None:

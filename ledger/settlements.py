@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from ledger import intents, states
+from ledger import intents, seals, sign_offs, states
 from ledger.contracts import ConsequenceLevel, RiskLevel, tool_named, tools
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.models import Ending, Transaction
@@ -167,9 +167,14 @@ class _Word:
 
     def _stands_in_the_log(self, row: Transaction, before: dict[str, str]) -> bool:
         """The row may be updated by others; the event that sealed the first word may not."""
-        kinds = [states.SETTLEMENT_PROPOSED.name, states.SETTLEMENT_DECLINED.name]
-        last = row.events.filter(kind__in=kinds).order_by("seq").last()
-        if last is None or (last.kind, last.principal) != (kinds[0], before["by"]):
+        links = sign_offs.links_of(row.pk)
+        proposals = [link for link in links if link.kind == states.SETTLEMENT_PROPOSED.name]
+        sealed = seals.sealed_outcome(link.says for link in links)["settlement"]
+        if (
+            sealed != seals.column_text("settlement", before)
+            or not proposals
+            or proposals[-1].principal != before["by"]
+        ):
             raise NotPossible(
                 "What was proposed does not stand in the sealed log: the row was changed.",
                 snapshot=row,
@@ -222,7 +227,8 @@ def _retry(row: Transaction, word: _Word) -> None:
         raise NotPossible(
             f"{row.tool} is not retry-safe: running it again could do it twice.", snapshot=row
         )
-    word.take(row, states.ORDER_RETRY, attempts=0, next_attempt_at=Now())
+    # What somebody found out before this run says nothing of what comes of it.
+    word.take(row, states.ORDER_RETRY, attempts=0, next_attempt_at=Now(), settlement=None)
 
 
 # --- a receipt that came late ---------------------------------------------------------------

@@ -8,7 +8,7 @@ Each fault is a sentence that names the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +37,8 @@ OF_THE_SYSTEM = frozenset(
 CLAIMED = states.CLAIM.name
 # Say that something was carried out, without a move out of the state of carrying out.
 AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.name, states.LATE_RECEIPT.name})
+# What came of a call, as a tool is handed it to make up for that call.
+HANDED_OVER = ("receipt", "result")
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
 KINDS = {
     RequiredApprover.NONE: frozenset({"system", "user"}),
@@ -53,8 +55,8 @@ def links_of(subject: UUID) -> list[Link]:
 def why_not(row: Transaction) -> str:
     """Why a worker must not act on this row, or nothing.
 
-    The row must be what was prepared, its state what its last event made it, and its history one
-    that the contract allows.
+    The row must be what was prepared, its state, receipt and result what its events made them, and
+    its history one that the contract allows.
     """
     links = links_of(row.pk)
     if (
@@ -67,7 +69,7 @@ def why_not(row: Transaction) -> str:
         return f"Its sealed history does not allow it: {fault}"
     if links[-1].to_state != row.state:
         return f"Its sealed history does not allow it: no event made it {row.state}."
-    return ""
+    return next(outcome_faults(row, links, HANDED_OVER), "")
 
 
 # --- one chain ------------------------------------------------------------------------------
@@ -186,7 +188,12 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         yield f"{name}: tenant or proposer is not that of its first event."
     if any(link.transaction_id != row.id for link in links):
         yield f"{name}: one of its events names another transaction."
+    yield from outcome_faults(row, links, seals.OUTCOME)
+
+
+def outcome_faults(row: Any, links: Sequence[Link], columns: Iterable[str]) -> Iterator[str]:
+    """Those of these columns that do not have what the events gave them."""
     sealed = seals.sealed_outcome(link.says for link in links)
-    for column, text in seals.outcome_of(row, seals.OUTCOME).items():
+    for column, text in seals.outcome_of(row, columns).items():
         if sealed.get(column) != text:
-            yield f"{name}: {column} is not what its events sealed."
+            yield f"transaction {row.id}: {column} is not what its events sealed."

@@ -92,6 +92,22 @@ def test_nothing_is_compensated_that_nobody_ordered_to_be(approved, the_world):
     assert "no event made it compensating" in row.error
 
 
+@pytest.mark.parametrize("change", [{"receipt": "re_other"}, {"result": {"receipt": "re_other"}}])
+def test_nothing_is_compensated_by_a_receipt_that_no_event_sealed(
+    approved, the_world, alice, change
+):
+    row = approved()
+    execution.commit(row.pk)
+    _update(row, **change)
+    coordinator.compensate(row.pk, by=alice, via="web", reason="Wrong customer.")
+
+    execution.compensate(row.pk)
+
+    now = Transaction.objects.get(pk=row.pk)
+    assert (now.state, now.compensation_receipt) == (State.COMPENSATING, "")
+    assert "not what its events sealed" in now.error
+
+
 def test_nothing_is_let_go_of_that_was_put_there_by_hand(approved, the_world):
     row = approved()
     _update(row, state=State.ROLLING_BACK)

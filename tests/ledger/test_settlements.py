@@ -132,6 +132,39 @@ def test_the_world_answers_before_the_second_operator_does(in_doubt, bob, dora, 
         say(row, "nothing_happened", dora)
 
 
+def test_a_first_word_that_was_rewritten_in_the_row_is_not_confirmed(in_doubt, bob, dora):
+    row = say(in_doubt(), "committed", bob, receipt="L-1")
+    Transaction.objects.filter(pk=row.pk).update(settlement={**row.settlement, "receipt": "L-2"})
+
+    with pytest.raises(NotPossible, match="does not stand in the sealed log"):
+        say(row, "committed", dora, receipt="L-2")
+
+    assert after(row).state == State.IN_DOUBT
+
+
+def test_a_first_word_that_has_counted_is_not_used_for_something_else(in_doubt, bob, dora):
+    row = say(in_doubt("pay", amount="5000.00"), "committed", bob, receipt="L-1")
+    first = row.settlement
+    say(row, "committed", dora, receipt="L-1")
+    forged = {**first, "outcome": "compensate", "receipt": ""}
+    Transaction.objects.filter(pk=row.pk).update(settlement=forged)
+
+    with pytest.raises(NotPossible, match="does not stand in the sealed log"):
+        coordinator.compensate(row.pk, by=dora, via="web", reason="Wrong customer.")
+
+    assert after(row).state == State.COMMITTED
+
+
+def test_a_first_word_does_not_outlive_another_run(in_doubt, bob, dora, the_world):
+    row = say(in_doubt("pay", amount="5000.00"), "nothing_happened", bob)
+    say(row, "retry", dora)
+
+    assert after(row).settlement is None
+    say(row, "nothing_happened", dora)
+    assert after(row).state == State.IN_DOUBT
+    verify()
+
+
 # --- tools that are not deployed everywhere ----------------------------------------------------
 
 
