@@ -15,6 +15,7 @@ from django.urls import URLPattern, path, reverse
 from approvals import admin_people, admin_slack, decisions, policies  # noqa: F401
 from approvals.middleware import roles_of
 from approvals.principals import principal_of
+from approvals.web.forms import ReasonField
 from ledger.admin import OPERATE, TransactionAdmin
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Transaction
@@ -23,7 +24,7 @@ admin.site.unregister(Transaction)
 
 
 class ReasonForm(forms.Form):
-    reason = forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), max_length=2000)
+    reason = ReasonField(widget=forms.Textarea(attrs={"rows": 3}), max_length=2000)
 
 
 class ResolveForm(ReasonForm):

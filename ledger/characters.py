@@ -14,14 +14,19 @@ from collections.abc import Iterable, Iterator
 import idna
 
 # C0 and C1 controls except tab and line feed, the separators of lines and paragraphs, what
-# PostgreSQL or UTF-8 cannot hold, and the bidirectional embeddings, overrides and isolates.
-CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
+# PostgreSQL or UTF-8 cannot hold or Unicode will never give out, and the bidirectional
+# embeddings, overrides and isolates.
+_LAST_OF_PLANES = "".join(
+    chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
 )
-# Default_Ignorable_Code_Point of Unicode 16, and the blank pattern of Braille.
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufdd0-\ufdef\ud800-\udfff"
+    f"{_LAST_OF_PLANES}]"
+)
+# Default_Ignorable_Code_Point of Unicode 16, the blank pattern of Braille and the Khitan filler.
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U00016fe4\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
 ZWNJ, ZWJ, DIRECTION_MARKS = "\u200c", "\u200d", "\u200e\u200f\u061c"
@@ -94,7 +99,11 @@ def _is_needed(text: str, at: int) -> bool:
         is_keycap = before in "0123456789#*" and after == KEYCAP
         return bool(before) and (is_keycap or PICTURE.match(before) is not None)
     if character in DIRECTION_MARKS:
-        return any(unicodedata.bidirectional(other) in {"R", "AL"} for other in text)
+        return any(
+            unicodedata.bidirectional(other) in {"R", "AL"}
+            for other in text
+            if other not in DIRECTION_MARKS  # which are of the right-to-left kind themselves
+        )
     if "\u180b" <= character <= "\u180f":
         return "\u1820" <= before <= "\u18aa"
     return "\U000e0020" <= character <= "\U000e007f" and _is_in_a_flag(text, at)

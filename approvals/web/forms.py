@@ -13,6 +13,13 @@ from ledger.contracts import RiskLevel
 from ledger.states import State
 
 
+class ReasonField(forms.CharField):
+    """Browsers end the lines of a text area with two characters; texts here are kept with one."""
+
+    def to_python(self, value: Any) -> str:
+        return (super().to_python(value) or "").replace("\r\n", "\n")
+
+
 class ApproveForm(forms.Form):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     typed = forms.CharField(required=False, max_length=200)
@@ -21,7 +28,7 @@ class ApproveForm(forms.Form):
 
 class RejectForm(forms.Form):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
-    reason = forms.CharField(
+    reason = ReasonField(
         max_length=2000, error_messages={"required": "Say why: the agent reads it."}
     )
 
@@ -29,19 +36,19 @@ class RejectForm(forms.Form):
 class ResolveForm(forms.Form):
     outcome = forms.ChoiceField(choices=list(OUTCOMES.items()))
     receipt = forms.CharField(required=False, max_length=500)
-    reason = forms.CharField(
+    reason = ReasonField(
         max_length=2000, error_messages={"required": "Say how you know; it is kept for good."}
     )
 
 
 class CompensateForm(forms.Form):
-    reason = forms.CharField(
+    reason = ReasonField(
         max_length=2000, error_messages={"required": "Say why; it is kept for good."}
     )
 
 
 class CancelTaskForm(forms.Form):
-    reason = forms.CharField(
+    reason = ReasonField(
         max_length=2000, error_messages={"required": "Say why: the agent that asked reads it."}
     )
 

@@ -225,3 +225,13 @@ def test_what_cannot_be_undone_is_never_confirmed_by_nothing(as_alice, a_transac
 
     row.refresh_from_db()
     assert (answer.status_code, row.state) == (422, "prepared")
+
+
+def test_a_reason_of_several_lines_is_taken_as_browsers_send_it(as_alice, a_payment):
+    row = a_payment()
+    said = {"digest": row.intent_digest, "reason": "Wrong customer.\r\nAsk Ana."}
+
+    assert as_alice.post(f"/transactions/{row.pk}/reject", said).status_code == 302
+
+    row.refresh_from_db()
+    assert (row.state, row.ending_reason) == ("rolling_back", "Wrong customer.\nAsk Ana.")

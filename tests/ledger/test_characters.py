@@ -46,6 +46,11 @@ WRITTEN_BY_PEOPLE = {
 }
 
 REFUSED = {
+    "a mark of direction among Latin letters": "pay\u200f_1042",
+    "a mark of Arabic direction among Latin letters": "pay\u061c_1042",
+    "Khitan filler": "pay\U00016fe4",
+    "a code point that is no character": "pay\ufdd0",
+    "the last code point of a plane": "pay\U0001ffff",
     "zero width space": "pay_1042\u200b",
     "zero width joiner": "pay\u200d_1042",
     "zero width non-joiner": "pay\u200c_1042",
