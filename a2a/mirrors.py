@@ -1,7 +1,8 @@
 """A task that a remote agent does: sent there, looked at, and kept in step here.
 
-Every look is level-triggered: it brings our task to where theirs is now. A look may be lost or
-happen twice; a message to them carries an id that is the same each time.
+Every look is level-triggered: it brings our task to where theirs is now. One at a time looks, by
+a hold that lapses; whoever lost it writes nothing any more. A message to them carries an id that
+is the same each time.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx
 from django.conf import settings
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, QuerySet, When
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.utils import timezone
@@ -29,6 +31,7 @@ from a2a.parts import refuse_unstorable
 from a2a.states import FINAL, TaskState
 from a2a.transitions import advance
 from a2a.wire import pb
+from ledger import chains
 from ledger.principals import Principal
 from ledger.rendering import address_of
 from ledger.webhooks import AddressRefused
@@ -39,6 +42,7 @@ VIA = "a2a"
 FIRST_LOOK_S, LONGEST_LOOK_S = 2, 30
 LOOK_TAKES = timedelta(seconds=60)  # while one worker looks, nobody else does
 BATCH = 500
+DUE = Q(is_over=False, look_at__lte=Now()) & (Q(busy_until=None) | Q(busy_until__lte=Now()))
 R = TypeVar("R")
 
 
@@ -54,11 +58,8 @@ def due() -> list[UUID]:
     unsent = Task.objects.filter(
         state=TaskState.SUBMITTED, mirror=None, skill__agent__remote__isnull=False
     )
-    looks = Mirror.objects.filter(is_over=False, look_at__lte=Now())
-    return [
-        *unsent.values_list("pk", flat=True)[:BATCH],
-        *looks.values_list("task_id", flat=True)[:BATCH],
-    ]
+    looks = Mirror.objects.filter(DUE).values_list("task_id", flat=True)
+    return [*unsent.values_list("pk", flat=True)[:BATCH], *looks[:BATCH]]
 
 
 def go_on(task_id: UUID) -> None:
@@ -93,19 +94,44 @@ def send(task_id: UUID) -> None:
 
 def look(mirror: Mirror) -> None:
     """One look, by one worker; the next one later the less changes."""
-    free = Mirror.objects.filter(pk=mirror.pk, is_over=False, look_at__lte=Now())
-    if not free.update(look_at=Now() + LOOK_TAKES):
-        return
-    mirror = Mirror.objects.select_related("task__skill", "remote__agent").get(pk=mirror.pk)
+    free, later = Mirror.objects.filter(DUE, pk=mirror.pk), Now() + LOOK_TAKES
+    held = chains.update_returning(free, look_at=later, busy_until=later, hold=F("hold") + 1)
+    if held is not None:
+        _look(held)
+
+
+def _look(mirror: Mirror) -> None:
     try:
         theirs = _exchange(mirror)
-        _reached(mirror)
+        if mirror.failing_since is not None:
+            _mine(mirror).update(failing_since=None)
         if theirs is not None:
-            keep_in_step(mirror, theirs)
+            _if_held(mirror, partial(keep_in_step, mirror, theirs))
     except Forgotten:
-        _end(mirror, Reason.REMOTE_LOST, "The remote agent does not know the task any more.")
+        why = "The remote agent does not know the task any more."
+        _if_held(mirror, partial(_end, mirror, Reason.REMOTE_LOST, why))
     except Exception as failure:  # of whatever kind: the remote's answer is a stranger's
-        _keep_trying(mirror, failure)
+        _if_held(mirror, partial(_keep_trying, mirror, failure))
+    finally:
+        _mine(mirror).update(busy_until=None)
+
+
+def _mine(mirror: Mirror) -> QuerySet[Mirror]:
+    """The row, unless another worker has looked since: then what we know is old."""
+    return Mirror.objects.filter(pk=mirror.pk, hold=mirror.hold)
+
+
+def _if_held(mirror: Mirror, write: Callable[[], None]) -> None:
+    """Write what came of a look if it is still ours; nobody takes it over before the end."""
+    with atomic():
+        if _mine(mirror).select_for_update().exists():
+            write()
+
+
+def _look_again_in(mirror: Mirror, seconds: float) -> Case:
+    """News that came while we looked are looked at first."""
+    later = Now() + timedelta(seconds=seconds)
+    return Case(When(look_at=mirror.look_at, then=later), default=F("look_at"))
 
 
 def _exchange(mirror: Mirror) -> pb.Task | None:
@@ -114,7 +140,7 @@ def _exchange(mirror: Mirror) -> pb.Task | None:
     if task.state in FINAL:
         if task.state == TaskState.CANCELED and mirror.remote_task_id:
             _call(mirror.remote, lambda client: _cancel(client, mirror.remote_task_id))
-        Mirror.objects.filter(pk=mirror.pk).update(is_over=True)
+        _mine(mirror).update(is_over=True)
         return None
     if not mirror.remote_task_id:
         return _say(mirror, _first_message(mirror))
@@ -126,9 +152,7 @@ def _exchange(mirror: Mirror) -> pb.Task | None:
     )
     if unsent is not None:
         found = _say(mirror, _answer_message(mirror, unsent))
-        Mirror.objects.filter(pk=mirror.pk).update(
-            answers_sent=[*mirror.answers_sent, unsent.pk], last_seen=""
-        )
+        _mine(mirror).update(answers_sent=[*mirror.answers_sent, unsent.pk], last_seen="")
         return found
     return _call(mirror.remote, lambda client: _get(client, mirror.remote_task_id))
 
@@ -178,7 +202,7 @@ def _say(mirror: Mirror, request: pb.SendMessageRequest) -> pb.Task:
     sent = wire.MessageToDict(request.message)
     found = _call(mirror.remote, lambda client: _send(client, request))
     # Some libraries answer a follow-up with another task: that is the one to follow then.
-    Mirror.objects.filter(pk=mirror.pk).update(
+    _mine(mirror).update(
         remote_task_id=found.id[:200],
         remote_context_id=found.context_id[:200],
         sent=[*(one for one in mirror.sent if one["messageId"] != sent["messageId"]), sent],
@@ -207,7 +231,7 @@ def keep_in_step(mirror: Mirror, theirs: pb.Task) -> None:
                 reason = said or "The remote agent canceled it."
                 tasks.end(mirror.task_id, states.CANCEL, by=by, via=VIA,
                           code=Reason.REMOTE_FAILED, reason=reason)  # fmt: skip
-                Mirror.objects.filter(pk=mirror.pk).update(is_over=True)
+                _mine(mirror).update(is_over=True)
             case TaskState.INPUT_REQUIRED if is_news:
                 _ask(mirror, theirs, said, by)
             case TaskState.AUTH_REQUIRED if is_news:
@@ -217,8 +241,8 @@ def keep_in_step(mirror: Mirror, theirs: pb.Task) -> None:
                 _report(mirror, said, by)
     looks = 0 if is_news else min(mirror.unchanged_looks + 1, 10)
     pause = min(LONGEST_LOOK_S, FIRST_LOOK_S * 2**looks)
-    Mirror.objects.filter(pk=mirror.pk).update(
-        last_seen=digest, unchanged_looks=looks, look_at=Now() + timedelta(seconds=pause)
+    _mine(mirror).update(
+        last_seen=digest, unchanged_looks=looks, look_at=_look_again_in(mirror, pause)
     )
 
 
@@ -263,7 +287,7 @@ def _complete(mirror: Mirror, theirs: pb.Task, by: Principal) -> None:
             defaults={"name": str(artifact.get("name", ""))[:200], "parts": parts},
         )
     advance(mirror.task_id, states.COMPLETE, by=by, via=VIA, result=_result_of(found))
-    Mirror.objects.filter(pk=mirror.pk).update(is_over=True)
+    _mine(mirror).update(is_over=True)
 
 
 def _result_of(artifacts: list[dict[str, Any]]) -> Any:
@@ -277,11 +301,6 @@ def _result_of(artifacts: list[dict[str, Any]]) -> Any:
 
 
 # --- when it goes wrong ---------------------------------------------------------------------
-
-
-def _reached(mirror: Mirror) -> None:
-    if mirror.failing_since is not None:
-        Mirror.objects.filter(pk=mirror.pk).update(failing_since=None)
 
 
 def _keep_trying(mirror: Mirror, failure: Exception) -> None:
@@ -300,10 +319,9 @@ def _keep_trying(mirror: Mirror, failure: Exception) -> None:
                     details={"message": note[:2000]}, note=note)  # fmt: skip
     looks = min(mirror.unchanged_looks + 1, 10)
     pause = min(LONGEST_LOOK_S, FIRST_LOOK_S * 2 ** (looks - 1))
-    Mirror.objects.filter(pk=mirror.pk).update(
-        failing_since=since,
-        unchanged_looks=looks,
-        look_at=Now() + timedelta(seconds=min(pause, settings.REMOTE_LOST_S / 2)),
+    pause = min(pause, settings.REMOTE_LOST_S / 2)
+    _mine(mirror).update(
+        failing_since=since, unchanged_looks=looks, look_at=_look_again_in(mirror, pause)
     )
 
 
@@ -311,11 +329,10 @@ def _end(mirror: Mirror, code: Reason, reason: str) -> None:
     """Ends the task, whatever it waits for."""
     by = _principal(mirror.remote)
     with suppress(TaskNotPossible):
-        if Task.objects.filter(pk=mirror.task_id, state=TaskState.INPUT_REQUIRED).exists():
-            tasks.end(mirror.task_id, states.CANCEL, by=by, via=VIA, code=code, reason=reason)
-        else:
-            tasks.end(mirror.task_id, states.FAIL, by=by, via=VIA, code=code, reason=reason)
-    Mirror.objects.filter(pk=mirror.pk).update(is_over=True)
+        asks = Task.objects.filter(pk=mirror.task_id, state=TaskState.INPUT_REQUIRED).exists()
+        move = states.CANCEL if asks else states.FAIL
+        tasks.end(mirror.task_id, move, by=by, via=VIA, code=code, reason=reason)
+    _mine(mirror).update(is_over=True)
 
 
 def _in_words(failure: Exception) -> str:

@@ -51,6 +51,9 @@ class Mirror(models.Model):
     secret = SecretField()
     is_over = models.BooleanField(default=False)
     look_at = models.DateTimeField(db_default=Now())
+    # Whoever talks to the remote about it holds it; news may move ``look_at``, never this.
+    busy_until = models.DateTimeField(null=True)
+    hold = models.PositiveIntegerField(default=0)
     unchanged_looks = models.PositiveSmallIntegerField(default=0)
     failing_since = models.DateTimeField(null=True)
     last_seen = models.CharField(max_length=64, blank=True, help_text="Digest of its last state.")

@@ -210,7 +210,11 @@ def look_again(remote_id: int) -> None:
         return
     remote = RemoteAgent.objects.select_related("agent").get(pk=remote_id)
     try:
-        compare(remote, fetch(remote.url, remote.token))
+        card = fetch(remote.url, remote.token)
+        with atomic():
+            same = RemoteAgent.objects.select_for_update().filter(pinned_at=remote.pinned_at)
+            if same.filter(pk=remote_id).exists():  # else somebody has pinned another one since
+                compare(remote, card)
     except Unreachable as failure:
         RemoteAgent.objects.filter(pk=remote_id).update(error=str(failure)[:2000])
 

@@ -7,16 +7,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
-from a2a import mirrors, outgoing, questions, remotes, submissions, tasks
+from a2a import mirrors, outgoing, questions, remotes, submissions, tasks, wire
 from a2a.models import Mirror, RemoteAgent, Skill, Task
 from a2a.submissions import Submission
-from ledger import sweeper
+from ledger import jobs, sweeper
 from ledger.models import Scope, Tenant
 from ledger.principals import SWEEPER
 from tests.agents_at_work import caller_for
@@ -310,3 +312,95 @@ def test_a_push_of_theirs_hurries_the_next_look_and_a_strangers_does_not(remote,
 
     assert told.status_code == 204
     assert Mirror.objects.get().look_at <= timezone.now()
+
+
+def elsewhere(action):
+    """Run as another worker would: in a thread with a database session of its own."""
+
+    def run():
+        try:
+            action()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run).result(20)
+
+
+def while_it_answers(monkeypatch, action):
+    """The next exchange with the remote is not over before ``action``, done by others, is."""
+    answers, turns = mirrors._call, [action]
+
+    def answered(remote, what):
+        found = answers(remote, what)
+        if turns:
+            elsewhere(turns.pop())
+        return found
+
+    monkeypatch.setattr(mirrors, "_call", answered)
+
+
+def test_news_of_a_task_that_is_still_being_sent_do_not_send_it_twice(
+    remote, submit, client, monkeypatch
+):
+    task = submit("ask")
+    asked_for = []
+    monkeypatch.setattr(jobs, "enqueue", lambda name, subject: asked_for.append(str(subject)))
+
+    def news():
+        mirror = Mirror.objects.get()
+        there = f"/a2a/news/{mirror.pk}"
+        assert client.post(there, headers={"X-A2A-Notification-Token": mirror.secret})
+        mirrors.go_on(task.pk)
+        assert Mirror.objects.get().remote_task_id == ""
+
+    while_it_answers(monkeypatch, news)
+    mirrors.go_on(task.pk)
+
+    assert asked_for == [str(task.pk)]
+    assert Mirror.objects.get().hold == 1
+    assert mirrors.due() == [task.pk], "the news are looked at next"
+
+
+def test_a_look_that_was_overtaken_asks_nothing_a_second_time(remote, submit, alice, monkeypatch):
+    task = submit("ask")
+    mirrors.go_on(task.pk)
+    until(lambda: peek() == "input-required")
+
+    def another_looks_and_a_person_answers():
+        Mirror.objects.update(busy_until=timezone.now(), look_at=timezone.now())
+        mirrors.go_on(task.pk)
+        questions.answer(task.questions.get().pk, "3 May", by=alice, via="web")
+
+    while_it_answers(monkeypatch, another_looks_and_a_person_answers)
+    look(task)
+
+    assert (task.state, task.questions.count()) == ("working", 1)
+
+
+def peek():
+    """How their task stands, by a call of our own."""
+    mirror = Mirror.objects.get()
+    found = mirrors._call(mirror.remote, lambda client: mirrors._get(client, mirror.remote_task_id))
+    return wire.STATE_IN[found.status.state]
+
+
+def test_a_card_that_is_pinned_while_the_old_one_is_compared_is_not_called_changed(
+    remote, fast_agent, monkeypatch
+):
+    fast_agent.kill()
+    fast_agent.start("--gone", "ask")
+    RemoteAgent.objects.update(refetch_at=timezone.now() - timedelta(seconds=1))
+    fetch = remotes.fetch
+
+    def fetch_while_somebody_pins(url, token=""):
+        monkeypatch.setattr(remotes, "fetch", fetch)
+        card = fetch(url, token)
+        elsewhere(lambda: remotes.pin(RemoteAgent.objects.get(), by=SWEEPER, via="admin"))
+        return card
+
+    monkeypatch.setattr(remotes, "fetch", fetch_while_somebody_pins)
+    remotes.look_again(remote.pk)
+
+    assert RemoteAgent.objects.get().drift == ""
+    assert set(Skill.objects.values_list("drift", flat=True)) == {""}
