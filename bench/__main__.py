@@ -25,7 +25,7 @@ def say(title: str, figures: Figures, limit: str) -> None:
 def main() -> None:
     print(f"Medians of {RUNS} runs; shared machines are noisy, read the ratios.")
     with engines():
-        from bench import desks, execution, prepare, slack, tasks
+        from bench import desks, execution, prepare, slack, tasks, verification
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
@@ -51,6 +51,11 @@ def main() -> None:
             "acknowledged within 3,000 ms",
         )
         say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
+        say(
+            f"A proof of {verification.TRANSACTIONS:,} transactions",
+            verification.measure(),
+            "400 us a transaction; what is new costs the same in a larger ledger",
+        )
 
 
 if __name__ == "__main__":

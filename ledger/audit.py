@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain
 from uuid import UUID
 
 from ledger import changes, checkpoint_proof, histories, seals, sign_offs
@@ -86,8 +87,8 @@ def verify(
     """
     proof = Proof()
     with histories.snapshot():
-        for what, part in _parts(since):
-            _prove(what, part, proof, progress)
+        for what, parts in _parts(since):
+            _prove(what, parts, proof, progress)
         if since is not None:
             proof.faults += [f"{name} {pk} has no events." for name, pk in _unheard_of()]
         covered = _prove_checkpoints(proof, since, trusted_keys, against, patience, progress)
@@ -99,12 +100,12 @@ def verify(
     return proof
 
 
-def _parts(since: Since | None) -> Iterator[tuple[str, Part]]:
+def _parts(since: Since | None) -> Iterator[tuple[str, list[Part]]]:
     if since is None:
-        yield "histories", EVERYTHING
+        yield "histories", [EVERYTHING]
         return
-    yield "new histories", Part(newer_than=since.coverage.upto_event)
-    yield "old histories", _slice(since)
+    yield "new histories", [*histories.newer_than(since.coverage.upto_event)]
+    yield "old histories", [_slice(since)]
 
 
 def _slice(since: Since) -> Part:
@@ -127,14 +128,15 @@ def _prove_checkpoints(
     patience: timedelta | None,
     progress: Progress,
 ) -> Coverage:
-    total = Event.objects.count()
+    before = since.coverage if since else checkpoint_proof.NOTHING
+    total = Event.objects.filter(pk__gt=before.upto_event).count()
     try:
         return checkpoint_proof.verify(
             trusted_keys,
-            since=since.coverage if since else checkpoint_proof.NOTHING,
+            since=before,
             against=against,
             patience=patience,
-            progress=lambda done: progress("checkpoints", done, total),
+            progress=lambda done: progress("checkpoints", done - before.size, total),
         )
     except checkpoint_proof.Broken as broken:
         proof.faults.append(str(broken))
@@ -144,9 +146,9 @@ def _prove_checkpoints(
 # --- histories ----------------------------------------------------------------------------
 
 
-def _prove(what: str, part: Part, proof: Proof, progress: Progress) -> None:
-    total, done = histories.events_in(part).count(), 0
-    for number, history in enumerate(histories.read(part)):
+def _prove(what: str, parts: Sequence[Part], proof: Proof, progress: Progress) -> None:
+    total, done = sum(histories.events_in(part).count() for part in parts), 0
+    for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
         proof.faults += faults_of(history)
         if proof.is_full_of_faults:
             return

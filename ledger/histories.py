@@ -6,17 +6,21 @@ them, and merged: a row without events and events without a row come out as such
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from itertools import count, groupby, starmap
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, models
 from django.db.models import Exists, OuterRef, Q
 from django.db.transaction import atomic
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
 
 from ledger import seals
 from ledger.models import Decision, Event, Transaction
@@ -24,6 +28,7 @@ from ledger.seals import Link
 from ledger.sign_offs import MOVES, Map
 
 CHUNK = 2_000  # rows of one fetch
+AT_ONCE = 1_000  # subjects that are looked up by one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +83,14 @@ class History:
 class Part:
     """Which subjects are read. Without limits all of them are."""
 
-    newer_than: int | None = None  # those with an event that is newer than this one
+    only: tuple[UUID, ...] | None = None
     after: UUID | None = None
     upto: UUID | None = None
 
     def of(self, column: str) -> Q:
         wanted = Q()
-        if self.newer_than is not None:
-            newer = Event.objects.filter(pk__gt=self.newer_than)
-            wanted &= Q(**{f"{column}__in": newer.values("subject")})
+        if self.only is not None:
+            wanted &= Q(**{f"{column}__in": self.only})
         if self.after is not None:
             wanted &= Q(**{f"{column}__gt": self.after})
         if self.upto is not None:
@@ -112,22 +116,32 @@ def snapshot() -> Iterator[None]:
         yield
 
 
+def newer_than(event_id: int) -> Iterator[Part]:
+    """The subjects with an event that is newer than this one, so many at a time that PostgreSQL
+    looks each of them up: asked for all at once, it may rather go through the whole ledger.
+    """
+    newer = Event.objects.filter(pk__gt=event_id).order_by("subject").distinct()
+    subjects = [subject for (subject,) in _stream(newer, ["subject"])]
+    for begin in range(0, len(subjects), AT_ONCE):
+        yield Part(only=tuple(subjects[begin : begin + AT_ONCE]))
+
+
 def events_in(part: Part) -> models.QuerySet[Event]:
     return Event.objects.filter(part.of("subject"))
 
 
 def read(part: Part = EVERYTHING) -> Iterator[History]:
     """Histories in the order of their subjects."""
-    chains = groupby(_links(part), key=attrgetter("subject"))
+    chains = groupby(_links(part), key=attrgetter("subject.int"))
     sources: dict[str, _Source] = {"events": _Source((key, [*links]) for key, links in chains)}
-    votes = groupby(_votes(part), key=itemgetter(0))
+    votes = groupby(_votes(part), key=attrgetter("transaction_id.int"))
     sources["votes"] = _Source((key, [*rows]) for key, rows in votes)
     for name, family in families.items():
-        sources[name] = _Source((row.id, row) for row in _rows(family, part))
+        sources[name] = _Source((row.id.int, row) for row in _rows(family, part))
     while keys := [source.key for source in sources.values() if source.key is not None]:
         subject = min(keys)
         taken = {name: s.take() for name, s in sources.items() if s.key == subject}
-        yield History(subject, taken.pop("events", []), taken.pop("votes", []), taken)
+        yield History(UUID(int=subject), taken.pop("events", []), taken.pop("votes", []), taken)
 
 
 def without_events() -> Iterator[tuple[str, UUID]]:
@@ -139,11 +153,14 @@ def without_events() -> Iterator[tuple[str, UUID]]:
 
 
 class _Source:
-    """A stream of (key, value), in the order of the keys, of which the next one is known."""
+    """A stream of (key, value), in the order of the keys, of which the next one is known.
 
-    def __init__(self, pairs: Iterable[tuple[UUID, Any]]) -> None:
+    Keys are the numbers of UUIDs, which compare many times as fast.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[int, Any]]) -> None:
         self._pairs = iter(pairs)
-        self.key: UUID | None = None
+        self.key: int | None = None
         self._value: Any = None
         self._advance()
 
@@ -158,15 +175,38 @@ class _Source:
 
 def _links(part: Part) -> Iterator[Link]:
     rows = events_in(part).order_by("subject", "seq", "pk")
-    return (Link(*values) for values in rows.values_list(*Link._fields).iterator(chunk_size=CHUNK))
+    return starmap(Link, _stream(rows, Link._fields))
 
 
 def _votes(part: Part) -> Iterator[Vote]:
     rows = Decision.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
-    return (Vote(*values) for values in rows.values_list(*Vote._fields).iterator(chunk_size=CHUNK))
+    return starmap(Vote, _stream(rows, Vote._fields))
 
 
 def _rows(family: Family, part: Part) -> Iterator[Any]:
     kind: Any = Row if family.model is Transaction else StateOnly
     rows = family.model._default_manager.filter(part.of("pk")).order_by("pk")
-    return (kind(*values) for values in rows.values_list(*kind._fields).iterator(chunk_size=CHUNK))
+    return starmap(kind, _stream(rows, kind._fields))
+
+
+def _stream(rows: models.QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The columns, chunk by chunk, in PostgreSQL's binary format: half the work of Django's way."""
+    sql, params = rows.values_list(*columns).query.sql_with_params()
+    connection.ensure_connection()
+    name = f"histories_{next(_cursor_numbers)}"
+    outlives = connection.get_autocommit()
+    with connection.connection.cursor(name, binary=True, withhold=outlives) as cursor:
+        cursor.adapters.register_loader("jsonb", _Json)
+        cursor.execute(sql, params)
+        while chunk := cursor.fetchmany(CHUNK):
+            yield from chunk
+
+
+class _Json(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        return json.loads(str(data[1:], "utf-8"))  # after the number of the format's version
+
+
+_cursor_numbers = count()

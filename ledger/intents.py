@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,8 @@ from ledger.errors import InvalidRequest, UnsafeText
 
 MAX_DEPTH = 32
 EXACT_MAX = 2**53 - 1  # the largest integer up to which every integer is a double
+# For what ``_is_plain``: the same bytes as RFC 8785 has them, several times as fast.
+_plain = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def canonical(value: Any) -> bytes:
@@ -23,6 +26,8 @@ def canonical(value: Any) -> bytes:
     Raises ``InvalidRequest`` for what has no canonical form (numbers beyond ±(2⁵³ - 1), NaN).
     """
     try:
+        if _is_plain(value):
+            return _plain(value).encode()
         _refuse_inexact(value)
         return rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as refusal:
@@ -36,7 +41,29 @@ def canonical_as_stored(value: Any) -> bytes:
     written with an exponent or not) are written as text of their digits: PostgreSQL keeps 1e22 as
     an integer.
     """
-    return canonical(_exact(value))
+    if value is None:
+        return b"null"
+    return canonical(value if _is_plain(value) else _exact(value))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether Python's own encoder writes the canonical form.
+
+    It writes floats in another way, and may put names outside of ASCII into another order.
+    """
+    kind = type(value)
+    if kind is dict:
+        for name, item in value.items():
+            if type(name) is not str or not name.isascii():
+                return False
+            if type(item) is not str and not _is_plain(item):
+                return False
+        return True
+    if kind is list:
+        return all(map(_is_plain, value))
+    if kind is int:
+        return bool(-EXACT_MAX <= value <= EXACT_MAX)
+    return kind is str or value is None or kind is bool
 
 
 def _exact(value: Any) -> Any:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.intents import canonical_as_stored
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
+MICROSECOND = timedelta(microseconds=1)
 
 # Columns of a transaction that never change, in the order in which their seal reads them.
 FIXED = (
@@ -25,6 +28,7 @@ FIXED = (
     "action_summary", "warnings", "amount", "currency", "held", "hold_expires_at", "intent_digest",
     "created_at", "expires_at", "retain_until",
 )  # fmt: skip
+_FIXED_OF = attrgetter(*FIXED)
 AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result", "settlement"})
 # Columns that moves fill in, with what they are at first. The event of the move seals the value.
 OUTCOME: dict[str, str] = {
@@ -45,9 +49,14 @@ UNSEALED = frozenset(
 )
 
 
-class Link(NamedTuple):
-    """One event, in the columns that its seal and its place need."""
+# The fields that the hash of an event is over, in this order.
+_SEALED_OF = attrgetter(
+    "previous_hash", "subject", "seq", "tenant", "kind", "from_state", "to_state",
+    "principal", "principal_name", "via", "reason", "details", "at",
+)  # fmt: skip
 
+
+class _Columns(NamedTuple):
     id: int
     subject: UUID
     transaction_id: UUID | None
@@ -65,7 +74,11 @@ class Link(NamedTuple):
     previous_hash: str
     hash: str
 
-    @property
+
+class Link(_Columns):
+    """One event, in the columns that its seal and its place need."""
+
+    @cached_property
     def says(self) -> dict[str, Any]:
         """The details; empty when they are not a JSON object."""
         try:
@@ -77,28 +90,19 @@ class Link(NamedTuple):
 
 def hash_of(event: Any) -> str:
     """SHA-256 over the netstrings of an event's fields, the hash before it being the first."""
-    return _sha256(
-        (
-            event.previous_hash,
-            str(event.subject),
-            str(event.seq),
-            event.tenant,
-            event.kind,
-            event.from_state,
-            event.to_state,
-            event.principal,
-            event.principal_name,
-            event.via,
-            event.reason,
-            event.details,
-            as_text(event.at),
-        )
-    )
+    before, subject, seq, *texts, at = _SEALED_OF(event)
+    return _sha256([before, str(subject), str(seq), *texts, as_text(at)])
 
 
 def row_digest(row: Any) -> str:
     """SHA-256 over the netstrings of the columns of a transaction that never change."""
-    return _sha256(column_text(name, getattr(row, name)) for name in FIXED)
+    values = zip(FIXED, _FIXED_OF(row), strict=True)
+    return _sha256(
+        [
+            value if type(value) is str and name not in AS_JSON else column_text(name, value)
+            for name, value in values
+        ]
+    )
 
 
 def first_words(row: Any) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def first_words(row: Any) -> dict[str, Any]:
 
 def outcome_of(row: Any, names: Iterable[str]) -> dict[str, str]:
     """The values, as they are sealed, of those of the named columns that say what came of it."""
-    wanted = frozenset(names)
+    wanted = names if names is OUTCOME else frozenset(names)
     return {name: _outcome_text(name, getattr(row, name)) for name in OUTCOME if name in wanted}
 
 
@@ -131,6 +135,8 @@ def sealed_outcome(details: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _outcome_text(name: str, value: Any) -> str:
+    if value == "" and name not in AS_JSON:
+        return ""
     text = column_text(name, value)
     return hashlib.sha256(text.encode()).hexdigest() if name == "result" else text
 
@@ -141,6 +147,8 @@ def column_text(name: str, value: Any) -> str:
 
 def as_text(value: Any) -> str:
     """A value of a column as text: nothing is empty, times are microseconds since 1970."""
+    if type(value) is str:
+        return value
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -152,10 +160,13 @@ def as_text(value: Any) -> str:
 
 def _microseconds(at: datetime) -> int:
     aware = at if at.tzinfo else at.replace(tzinfo=timezone.utc)  # noqa: UP017
-    return (aware - EPOCH) // timedelta(microseconds=1)
+    return (aware - EPOCH) // MICROSECOND
 
 
-def _sha256(fields: Iterable[str]) -> str:
+def _sha256(fields: Sequence[str]) -> str:
     """A netstring is the length in bytes, a colon and the bytes; no two lists read alike."""
+    text = "".join([f"{len(field)}:{field}" for field in fields])
+    if text.isascii():  # so that characters are bytes
+        return hashlib.sha256(text.encode()).hexdigest()
     parts = [field.encode() for field in fields]
     return hashlib.sha256(b"".join(b"%d:%b" % (len(raw), raw) for raw in parts)).hexdigest()

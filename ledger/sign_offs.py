@@ -41,9 +41,9 @@ AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.name, states.LATE_RECEIPT.name})
 HANDED_OVER = ("receipt", "result")
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
 KINDS = {
-    RequiredApprover.NONE: frozenset({"system", "user"}),
-    RequiredApprover.SUPERVISOR: frozenset({"agent", "user"}),
-    RequiredApprover.HUMAN: frozenset({"user"}),
+    str(RequiredApprover.NONE): frozenset({"system", "user"}),
+    str(RequiredApprover.SUPERVISOR): frozenset({"agent", "user"}),
+    str(RequiredApprover.HUMAN): frozenset({"user"}),
 }
 
 
@@ -79,29 +79,33 @@ def chain_faults(links: Sequence[Link], moves: Map, what: str = "transaction") -
     """Places, hashes and moves of one chain, from its first event on."""
     seq, previous, state = 1, "", ""
     for link in links:
-        name = f"event {link.id} of {what} {link.subject}"
         if link.seq != seq:
             yield f"event {seq} of {what} {link.subject} is missing."
         elif (link.previous_hash, link.from_state) != (previous, state):
-            yield f"{name} does not follow the event before it."
+            yield f"{_name_of(link, what)} does not follow the event before it."
         if link.hash != seals.hash_of(link):
-            yield f"{name} was changed."
+            yield f"{_name_of(link, what)} was changed."
         if link.tenant != links[0].tenant:
-            yield f"{name} belongs to another tenant than the event before it."
-        yield from _move_faults(link, moves, name)
+            yield f"{_name_of(link, what)} belongs to another tenant than the event before it."
+        for fault in _move_faults(link, moves):
+            yield f"{_name_of(link, what)}: {fault}"
         seq, previous, state = link.seq + 1, link.hash, link.to_state
 
 
-def _move_faults(link: Link, moves: Map, name: str) -> Iterator[str]:
+def _name_of(link: Link, what: str = "transaction") -> str:
+    return f"event {link.id} of {what} {link.subject}"
+
+
+def _move_faults(link: Link, moves: Map) -> Iterator[str]:
     arrow = moves.get(link.kind)
     if arrow is None:
-        yield f"{name}: {link.kind!r:.40} is no move."
+        yield f"{link.kind!r:.40} is no move."
         return
     starts_well = link.from_state in arrow.sources if arrow.sources else link.seq == 1
     if not starts_well:
-        yield f"{name}: {link.kind} does not lead out of {link.from_state or 'nothing'!r}."
+        yield f"{link.kind} does not lead out of {link.from_state or 'nothing'!r}."
     if link.to_state != (link.from_state if arrow.target is None else arrow.target):
-        yield f"{name}: {link.kind} does not lead to {link.to_state!r:.40}."
+        yield f"{link.kind} does not lead to {link.to_state!r:.40}."
 
 
 # --- one transaction ------------------------------------------------------------------------
@@ -113,19 +117,19 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     approvers: set[str] = set()
     voters: set[str] = set()
     for n, link in enumerate(links):
-        name = f"event {link.id} of transaction {link.subject}"
-        yield from _actor_faults(link, links[0].principal, name)
+        faults = [*_actor_faults(link, links[0].principal)]
         if link.kind in VOTES:
-            faults = [*_vote_faults(link, row, first, voters)]
-            yield from (f"{name}: {fault}" for fault in faults)
+            faults_of_vote = [*_vote_faults(link, row, first, voters)]
+            faults += faults_of_vote
             voters.add(link.principal)
-            if not faults and VOTES[link.kind] == Verdict.APPROVE:
+            if not faults_of_vote and VOTES[link.kind] == Verdict.APPROVE:
                 approvers.add(link.principal)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
-            yield f"{name}: {link.kind}, and nothing was ever carried out."
+            faults.append(f"{link.kind}, and nothing was ever carried out.")
         decides = link.kind in (states.APPROVE.name, CLAIMED)
         if decides and not _is_enough(approvers, first):
-            yield f"{name}: there are not enough approvals of what would be carried out."
+            faults.append("there are not enough approvals of what would be carried out.")
+        yield from (f"{_name_of(link)}: {fault}" for fault in faults)
 
 
 def _is_enough(approvers: set[str], first: Mapping[str, Any]) -> bool:
@@ -135,14 +139,14 @@ def _is_enough(approvers: set[str], first: Mapping[str, Any]) -> bool:
     return isinstance(quorum, int) and len(approvers) >= max(quorum, 1)
 
 
-def _actor_faults(link: Link, proposer: str, name: str) -> Iterator[str]:
+def _actor_faults(link: Link, proposer: str) -> Iterator[str]:
     if link.principal == proposer and link.kind not in OF_THE_PROPOSER:
-        yield f"{name}: {link.kind} by the proposer itself."
+        yield f"{link.kind} by the proposer itself."
     cancels_for = link.says.get("in_place_of", link.principal)
     if link.kind == states.CANCEL.name and cancels_for != proposer:
-        yield f"{name}: canceled by somebody else than the proposer."
+        yield "canceled by somebody else than the proposer."
     if link.kind in OF_THE_SYSTEM and not link.principal.startswith("system:"):
-        yield f"{name}: {link.kind} is not for {link.principal}."
+        yield f"{link.kind} is not for {link.principal}."
 
 
 def _vote_faults(link: Link, row: Any, first: Mapping[str, Any], voters: set[str]) -> Iterator[str]:
@@ -164,10 +168,7 @@ def may_sign_off(principal: str, required_approver: str) -> bool:
     kind = principal.partition(":")[0]
     if kind == "system" and principal != str(POLICY):
         return False
-    return (
-        required_approver in set(RequiredApprover)
-        and kind in KINDS[RequiredApprover(required_approver)]
-    )
+    return kind in KINDS.get(required_approver, frozenset())
 
 
 def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:

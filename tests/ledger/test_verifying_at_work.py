@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from ledger import audit, checkpoints, coordinator, execution
+from ledger import audit, checkpoints, coordinator, execution, histories
 from ledger.audit import Broken
 from ledger.checkpoint_proof import NOTHING
 from ledger.models import Event
@@ -175,3 +175,18 @@ def test_no_checkpoint_at_all_is_a_fault_once_events_are_old(acme, settings):
     audit.verify(patience=timedelta(minutes=5))
     with pytest.raises(Broken, match="are under no checkpoint"):
         audit.verify(patience=timedelta(0))
+
+
+def test_what_is_new_is_proved_however_much_of_it_there_is(acme, monkeypatch):
+    monkeypatch.setattr(histories, "AT_ONCE", 2)
+    monkeypatch.setattr(audit, "SLICE", 1)
+    _carried_out()
+    checkpoints.make()
+    reached = audit.verify().reached
+    rows = [_carried_out() for _ in range(5)]
+    checkpoints.make()
+
+    assert audit.verify(since=reached).transactions == 5 + 2  # those of the slice
+    forge("UPDATE ledger_transaction SET receipt = 'forged' WHERE id = %s", rows[4].pk)
+    with pytest.raises(Broken, match=f"transaction {rows[4].pk}: receipt is not"):
+        audit.verify(since=reached)

@@ -150,10 +150,12 @@ class ProgressBar:
         elif now - self._shown < (0.2 if self._is_terminal else 10):
             return
         self._shown = now
-        speed = done / max(now - self._began, 1e-3)
-        left = timedelta(seconds=round((total - done) / speed)) if speed >= 1 else "?"
         share = done / total if total else 1.0
-        line = f"{what}: {share:4.0%} of {total:,}, {speed:,.0f}/s, {left} left"
+        line = f"{what}: {share:4.0%} of {total:,}"
+        if now - self._began > 1 and done:  # before that the speed is a guess
+            speed = done / (now - self._began)
+            left = timedelta(seconds=round((total - done) / speed))
+            line += f", {speed:,.0f}/s, {left} left"
         if self._is_terminal:
             filled = round(share * 24)
             self._out.write(f"\r[{'#' * filled}{'.' * (24 - filled)}] {line}\x1b[K")
