@@ -23,12 +23,15 @@ from ledger.errors import LedgerError, PlanFailed
 from ledger.models import IdempotencyKey, Scope, Transaction
 from ledger.principals import SWEEPER, Principal
 from ledger.states import State
+from tests.agents_at_work import GOOD_INPUT
+from tests.forgery import move_deadline
 from tests.toolbox.world import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ORCHESTRATOR = Principal("agent", "acme/orchestrator", "Orchestrator")
 ALICE = Principal("user", "1", "Alice Moreau")
+BOSS = Principal("agent", "acme/boss", "Boss")
 NO_EFFECT = {State.REFUSED, State.ABORTED, State.FAILED, State.ROLLING_BACK}
 
 
@@ -75,6 +78,15 @@ def submit(reference="order-7"):
     ).task
 
 
+def a_parent_of(child):
+    """The task of another agent from which this one was delegated."""
+    caller = Caller(BOSS, "acme", frozenset({Scope.SUBMIT}))
+    submission = Submission(skill="consolidate", input=GOOD_INPUT)
+    parent = submissions.submit(submission, caller=caller, via="a2a").task
+    Task.objects.filter(pk=child.pk).update(parent=parent)
+    return parent
+
+
 def lease_runs_out(**only):
     late = Now() - timedelta(seconds=1)
     Task.objects.filter(lease_expires_at__isnull=False, **only).update(lease_expires_at=late)
@@ -88,6 +100,8 @@ def time_runs_out(**only):
 
 def sweep():
     rounds.sweep()
+    for pk in Transaction.objects.filter(state="rolling_back").values_list("pk", flat=True):
+        execution.roll_back(pk)  # what an earlier plan held
     Task.objects.filter(next_attempt_at__isnull=False).update(next_attempt_at=Now())
     for task_id in own_work.due():
         own_work.begin(task_id)
@@ -155,16 +169,11 @@ def test_its_time_is_over_while_it_plans_and_it_can_never_be_signed_off(acme):
     assert not Transaction.objects.exclude(state__in=NO_EFFECT).exists()
 
 
-def test_a_canceled_parent_takes_back_what_its_child_proposed(acme, orchestrator):
+def test_a_canceled_parent_takes_back_what_its_child_proposed(consolidate):
     child = submit()
-    parent = Task.objects.create(
-        tenant="acme", context_id="c", state="working", skill_slug="s", payload_hash="0",
-        submitted_by="agent:acme/boss", submitted_by_name="Boss",
-    )  # fmt: skip
-    Task.objects.filter(pk=child.pk).update(parent=parent)
+    parent = a_parent_of(child)
 
-    boss = Principal("agent", "acme/boss", "Boss")
-    tasks.cancel(parent.pk, by=boss, via="a2a", reason="not needed")
+    tasks.cancel(parent.pk, by=BOSS, via="a2a", reason="not needed")
 
     child.refresh_from_db()
     assert (child.state, child.transaction.state) == ("canceled", "rolling_back")
@@ -173,17 +182,13 @@ def test_a_canceled_parent_takes_back_what_its_child_proposed(acme, orchestrator
     audit.verify()
 
 
-def test_a_signed_off_child_goes_on_when_its_parent_is_canceled(acme, alice):
+def test_a_signed_off_child_goes_on_when_its_parent_is_canceled(consolidate, alice):
     child = submit()
-    parent = Task.objects.create(
-        tenant="acme", context_id="c", state="working", skill_slug="s", payload_hash="0",
-        submitted_by="agent:acme/boss", submitted_by_name="Boss",
-    )  # fmt: skip
-    Task.objects.filter(pk=child.pk).update(parent=parent)
+    parent = a_parent_of(child)
     row = Transaction.objects.get()
     coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
 
-    tasks.cancel(parent.pk, by=Principal("agent", "acme/boss"), via="a2a", reason="not needed")
+    tasks.cancel(parent.pk, by=BOSS, via="a2a", reason="not needed")
     execution.commit(row.pk)
 
     assert Task.objects.get(pk=child.pk).state == "completed"
@@ -284,9 +289,7 @@ class OwnTasks(RuleBasedStateMachine):
                 with suppress(LedgerError):
                     coordinator.approve(row.pk, digest=row.intent_digest, by=ALICE, via="web")
             case "expire" if row is not None:
-                Transaction.objects.filter(pk=row.pk, state="prepared").update(
-                    created_at=Now() - timedelta(hours=2), expires_at=Now() - timedelta(hours=1)
-                )
+                move_deadline(row.pk)
                 sweeper.expire_what_is_due()
             case "work" if row is not None:
                 execution.commit(row.pk)

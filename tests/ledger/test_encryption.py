@@ -14,6 +14,7 @@ from a2a.models import Mirror, PushConfig, RemoteAgent
 from ledger import encryption
 from ledger.encryption import SecretUnreadable
 from ledger.models import Agent
+from ledger.owners import Owner
 
 OLD, NEW = "55" * 32, "66" * 32
 pytestmark = pytest.mark.django_db
@@ -47,6 +48,7 @@ def test_every_column_for_secrets_is_one_that_encrypts():
 
     assert places == {
         (Agent, "webhook_secret"),
+        (Owner, "webhook_secret"),
         (RemoteAgent, "token"),
         (Mirror, "secret"),
         (PushConfig, "token"),
