@@ -438,6 +438,7 @@ OF_EVERY_RECORD = {
     "format", "version", "how_to_verify", "subject", "summary", "events", "checkpoint", "keys",
     "not_in_checkpoint", "next_checkpoint_within_s",
 }  # fmt: skip
+OF_EVERY_EVENT = {"id", "transaction_id", *EVENT, "hash", "leaf_index", "inclusion"}
 SECTIONS = {"transaction": {"shown", "prepared", "result"}, "task": {"task", "questions"}}
 
 
@@ -498,6 +499,13 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
     if not events or set(record["subject"]) != {"type", "id"}:
         yield "the record has no events."
         return
+    for event in events:
+        if set(event) != OF_EVERY_EVENT or any(
+            not isinstance(event[name], int if name in ("id", "seq") else str)
+            for name in ("id", *EVENT)
+        ):
+            yield "an event has members that nothing proves, or lacks some."
+            return
     yield from chain_faults(family, events)
     for event in events:
         of_transaction = subject if family == "transaction" else ""
@@ -606,6 +614,10 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
         yield "what was prepared is not what was sealed."
         return
     shown = json.loads(record["shown"])
+    if shown.get("transaction_id") != prepared["id"]:
+        yield "what was shown is another transaction."
+    if not is_same_amount(shown.get("financial_impact"), prepared):
+        yield "what was shown and what was prepared differ: amount."
     for column in SHOWN:
         if text_of(column, shown.get(column)) != prepared[column]:
             yield f"what was shown and what was prepared differ: {column}."
@@ -614,6 +626,13 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     if prepared["id"] != record["subject"]["id"]:
         yield "the record is of another transaction."
     yield from sign_off_faults({"id": prepared["id"], "expires_at": prepared["expires_at"]}, events)
+
+
+def is_same_amount(shown: Any, prepared: Record) -> bool:
+    if not prepared["amount"]:
+        return shown is None
+    same: bool = Decimal(shown["amount"]) == Decimal(prepared["amount"])
+    return same and bool(shown["currency"] == prepared["currency"])
 
 
 def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
@@ -652,37 +671,61 @@ def verify_record(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     with open(asked.file, encoding="utf-8") as file:
         text = file.read()
+    witnesses = [*map(Key, asked.witness)]
     try:
-        record = json.loads(text)
-        faults = list(record_faults(record, [*map(Key, asked.key)], [*map(Key, asked.witness)]))
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as failure:
+        record = json.loads(text, object_pairs_hook=without_repeats)
+        faults = list(record_faults(record, [*map(Key, asked.key)], witnesses))
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError,
+            SystemExit) as failure:  # fmt: skip
         record, faults = {}, [f"it cannot be read: {failure!r}"]
     for fault in faults:
-        print(fault)
+        print(printable(fault))
     if faults:
         print(f"{len(faults)} faults: this record proves nothing.")
         return 1
-    print(in_words(record))
-    if late := record["not_in_checkpoint"]:
-        print(f"{len(late)} of its events are under no checkpoint yet. Take the record again.")
-        return 2
-    return 0
+    for line in in_words(record, witnesses):
+        print(printable(line))
+    return 2 if record["not_in_checkpoint"] else 0
 
 
-def in_words(record: Record) -> str:
-    subject, summary = record["subject"], record["summary"]
-    lines = [f"{subject['type']} {subject['id']} is {summary['state']}, as its events prove."]
-    for vote in summary["decisions"]:
-        reason = f": {vote['reason']!r}" if vote["reason"] else ""
-        who = f"{vote['principal_name']} ({vote['principal']})"
-        lines.append(f"  {vote['at']} {vote['kind']} by {who} through {vote['via']}{reason}")
-    if receipt := summary["outcome"]["receipt"]:
-        lines.append(f"  receipt {receipt!r}")
-    if record["checkpoint"]:
+def without_repeats(pairs: list[tuple[str, Any]]) -> Record:
+    """A member that is there twice is read in two ways by two readers."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise ValueError("a member is there twice")
+    return dict(pairs)
+
+
+def printable(line: str) -> str:
+    """Nothing of a record moves the cursor, or passes for a line of ours."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+def in_words(record: Record, witnesses: list[Key]) -> Iterator[str]:
+    """What is proved; then what only stands there, and anybody could have written."""
+    events, late = record["events"], record["not_in_checkpoint"]
+    proved = events[: len(events) - len(late)]
+    name = f"{record['subject']['type']} {record['subject']['id']}"
+    if proved:
+        at = rfc3339(proved[-1]["at"])
+        yield f"{name} is {proved[-1]['to_state']}, as its events prove: how it stood at {at}."
+        yield from votes_in_words(proved)
         origin, size = record["checkpoint"].split("\n")[:2]
-        cosigned = [Key(key).name for key in record["keys"]["witnesses"]]
-        lines.append(f"  in the log {origin} of {size} events, cosigned by {cosigned or 'nobody'}")
-    return "\n".join(lines)
+        by = ", ".join(key.name for key in witnesses) or "nobody whom you named"
+        yield f"  in the log {origin} of {size} events, cosigned by {by}"
+    if late:
+        yield f"{len(late)} of its events are under no checkpoint yet, and not proved:"
+        yield from votes_in_words(events[len(proved) :])
+        yield f"  it says that {name} is {events[-1]['to_state']}. Take the record again."
+
+
+def votes_in_words(events: list[Record]) -> Iterator[str]:
+    for vote in summary_of(events)["decisions"]:
+        reason = f": {vote['reason']!r}" if vote["reason"] else ""
+        who = f"{vote['principal_name']!r} ({vote['principal']})"
+        yield f"  {vote['at']} {vote['kind']} by {who} through {vote['via']}{reason}"
+    if receipt := summary_of(events)["outcome"]["receipt"]:
+        yield f"  receipt {receipt!r}"
 
 
 # --- all of it --------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ import pytest
 from a2a import questions, tasks
 from a2a.records import of_task
 from examples import verify
-from ledger import checkpoints, coordinator, execution, records, witnesses
+from ledger import checkpoints, coordinator, execution, records, seals, witnesses
 from ledger.models import Scope, Transaction
 from ledger.principals import Principal
+from tests.forgery import forge, reseal
 from tests.ledger.test_log_witness import HOSTILE, LOG, answer, answering, cosign, text_of
 from tests.processes import ROOT
 
@@ -80,9 +81,9 @@ def test_it_verifies_offline_with_nothing_but_one_script(a_committed_payment, tm
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "approved by Alice Moreau" in done.stdout
+    assert "approved by 'Alice Moreau'" in done.stdout
     assert f"receipt '{a_committed_payment.receipt}'" in done.stdout
-    assert "cosigned by ['hostile.example']" in done.stdout
+    assert "cosigned by hostile.example" in done.stdout
     file.write_text(file.read_text().replace("48.20", "4820.00"))
     again = subprocess.run(
         [*command, *options], cwd=tmp_path, env={}, capture_output=True, text=True, check=False
@@ -303,3 +304,95 @@ def test_what_agents_wrote_is_text_on_the_page(a_payment, as_alice):
 
     assert "<script>alert" not in text
     assert Transaction.objects.get(pk=row.pk).arguments["reference"].startswith("<script>")
+
+
+# --- forged records ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proved(tmp_path, capsys):
+    """Exit status of the script for a record, and what it prints."""
+
+    def prove(text: str, *options: str) -> tuple[int, str]:
+        file = tmp_path / "forged.json"
+        file.write_text(text)
+        status = verify.verify_record([str(file), "--key", str(LOG), *options])
+        return status, capsys.readouterr().out
+
+    return prove
+
+
+def test_a_member_that_is_there_twice_proves_nothing(a_committed_payment, proved):
+    """Other readers may take the first of the two."""
+    text = records.as_file(records.of_transaction(a_committed_payment))
+    twice = text.replace("{", '{"result": "{}", ', 1)
+
+    assert proved(text)[0] == 0
+    assert proved(twice)[0] == 1
+
+
+def test_an_event_has_no_members_that_nothing_proves(a_committed_payment):
+    record = records.of_transaction(a_committed_payment)
+    record["events"][2]["countersigned_by"] = "the board"
+
+    assert faults(record)
+
+
+def test_what_nobody_signed_yet_is_not_said_to_be_proved(a_payment, alice, proved):
+    """Anybody can write such events, with right hashes."""
+    row = a_payment()
+    checkpoints.make()
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+
+    status, printed = proved(records.as_file(records.of_transaction(row)))
+
+    assert status == 2
+    assert "is prepared, as its events prove" in printed
+    assert "approved by 'Alice Moreau' (user:" in printed.partition("not proved")[2]
+
+
+def test_a_record_that_nobody_signed_proves_nothing_yet(a_payment, proved):
+    status, printed = proved(records.as_file(records.of_transaction(a_payment())))
+
+    assert status == 2
+    assert "as its events prove" not in printed
+
+
+def test_a_cosignature_counts_only_of_a_witness_that_is_trusted(a_committed_payment, proved):
+    text = records.as_file(records.of_transaction(a_committed_payment))
+
+    assert "cosigned by nobody" in proved(text)[1]
+    assert "cosigned by hostile.example" in proved(text, "--witness", str(HOSTILE))[1]
+
+
+@pytest.mark.parametrize("at", ["0" * 400, "9" * 30])
+def test_odd_numbers_and_control_characters_are_no_way_out(at, a_committed_payment, proved):
+    record = records.of_transaction(a_committed_payment)
+    record["events"][0] |= {"at": at, "id": "\x1b[2J\nIt proves itself."}
+
+    status, printed = proved(json.dumps(record))
+
+    assert status == 1
+    assert "\x1b" not in printed
+    assert "\nIt proves itself" not in printed
+
+
+def test_nesting_without_end_is_no_way_out(proved):
+    assert proved("[" * 100_000)[0] == 1
+
+
+def test_the_amount_that_was_shown_is_the_one_that_was_prepared(a_committed_payment):
+    shown = records.of_transaction(a_committed_payment)["shown"]
+    forge(
+        "UPDATE ledger_transaction SET amount = 4820 WHERE id = %s", str(a_committed_payment.pk)
+    )
+    a_committed_payment.refresh_from_db()
+    digest = seals.row_digest(a_committed_payment)
+    reseal(a_committed_payment.pk, row_digest=digest)
+    record = records.of_transaction(a_committed_payment) | {"shown": shown}
+    for event in record["events"]:  # as under a checkpoint that was made afterwards
+        event["leaf_index"] = event["inclusion"] = None
+    record |= {"checkpoint": None, "keys": {"log": None, "witnesses": []},
+               "not_in_checkpoint": [event["id"] for event in record["events"]]}  # fmt: skip
+
+    assert faults(record) == ["what was shown and what was prepared differ: amount."]
