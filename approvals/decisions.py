@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db.transaction import atomic
 from django.utils import timezone
 
 from a2a import questions, tasks
 from a2a.errors import Reason
 from a2a.models import Question, QuestionState, Task
-from approvals import policies, showing
+from approvals import independence, policies, showing
 from approvals.middleware import roles_of, tenants_of
 from approvals.models import Role
 from approvals.policies import Roles
 from approvals.principals import principal_of
 from approvals.showing import DESK
-from ledger import coordinator
+from ledger import coordinator, settlements
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
-from ledger.models import Transaction
+from ledger.models import Transaction, Verdict
+from ledger.states import State
 
 
 def approve(
@@ -42,9 +46,10 @@ def approve(
             f"It cannot be undone: type “{policies.confirmation_word(row)}” to confirm.",
             hint="Nothing was decided.",
         )
-    return coordinator.approve(
-        transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
-    )
+    with _by_another_person(row, user):
+        return coordinator.approve(
+            transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
+        )
 
 
 def reject(user: User, transaction_id: UUID, *, digest: str, via: str, reason: str) -> Transaction:
@@ -68,21 +73,19 @@ def resolve(
     """Settle what is in doubt, on an operator's word."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
-    return coordinator.resolve(
-        transaction_id,
-        outcome=outcome,
-        receipt=receipt,
-        by=principal_of(user),
-        via=via,
-        reason=reason,
-    )
+    said: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
+    if outcome == "decline":
+        return coordinator.resolve(transaction_id, outcome=outcome, **said)
+    with _by_another_person(row, user):
+        return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **said)
 
 
 def compensate(user: User, transaction_id: UUID, *, via: str, reason: str) -> Transaction:
     """Have the tool make up for what it did."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
-    return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
+    with _by_another_person(row, user):
+        return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
 
 
 def answer(user: User, question_id: UUID, value: Any, *, via: str) -> Question:
@@ -134,6 +137,23 @@ def _require(role: Role, row: Transaction, roles: Roles) -> None:
             f"You are not {'an ' + role.value} of {row.tenant}. "
             f"{policies.who_can(row.tenant, role)}"
         )
+
+
+@contextmanager
+def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
+    """Where it takes two, they are two people. Under the lock of the row, so that two requests at
+    once see each other."""
+    if row.quorum < 2 and not settlements.needs_a_second(row):
+        yield
+        return
+    with atomic():
+        row = Transaction.objects.select_for_update().get(pk=row.pk)
+        given = row.decisions.filter(verdict=Verdict.APPROVE).values_list("principal", flat=True)
+        if row.state == State.PREPARED:
+            independence.require_another_person(user, given, "approved it")
+        elif row.settlement is not None:
+            independence.require_another_person(user, [row.settlement["by"]], "proposed it")
+        yield
 
 
 def _refuse_elsewhere(row: Transaction, via: str) -> None:

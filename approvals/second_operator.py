@@ -15,18 +15,14 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from approvals import rights
+from approvals import independence, rights
 from approvals.middleware import roles_of
 from approvals.models import PendingChange, PendingState, Role
 from approvals.principals import name_of, principal_of
-from ledger import changes
 from ledger.errors import NotAllowed, NotFound, NotPossible
-from ledger.models import Event
 from ledger.principals import Principal
 
 VALID = timedelta(days=3)
-# Whoever opened an account or set its password could speak for it, so it is no second pair of eyes.
-INDEPENDENT_AFTER = timedelta(days=30)
 # Rights over people and the ledger's own pages, whoever gets them.
 ALWAYS = frozenset({"staff_granted", "superuser_granted", "permissions_changed"})
 ROLES = frozenset({"role_granted", "role_revoked"})
@@ -75,21 +71,15 @@ def why_not(operator: User, row: PendingChange) -> str:
         return "It is about yourself: another operator has to confirm it."
     if not row.asked_by.is_active:
         return "Whoever asked for it has no account any more."
-    if _spoke_for(operator, row.asked_by) or _spoke_for(operator, row.user):
+    if independence.may_be_one(operator, row.asked_by) or independence.could_speak_for(
+        str(principal_of(row.user)), operator
+    ):
         return (
-            "Your account was opened, or its password set, by somebody whom this change concerns, "
-            f"less than {INDEPENDENT_AFTER.days} days ago."
+            "Somebody could sign in both as you and as a person whom this change concerns: one "
+            "opened the account of the other, or set its password, less than "
+            f"{independence.AFTER.days} days ago, or a third person did so for both."
         )
     return ""
-
-
-def _spoke_for(operator: User, other: User) -> bool:
-    return Event.objects.filter(
-        subject=changes.chain_of(str(principal_of(operator))),
-        kind__in=["user_created", "password_changed"],
-        principal=str(principal_of(other)),
-        at__gt=Now() - INDEPENDENT_AFTER,
-    ).exists()
 
 
 def confirm(change_id: int, *, by: User, via: str) -> PendingChange:

@@ -12,11 +12,11 @@ from django.db import connections
 from django.test import Client
 from django.urls import reverse
 
-from approvals import people, second_operator
+from approvals import decisions, people, second_operator
 from approvals.middleware import roles_of
 from approvals.models import Membership, Notice, PendingChange, Role
 from approvals.principals import principal_of
-from ledger import audit, changes
+from ledger import audit, changes, execution
 from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible
 from ledger.models import AgentToken, Event
 from tests.conftest import signed_in
@@ -235,10 +235,77 @@ def test_whoever_has_the_second_operators_password_is_no_second_operator(olga_us
     people.set_password(oscar_user, "known to olga", by=by, via="admin")
     people.give_role(olga_user, "acme", "approver", by=by, via="admin")
 
-    with pytest.raises(NotAllowed, match="password set"):
+    with pytest.raises(NotAllowed, match="set its password"):
         second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
 
     assert roles_of(olga_user)["acme"] == {"operator"}
+
+
+def test_nobody_confirms_what_they_asked_for_with_anothers_password(
+    olga_user, oscar_user, vera_user
+):
+    """Olga sets Oscar's password, asks as Oscar, and confirms as herself."""
+    people.set_password(oscar_user, "known to olga", by=principal_of(olga_user), via="admin")
+    root = User.objects.create_superuser("root", password="root")
+    by = principal_of(oscar_user)
+    second_operator.ask(vera_user, "role_granted", by=by, via="admin", tenant="acme",
+                        details={"role": "operator"})  # fmt: skip
+    row = PendingChange.objects.get()
+
+    with pytest.raises(NotAllowed, match="sign in both as you"):
+        second_operator.confirm(row.pk, by=olga_user, via="web")
+    second_operator.confirm(row.pk, by=root, via="web")
+
+    assert "operator" in roles_of(vera_user)["acme"]
+
+
+def test_a_third_account_between_two_makes_them_no_two_people(olga_user, oscar_user, otto_user):
+    """Olga sets Otto's password, and as Otto that of Oscar."""
+    people.set_password(otto_user, "known to olga", by=principal_of(olga_user), via="admin")
+    people.set_password(oscar_user, "known to olga", by=principal_of(otto_user), via="admin")
+    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+
+    with pytest.raises(NotAllowed, match="sign in both as you"):
+        second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+
+
+def test_two_accounts_that_one_person_opened_do_not_confirm_each_other(
+    olga_user, oscar_user, otto_user
+):
+    for person in (oscar_user, otto_user):
+        people.opened(person, by=principal_of(olga_user), via="admin")
+    people.give_role(otto_user, "acme", "approver", by=principal_of(otto_user), via="admin")
+
+    with pytest.raises(NotAllowed, match="third person"):
+        second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+
+
+def test_two_accounts_of_one_person_are_no_quorum(a_transaction, alice_user, bob_user, vera_user):
+    people.set_password(bob_user, "known to alice", by=principal_of(alice_user), via="admin")
+    people.give_role(vera_user, "acme", "approver", by=principal_of(alice_user), via="admin")
+    row = a_transaction("scuttle", rocket="r1")
+    said = {"digest": row.intent_digest, "via": "web", "typed": "r1"}
+    decisions.approve(bob_user, row.pk, **said)
+
+    with pytest.raises(NotAllowed, match="Bob Tanaka has approved it, and one of you"):
+        decisions.approve(alice_user, row.pk, **said)
+    row = decisions.approve(vera_user, row.pk, **said)
+
+    assert row.state == "approved"
+
+
+def test_two_accounts_of_one_person_are_no_two_operators(approved, olga_user, oscar_user):
+    people.set_password(oscar_user, "known to olga", by=principal_of(olga_user), via="admin")
+    row = approved("pay", amount="5000.00")
+    execution.commit(row.pk)
+    said = {"via": "web", "reason": "Wrong customer."}
+    decisions.compensate(olga_user, row.pk, **said)
+
+    with pytest.raises(NotAllowed, match="Olga Novak has proposed it"):
+        decisions.compensate(oscar_user, row.pk, **said)
+    row = decisions.resolve(oscar_user, row.pk, outcome="decline", **said)
+
+    assert (row.state, row.settlement) == ("committed", None)
 
 
 def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
@@ -366,3 +433,29 @@ def test_changes_are_paged(as_olga, vera_user):
 
     assert (len(first.context["lines"]), len(rest.context["lines"])) == (50, 10)
     assert rest.context["next"] is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_accounts_of_one_person_at_once_are_no_quorum(a_transaction, alice_user, bob_user):
+    people.set_password(bob_user, "known to alice", by=principal_of(alice_user), via="admin")
+    row = a_transaction("scuttle", rocket="r1")
+    said = {"digest": row.intent_digest, "via": "web", "typed": "r1"}
+    start, refused = threading.Barrier(2), []
+
+    def approve(person: User) -> None:
+        try:
+            start.wait()
+            decisions.approve(person, row.pk, **said)
+        except NotAllowed as refusal:
+            refused.append(refusal)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=approve, args=[one]) for one in (alice_user, bob_user)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    row.refresh_from_db()
+    assert (row.state, row.decisions.count(), len(refused)) == ("prepared", 1, 1)

@@ -383,9 +383,7 @@ def test_nesting_without_end_is_no_way_out(proved):
 
 def test_the_amount_that_was_shown_is_the_one_that_was_prepared(a_committed_payment):
     shown = records.of_transaction(a_committed_payment)["shown"]
-    forge(
-        "UPDATE ledger_transaction SET amount = 4820 WHERE id = %s", str(a_committed_payment.pk)
-    )
+    forge("UPDATE ledger_transaction SET amount = 4820 WHERE id = %s", str(a_committed_payment.pk))
     a_committed_payment.refresh_from_db()
     digest = seals.row_digest(a_committed_payment)
     reseal(a_committed_payment.pk, row_digest=digest)
