@@ -37,6 +37,7 @@ pages = Pages(
     body_within_s=settings.BODY_S,
 )
 WAITING = "/api/v1/work/"
+WAITED_FOR = ("/api/v1/transactions/", "/api/v1/tasks/")
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -46,11 +47,20 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await sockets(scope, receive, send)
     elif jsonrpc.is_ours(scope["path"]):
         await jsonrpc.application()(scope, receive, send)
-    elif scope["path"].startswith(WAITING) or b"wait=" in scope.get("query_string", b""):
+    elif _may_wait(scope):
         # Who waits takes a thread for long: not one of those of the pages.
         await django_application(scope, receive, send)
     else:
         await pages(scope, receive, send)
+
+
+def _may_wait(scope: Any) -> bool:
+    """Only addresses that agents wait at: nobody else takes a thread of their own by asking."""
+    path = scope["path"]
+    return bool(
+        path.startswith(WAITING)
+        or (path.startswith(WAITED_FOR) and b"wait=" in scope.get("query_string", b""))
+    )
 
 
 async def _answer_lifespan(receive: Any, send: Any) -> None:

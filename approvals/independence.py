@@ -51,7 +51,7 @@ def _key_of(principal: str) -> int | None:
 
 
 def _speakers(principal: str) -> set[str]:
-    """The people who could sign in as this one, and it itself; commands on the server are nobody."""
+    """It, and the people who could sign in as it; commands on the server are nobody."""
     found, new = {principal}, {principal}
     while new:
         events = Event.objects.filter(

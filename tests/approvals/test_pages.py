@@ -148,3 +148,11 @@ def test_a_large_answer_is_sent_as_it_comes_and_is_closed_at_the_end():
 
     assert len(answer.content) == 2_000_000
     assert closed == [True]
+
+
+def test_nobody_leaves_the_threads_of_the_pages_by_asking_to_wait(settings):
+    """Elsewhere a request takes a thread and a session of its own, without bounds on its body."""
+    body = b"x" * (2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+
+    for path in ("/sign-in/?wait=1", "/api/v1/log/inclusion?event=1&wait=1"):
+        assert ask("POST", path, content=body).json()["code"] == "too_large"
