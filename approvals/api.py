@@ -89,7 +89,7 @@ def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         422,
         "invalid_request",
         "The request is not valid",
-        f"{len(errors)} fields cannot be used as sent.",
+        f"{len(errors)} field{'' if len(errors) == 1 else 's'} cannot be used as sent.",
         "Correct the fields named in errors. Nothing was changed.",
         errors=errors[:50],
     )

@@ -7,9 +7,12 @@ import sys
 import time
 from types import FrameType
 
+from honcho import manager
 from honcho.manager import Manager
 
-PATIENCE_S = 15.0  # longer than honcho's own, after which it kills
+# Honcho kills after this: a worker may need it to end a commit and record its outcome.
+manager.KILL_WAIT = 10
+PATIENCE_S = 15.0  # longer than that
 # Who asks twice wants it at once; two that come together are one (a supervisor tells us all).
 SECOND_THOUGHT_S = 1.0
 
@@ -24,6 +27,7 @@ class Crew(Manager):  # type: ignore[misc]
 
     _asked_at: float | None = None
     _is_urgent = False
+    _is_killed = False
 
     def _start(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -52,6 +56,12 @@ class Crew(Manager):  # type: ignore[misc]
         """Also called by honcho, when one process has ended by itself."""
         if super()._all_started():
             super().terminate()
+
+    def kill(self) -> None:
+        """Once; honcho asks again in each round."""
+        if not self._is_killed:
+            self._is_killed = True
+            super().kill()
 
     def _leave(self) -> None:
         """Some never started, or do not hear: what is there is killed."""

@@ -198,14 +198,18 @@ class Settling:
     proposed: str = ""
     proposed_by: str = ""
     why: str = ""
+    is_own: bool = False
 
 
-def settling(row: Transaction) -> Settling:
+def settling(row: Transaction, viewer: str = "") -> Settling:
+    """Who proposed something may only take it back: the other word is another operator's."""
     outcomes = [(name, OUTCOMES[name]) for name in settlements.open_outcomes(row)]
     takes_two = settlements.needs_a_second(row)
     before = row.settlement
     if before is None:
         return Settling(outcomes, takes_two)
-    return Settling(
-        outcomes, takes_two, settlements.described(before), before["by_name"], before["reason"]
-    )
+    is_own = before["by"] == viewer
+    if is_own:
+        outcomes = [("decline", "Take back what I proposed")]
+    described = settlements.described(before)
+    return Settling(outcomes, takes_two, described, before["by_name"], before["reason"], is_own)

@@ -171,7 +171,10 @@ def persistently(http: httpx.Client, method: str, path: str, **said: Any) -> htt
             if answer.status_code < 500:
                 return answer
         except httpx.TransportError as failure:
-            print(f"{failure}; trying again in {pause:.1f} s", flush=True)
+            print(
+                f"Assent is not to be reached ({failure}); trying again in {pause:.1f} s",
+                flush=True,
+            )
         time.sleep(pause)
         pause = min(pause * 2, 5.0)
 

@@ -72,7 +72,7 @@ class AlreadyDecided(NotPossible):
 class DigestMismatch(NotPossible):
     code = "digest_mismatch"
     title = "The transaction is not the one that was on the screen"
-    hint = "Read the transaction again and decide on the intent_digest that it has now."
+    hint = "Nothing was decided. Read it again and decide on the intent_digest that it has now."
 
 
 class Expired(NotPossible):
@@ -89,7 +89,9 @@ class LeaseLost(NotPossible):
 class OperationKeyConflict(NotPossible):
     code = "operation_key_conflict"
     title = "The same operation is live with a different input"
-    hint = "Use the transaction named in duplicate_of, or wait until it has ended without effect."
+    hint = (
+        "Nothing was prepared. Use duplicate_of, or wait until that one has ended without effect."
+    )
 
 
 class OperationTaken(NotPossible):
@@ -114,7 +116,7 @@ class NotAllowed(LedgerError):
 class OwnTransaction(NotAllowed):
     code = "own_transaction"
     title = "Nobody decides on what they proposed themselves"
-    hint = "Somebody else has to decide."
+    hint = "Nothing was decided. Somebody else has to."
 
 
 class NotFound(LedgerError):
@@ -162,13 +164,15 @@ class PlanRefused(InvalidRequest):
 class IdempotencyKeyReused(InvalidRequest):
     code = "idempotency_key_reused"
     title = "This idempotency key was used for another request"
-    hint = "Use a new key for a new request; repeat a request with its payload unchanged."
+    hint = (
+        "Nothing was done. Use a new key for a new request; repeat one with its payload unchanged."
+    )
 
 
 class IdempotencyKeyMissing(LedgerError):
     code = "idempotency_key_missing"
     title = "The Idempotency-Key header is missing"
-    hint = "Send one key per request that you mean, and the same key when you repeat it."
+    hint = "Nothing was done. Send one key per request, and the same key when you repeat it."
 
 
 class InProgress(LedgerError):
@@ -183,7 +187,7 @@ class CanceledBefore(LedgerError):
     code = "canceled_before_prepared"
     status = 409
     title = "This request was canceled before it arrived"
-    hint = "Use a new idempotency key if the transaction is wanted after all."
+    hint = "Nothing was prepared. Use a new idempotency key if it is wanted after all."
 
 
 class PlanFailed(LedgerError):

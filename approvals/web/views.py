@@ -213,7 +213,7 @@ def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "confirmation_word": policies.confirmation_word(row),
         "undo": policies.undo_of(row),
         "can_compensate": policies.can_compensate(row),
-        "settling": policies.settling(row),
+        "settling": policies.settling(row, principal),
         "fields": list(words.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,

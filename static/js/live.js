@@ -7,12 +7,14 @@ const SIGN_OF_LIFE = 20_000;
 
 export function connect(url, { onChanged, onCatchUp }) {
   const sign = document.querySelector("[data-live]");
+  const state = sign.querySelector("[role=status]"), age = sign.querySelector("[data-age]");
   let attempt = 0, lastNews = Date.now(), isLive = false, socket;
 
   function show() {
     const seconds = Math.round((Date.now() - lastNews) / 1000);
-    const text = isLive ? "Live" : `Not live. Reconnecting… last update ${seconds} s ago`;
-    if (sign.textContent !== text) sign.textContent = text;
+    const text = isLive ? "Live" : "Not live. Reconnecting…";
+    if (state.textContent !== text) state.textContent = text;
+    age.textContent = isLive ? "" : `last update ${seconds} s ago`;
     sign.classList.toggle("off", !isLive);
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from uuid import uuid4
 
@@ -215,6 +216,24 @@ def test_nothing_scrolls_sideways(desk_of, ask, width):
     for path in pages:
         alice.goto(alice.url.split("/", 3)[0] + "//" + alice.url.split("/")[2] + path)
         assert alice.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+@pytest.mark.parametrize("width", [320, 390, 900])
+def test_nothing_of_an_operators_top_bar_lies_over_another_part(desk_of, product, width):
+    olga = desk_of("olga", viewport={"width": width, "height": 700})
+    product.kill("live")
+    expect(olga.locator("[data-live]")).to_contain_text("last update")
+
+    parts = olga.locator(".top > .brand, .top nav a, .top > .live, .top > button, .top form > *")
+    boxes = [box for part in parts.all() if part.is_visible() and (box := part.bounding_box())]
+
+    assert len(boxes) > 10
+    for one, other in itertools.combinations(boxes, 2):
+        apart = max(
+            one["x"] - other["x"] - other["width"], other["x"] - one["x"] - one["width"],
+            one["y"] - other["y"] - other["height"], other["y"] - one["y"] - one["height"],
+        )  # fmt: skip
+        assert apart >= -1, (one, other)
 
 
 def test_a_long_item_is_unfolded_before_it_can_be_approved(desk_of, ask):

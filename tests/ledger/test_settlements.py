@@ -64,6 +64,17 @@ def test_one_operators_word_on_something_irreversible_changes_nothing(in_doubt, 
     assert policies.settling(again).proposed == "committed, receipt L-1"
 
 
+def test_who_proposed_an_outcome_is_offered_only_to_take_it_back(in_doubt, bob, dora):
+    row = say(in_doubt(), "committed", bob, receipt="L-1")
+
+    own = policies.settling(row, str(bob))
+    others = policies.settling(row, str(dora))
+
+    assert (own.is_own, [outcome for outcome, _ in own.outcomes]) == (True, ["decline"])
+    assert not others.is_own
+    assert {"committed", "decline"} <= {outcome for outcome, _ in others.outcomes}
+
+
 def test_the_second_operator_says_the_same_and_both_stand_in_the_log(in_doubt, bob, dora):
     row = in_doubt()
     say(row, "committed", bob, receipt="L-1")

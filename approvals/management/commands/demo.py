@@ -14,7 +14,8 @@ from approvals.management.commands.up import Ports
 PEOPLE = {
     "alice": ("Alice Moreau", "approver", "a manager"),
     "bob": ("Bob Tanaka", "approver", "a second manager"),
-    "olga": ("Olga Novak", "operator", "an operator; she also has the ledger admin"),
+    "olga": ("Olga Novak", "operator", "an operator, with the ledger admin"),
+    "omar": ("Omar Haddad", "operator", "a second operator, to settle what takes two"),
 }
 TOKEN_FILE = embedded.HOME / "demo_agent_token"
 WORKER_TOKEN_FILE = embedded.HOME / "demo_worker_token"
@@ -70,8 +71,10 @@ class Command(up.Command):
 def make_demo_data(token_file: Path) -> None:
     """People, roles and two agents, once. Passwords are public: the demo listens on loopback."""
     from django.contrib.auth.models import Permission, User
+    from django.db.models.functions import Now
 
     from approvals import people
+    from approvals.models import Notice
     from ledger import changes, enrolment
     from ledger.models import AgentToken, Scope
 
@@ -90,7 +93,10 @@ def make_demo_data(token_file: Path) -> None:
         people.set_flag(user, "is_staff", role == "operator", **by)
         people.give_role(user, "acme", role, **by)
     rights = Permission.objects.filter(content_type__app_label__in=["ledger", "a2a", "approvals"])
-    people.set_permissions(User.objects.get(username="olga"), rights, **by)
+    for operator in User.objects.filter(username__in=["olga", "omar"]):
+        people.set_permissions(operator, rights, **by)
+    # Nobody has to be told of what made the demo.
+    Notice.objects.filter(dismissed_at=None, event__via="command").update(dismissed_at=Now())
 
     helpdesk = enrolment.agent_named(acme, "helpdesk", "Helpdesk agent", **by)
     scopes = [Scope.PROPOSE.value, Scope.SUBMIT.value]

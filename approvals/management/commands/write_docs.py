@@ -84,20 +84,45 @@ def errors_page() -> str:
     lines.append("| --- | --- | --- | --- |")
     for error in sorted(_tree(LedgerError), key=lambda error: (error.status, error.code)):
         lines.append(f"| `{TYPE}{error.code}` | {error.status} | {error.title} | {error.hint} |")
-    for code, status, title in OTHERS:
-        lines.append(f"| `{TYPE}{code}` | {status} | {title} | |")
+    for code, status, title, hint in OTHERS:
+        lines.append(f"| `{TYPE}{code}` | {status} | {title} | {hint} |")
     return "\n".join([*lines, ""])
 
 
 # Said by the surface rather than by the ledger.
 OTHERS = (
-    ("malformed", 400, "The body is not JSON"),
-    ("not_authenticated", 401, "The token is missing, unknown, revoked or expired"),
-    ("method_not_allowed", 405, "This method is not for this address"),
-    ("too_large", 413, "The body is larger than 256 KiB"),
-    ("polling_too_fast", 429, "Ask every two seconds at most, or use ?wait="),
-    ("internal", 500, "Assent failed; repeat with the same key"),
-    ("tool_failed", 502, "A read-only tool did not answer"),
+    ("malformed", 400, "The body is not JSON", "Nothing was done. Send one JSON object."),
+    (
+        "not_authenticated",
+        401,
+        "The token is missing, unknown, revoked or expired",
+        "Nothing was done. Ask an operator for a new token.",
+    ),
+    (
+        "method_not_allowed",
+        405,
+        "This method is not for this address",
+        "Nothing was done. /api/v1/docs lists what each address takes.",
+    ),
+    ("too_large", 413, "The body is larger than 256 KiB", "Nothing was done. Send less."),
+    (
+        "polling_too_fast",
+        429,
+        "This transaction or task is asked for too often",
+        "Ask every two seconds at most, or use ?wait=.",
+    ),
+    (
+        "internal",
+        500,
+        "Assent failed",
+        "Repeat the same request with the same key: nothing is done twice.",
+    ),
+    (
+        "tool_failed",
+        502,
+        "A read-only tool did not answer",
+        "Nothing was changed. Try again later.",
+    ),
 )
 
 
