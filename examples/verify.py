@@ -91,6 +91,11 @@ KINDS = {"NONE": {"system", "user"}, "SUPERVISOR": {"agent", "user"}, "HUMAN": {
 OF_THE_PROPOSER = {"prepared", "refused", "plan_abandoned", "canceled"}
 OF_THE_SYSTEM = {"claimed", "expired", "retried", "late_receipt"}
 AFTER_A_CLAIM = {"receipt_kept", "late_receipt"}
+BY_WORD = {
+    "committed": "committed", "nothing_happened": "disproved", "keep_receipt": "receipt_kept",
+    "not_ours": "late_receipt_settled", "dealt_with": "late_receipt_settled",
+    "compensate": "compensation_started",
+}  # fmt: skip
 
 FIXED = (
     "id", "tenant", "proposed_by", "proposed_by_name", "stated_reason", "run_id", "step_id",
@@ -305,6 +310,37 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         was_claimed = was_claimed or kind == "claimed"
         if kind in ("approved", "claimed") and not is_enough(approvers, first):
             yield f"{name}: there are not enough approvals."
+    yield from settlement_faults(row, events)
+
+
+def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
+    """Where two operators are needed, another one proposed the same before."""
+    is_grave = row["consequence_level"] == "IRREVERSIBLE" or row["risk_level"] == "CRITICAL"
+    first: Record = {}
+    for event in events:
+        kind, said = event["kind"], says(event)
+        if kind == "settlement_proposed":
+            first = {**said, "by": event["principal"]}
+        elif kind == "settlement_declined":
+            first = {}
+        elif kind in BY_WORD.values() and not event["principal"].startswith("system:"):
+            needs_two = is_grave or "first_word_by" in said
+            if needs_two and not is_second_word(event["principal"], kind, said, first):
+                yield (
+                    f"event {event['id']} of transaction {event['subject']}: {kind} by "
+                    f"{event['principal']} alone."
+                )
+            first = {}
+
+
+def is_second_word(who: str, kind: str, said: Record, first: Record) -> bool:
+    return (
+        bool(first)
+        and who != first["by"] == said.get("first_word_by")
+        and BY_WORD.get(first.get("outcome", "")) == kind
+        and said.get("outcome", first.get("outcome")) == first.get("outcome")
+        and said.get("receipt", first.get("receipt")) == first.get("receipt")
+    )
 
 
 def vote_faults(event: Record, row: Record, first: Record, voters: set[str]) -> Iterator[str]:
@@ -625,7 +661,7 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
         yield "the result is not the one that was sealed."
     if prepared["id"] != record["subject"]["id"]:
         yield "the record is of another transaction."
-    yield from sign_off_faults({"id": prepared["id"], "expires_at": prepared["expires_at"]}, events)
+    yield from sign_off_faults(prepared, events)
 
 
 def is_same_amount(shown: Any, prepared: Record) -> bool:

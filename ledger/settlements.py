@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from ledger import intents, seals, sign_offs, states
-from ledger.contracts import ConsequenceLevel, RiskLevel, tool_named, tools
+from ledger.contracts import tool_named, tools
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal
@@ -83,11 +83,8 @@ def compensate(transaction_id: UUID, *, by: Principal, via: str, reason: str) ->
 
 def needs_a_second(row: Transaction) -> bool:
     """Whether one operator's word is not enough: it cannot be undone, is critical, or is dear."""
-    return (
-        row.consequence_level == ConsequenceLevel.IRREVERSIBLE
-        or row.risk_level == RiskLevel.CRITICAL
-        or (row.amount is not None and row.amount >= settings.SECOND_OPERATOR_FROM)
-    )
+    is_dear = row.amount is not None and row.amount >= settings.SECOND_OPERATOR_FROM
+    return is_dear or sign_offs.is_grave(row)
 
 
 def open_outcomes(row: Transaction) -> list[str]:

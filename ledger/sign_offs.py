@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger import intents, seals, states
-from ledger.contracts import RequiredApprover
+from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY
 from ledger.seals import Link
@@ -39,6 +39,16 @@ CLAIMED = states.CLAIM.name
 AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.name, states.LATE_RECEIPT.name})
 # What came of a call, as a tool is handed it to make up for that call.
 HANDED_OVER = ("receipt", "result")
+# What operators settle by their word, and the move or note that it becomes.
+BY_WORD = {
+    "committed": states.COMMIT.name,
+    "nothing_happened": states.DISPROVE.name,
+    "keep_receipt": states.KEEP_RECEIPT.name,
+    "not_ours": states.LATE_RECEIPT_SETTLED.name,
+    "dealt_with": states.LATE_RECEIPT_SETTLED.name,
+    "compensate": states.COMPENSATE.name,
+}
+SETTLED = frozenset(BY_WORD.values())
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
 KINDS = {
     str(RequiredApprover.NONE): frozenset({"system", "user"}),
@@ -130,6 +140,45 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         if decides and not _is_enough(approvers, first):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{_name_of(link)}: {fault}" for fault in faults)
+    yield from _settlement_faults(row, links)
+
+
+def is_grave(row: Any) -> bool:
+    """Whether settling it takes two operators by what was prepared alone, whatever the amount."""
+    return (
+        row.consequence_level == ConsequenceLevel.IRREVERSIBLE
+        or row.risk_level == RiskLevel.CRITICAL
+    )
+
+
+def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
+    """What takes two operators was said by two: the first word stands in the log, unused."""
+    word: Link | None = None
+    for link in links:
+        if link.kind == states.SETTLEMENT_PROPOSED.name:
+            word = link
+        elif link.kind == states.SETTLEMENT_DECLINED.name:
+            word = None
+        elif link.kind in SETTLED and not link.principal.startswith("system:"):
+            takes_two = is_grave(row) or "first_word_by" in link.says
+            if takes_two and not _confirms(link, word):
+                yield (
+                    f"{_name_of(link)}: {link.kind} by "
+                    f"{link.principal} without the word of another operator before it."
+                )
+            word = None
+
+
+def _confirms(link: Link, word: Link | None) -> bool:
+    if word is None or word.principal == link.principal:
+        return False
+    first, second = word.says, link.says
+    return (
+        second.get("first_word_by") == word.principal
+        and BY_WORD.get(str(first.get("outcome"))) == link.kind
+        and second.get("outcome", first.get("outcome")) == first.get("outcome")
+        and second.get("receipt", first.get("receipt")) == first.get("receipt")
+    )
 
 
 def _is_enough(approvers: set[str], first: Mapping[str, Any]) -> bool:

@@ -263,6 +263,40 @@ def compensated_by_the_proposer(ledger: Ledger) -> str:
     return f"event {added.pk}"
 
 
+def compensated(first: str, second: str, **words: str) -> Tamper:
+    """Something critical is made up for on words that are not those of two operators."""
+
+    def tamper(ledger: Ledger) -> str:
+        row = ledger.scuttled
+        if first:
+            said = {"outcome": "compensate", "receipt": "", "sets": {}} | words
+            append(row, "settlement_proposed", row.state, first, said)
+        confirmed = {"first_word_by": first or "user:first", "first_word": "x", "sets": {}}
+        added = append(row, "compensation_started", "compensating", second, confirmed)
+        Transaction.objects.filter(pk=row.pk).update(state="compensating")
+        return f"event {added.pk}"
+
+    return tamper
+
+
+def compensated_on_one_word(ledger: Ledger) -> str:
+    row = ledger.scuttled
+    append(row, "compensation_started", "compensating", "user:mallory", {"sets": {}})
+    Transaction.objects.filter(pk=row.pk).update(state="compensating")
+    return f"event {ledger.event(row, 'compensation_started').pk}"
+
+
+def compensated_on_a_word_taken_back(ledger: Ledger) -> str:
+    row = ledger.scuttled
+    said = {"outcome": "compensate", "receipt": "", "sets": {}}
+    append(row, "settlement_proposed", row.state, "user:first", said)
+    append(row, "settlement_declined", row.state, "user:first", {"sets": {}})
+    confirmed = {"first_word_by": "user:first", "first_word": "x", "sets": {}}
+    added = append(row, "compensation_started", "compensating", "user:second", confirmed)
+    Transaction.objects.filter(pk=row.pk).update(state="compensating")
+    return f"event {added.pk}"
+
+
 def canceled_by_somebody_else(ledger: Ledger) -> str:
     added = append(ledger.waiting, "canceled", "rolling_back", "user:mallory", {"sets": {}})
     Transaction.objects.filter(pk=ledger.waiting.pk).update(state="rolling_back")
@@ -445,6 +479,13 @@ TABLE: dict[str, Tamper] = {
     "claim without approval": claim_without_approval,
     "one approver of two": claim_with_one_of_two,
     "compensation ordered by the proposer": compensated_by_the_proposer,
+    "something critical made up for on one word": compensated_on_one_word,
+    "both words by one operator": compensated("user:first", "user:first"),
+    "the second word without the first": compensated("", "user:second"),
+    "the first word was on something else": compensated(
+        "user:first", "user:second", outcome="keep_receipt"
+    ),
+    "the first word was taken back": compensated_on_a_word_taken_back,
     "cancel by somebody else": canceled_by_somebody_else,
     "a kind that is no move": unknown_kind,
     # row and seal together
