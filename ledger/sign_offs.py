@@ -145,10 +145,8 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
 
 def is_grave(row: Any) -> bool:
     """Whether settling it takes two operators by what was prepared alone, whatever the amount."""
-    return (
-        row.consequence_level == ConsequenceLevel.IRREVERSIBLE
-        or row.risk_level == RiskLevel.CRITICAL
-    )
+    cannot_be_undone = row.consequence_level == ConsequenceLevel.IRREVERSIBLE
+    return bool(cannot_be_undone or row.risk_level == RiskLevel.CRITICAL)
 
 
 def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
