@@ -97,3 +97,15 @@ def test_no_address_of_the_desk_opens_without_signing_in(client, db):
             for answer in (client.get(address), client.post(address)):
                 assert answer.status_code in {302, 405}, address
                 assert answer.status_code == 405 or "/sign-in/" in answer["Location"]
+
+
+def test_every_line_of_the_threat_model_has_its_test():
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", (ROOT / "SECURITY.md").read_text())
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if f"def {test}(" not in (ROOT / "tests" / file).read_text()
+    ]
+
+    assert len(named) > 40
+    assert not missing

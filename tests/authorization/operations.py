@@ -1,0 +1,147 @@
+"""Every operation of the URLconf, and a request of each that would succeed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, get_resolver
+from ninja.operation import PathView
+
+from tests.authorization.scene import Scene, as_json
+
+Patterns = list[URLPattern | URLResolver]
+
+
+def all_operations() -> dict[str, Any]:
+    """``GET /tasks/{task_id}/`` → the view. Pages stand there with GET and with POST."""
+    found: dict[str, Any] = {}
+    for address, view in _walk(get_resolver().url_patterns):
+        for method in _methods(view):
+            found[f"{method} /{address}"] = view
+    return found
+
+
+def _walk(patterns: Patterns, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for pattern in patterns:
+        address = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _walk(pattern.url_patterns, address)
+        elif not _is_alias(pattern):
+            yield re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address), pattern.callback
+
+
+def _is_alias(pattern: URLPattern) -> bool:
+    """The admin's catch-all, and its short forms of addresses that are listed."""
+    address = str(pattern.pattern)
+    return "(" in address or "^" in address or address == "<path:object_id>/"
+
+
+def _methods(view: Any) -> list[str]:
+    path_view = getattr(view, "__self__", None)
+    if isinstance(path_view, PathView):
+        return sorted(
+            {method for operation in path_view.operations for method in operation.methods}
+        )
+    return ["GET", "POST"]
+
+
+QUERIES = {
+    "/api/v1/log/inclusion": "?event={event}",
+    "/api/v1/log/consistency": "?old=1&new=2",
+}
+
+
+# --- samples ----------------------------------------------------------------------------------
+
+
+def address_of(operation: str, scene: Scene) -> str:
+    """The address with the ids of things of the scene in it."""
+    _, _, address = operation.partition(" ")
+    values = _values(operation, scene)
+    query = QUERIES.get(address, "").format(event=scene.event.pk)
+    return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], "1")), address) + query
+
+
+def _values(operation: str, scene: Scene) -> dict[str, Any]:
+    row = scene.pending
+    task = scene.task
+    if operation.endswith(("/resolve", "/resolve/")):
+        row, task = scene.doubtful, scene.asked
+    elif "compensate" in operation:
+        row = scene.committed
+    elif "/api/" in operation and operation.endswith(("/approve", "/reject")):
+        row = scene.supervised
+    elif "/questions/" in operation:
+        task = scene.asked
+    values = {
+        "transaction_id": row.pk, "pk": row.pk, "task_id": task.pk,
+        "question_id": scene.question.pk, "delivery_id": scene.delivery.pk, "form": "csv",
+        "name": "envelope-1.json" if "/schemas/" in operation else "look_up",
+        "object_id": _object_id(operation, scene), "id": scene.people["viewer"].pk,
+        "change_id": scene.change.pk, "notice_id": scene.notice.pk,
+        "token": "none", "job_id": "none", "skill": "consolidate", "place": "0/000.p/1",
+    }  # fmt: skip
+    return values
+
+
+def _object_id(operation: str, scene: Scene) -> Any:
+    """The key of the thing of the scene that an address of the admin shows."""
+    rows: dict[str, Any] = {
+        "user": scene.people["viewer"], "tenant": scene.acme, "agent": scene.agents["owner"],
+        "agenttoken": scene.agents["owner"].tokens.first(), "event": scene.event,
+        "decision": scene.committed.decisions.first(), "delivery": scene.delivery,
+        "transaction": scene.pending, "skill": scene.skill, "task": scene.task,
+        "question": scene.question, "remoteagent": scene.remote,
+    }  # fmt: skip
+    match = re.search(r"/admin/\w+/(\w+)/", operation)
+    row = rows.get(match[1]) if match else None
+    return row.pk if row is not None else "1"
+
+
+def request_of(operation: str, scene: Scene) -> dict[str, Any]:
+    """What is sent along: the body, its type, further headers."""
+    method, _, address = operation.partition(" ")
+    if method == "GET":
+        return {}
+    if address.startswith("/api/"):
+        headers = {"Idempotency-Key": "k-1"}
+        return {**as_json(_json_body(address, scene)), "headers": headers}
+    return {"data": _form(operation, scene)}
+
+
+def _json_body(address: str, scene: Scene) -> dict[str, Any]:
+    name = address.removeprefix("/api/v1/")
+    held = {"fencing_token": scene.task.fencing_token}
+    digest = {"intent_digest": scene.supervised.intent_digest}
+    bodies: dict[str, dict[str, Any]] = {
+        "transactions": {"tool": "pay", "arguments": {"reference": "new", "amount": "5.00"}},
+        "transactions/cancel": {"idempotency_key": "never-used"},
+        "transactions/{transaction_id}/approve": digest,
+        "transactions/{transaction_id}/reject": {**digest, "reason": "No."},
+        "tools/{name}/call": {"arguments": {"word": "a"}},
+        "tasks": {"skill": "consolidate", "input": {}},
+        "tasks/{task_id}/resolve": {"answer": "this one"},
+        "work/{task_id}/heartbeat": held,
+        "work/{task_id}/progress": {**held, "stage": "half"},
+        "work/{task_id}/artifacts": {**held, "artifact_id": "a", "parts": [{"text": "a"}]},
+        "work/{task_id}/ask": {**held, "text": "Which one?"},
+        "work/{task_id}/complete": {**held, "result": {}},
+        "work/{task_id}/fail": {**held, "reason": "No."},
+        "work/{task_id}/decline": {**held, "reason": "No."},
+        "work/{task_id}/hand_over": {**held, "skill": "translate"},
+    }
+    return bodies.get(name, {})
+
+
+def _form(operation: str, scene: Scene) -> dict[str, Any]:
+    forms: list[tuple[str, dict[str, Any]]] = [
+        ("/approve", {"digest": scene.pending.intent_digest}),
+        ("/reject", {"digest": scene.pending.intent_digest, "reason": "No."}),
+        ("/resolve", {"outcome": "nothing_happened", "reason": "I looked."}),
+        ("/compensate", {"reason": "Wrong."}),
+        ("/answer", {"answer": "this one"}),
+        ("/cancel", {"reason": "Not needed."}),
+    ]
+    return next((form for end, form in forms if operation.rstrip("/").endswith(end)), {})

@@ -1,0 +1,164 @@
+"""The callers and the things of the table. ``owner`` proposed and submitted, ``worker`` does it."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from a2a import questions, submissions, tasks
+from a2a.models import PushConfig, RemoteAgent, Skill
+from a2a.submissions import Submission
+from approvals import second_operator
+from approvals.models import Membership, Notice, Role
+from approvals.principals import principal_of
+from ledger import checkpoints, coordinator, deliveries, execution, recording
+from ledger.callers import Caller
+from ledger.models import Agent, AgentToken, Delivery, Scope, Tenant
+from ledger.principals import Principal
+from tests.authorization.table import NO_SCOPE
+from tests.conftest import propose
+
+RECORDS = bool(os.environ.get("RECORD_AUTHORIZATION"))
+AGENTS = ["owner", "worker", "colleague", "stranger"]
+PEOPLE = ["outsider", "nobody", "viewer", "approver", "operator", "staff", "keeper", "superuser"]
+# Who is asked at the admin; the others are no staff either.
+STAFF = ["approver", "staff", "keeper", "superuser"]
+COLUMNS = ["anonymous", *AGENTS, *PEOPLE]
+
+
+class Scene:
+    """Everything that an address may name, and a client for each caller."""
+
+    def __init__(self) -> None:
+        self.acme = Tenant.objects.get_or_create(
+            slug="acme", defaults={"name": "Acme", "tools": ["*"]}
+        )[0]
+        self.globex = Tenant.objects.get_or_create(
+            slug="globex", defaults={"name": "Globex", "tools": ["*"]}
+        )[0]
+        self._clients: dict[str, Client] = {}
+        self._agents()
+        self._people()
+        self._transactions()
+        self._tasks()
+        self._changes()
+        checkpoints.make()
+
+    def _changes(self) -> None:
+        viewer, keeper = self.people["viewer"], self.people["keeper"]
+        self.change = second_operator.ask(
+            viewer, "role_granted", by=principal_of(keeper), via="admin", tenant="acme",
+            details={"role": "approver"},
+        )  # fmt: skip
+        self.notice = Notice.objects.create(user=viewer, event=self.event)
+
+    def _agents(self) -> None:
+        self.agents = {
+            name: Agent.objects.create(
+                tenant=self.globex if name == "stranger" else self.acme, slug=name, name=name
+            )
+            for name in AGENTS
+        }
+        self.tokens = {
+            (name, scope): AgentToken.issue(agent, scopes=[scope] if scope != NO_SCOPE else [])[1]
+            for name, agent in self.agents.items()
+            for scope in [NO_SCOPE, *Scope.values]
+        }
+
+    def _people(self) -> None:
+        roles = {
+            "outsider": [(self.globex, role) for role in Role.values],
+            "nobody": [],
+            "viewer": [(self.acme, Role.VIEWER)],
+            "approver": [(self.acme, Role.APPROVER)],
+            "operator": [(self.acme, Role.OPERATOR)],
+            "staff": [(self.acme, Role.VIEWER)],
+            "keeper": [(self.acme, Role.OPERATOR)],
+            "superuser": [],
+        }
+        self.people = {}
+        for name, given in roles.items():
+            user = User.objects.create_user(
+                name, password="a long enough password", first_name=name.title(),
+                is_staff=name in {"staff", "keeper", "superuser"},
+                is_superuser=name == "superuser",
+            )  # fmt: skip
+            for tenant, role in given:
+                Membership.objects.create(user=user, tenant=tenant, role=role)
+            self.people[name] = user
+        # Every right of the admin, and no more: not a superuser, and of one tenant.
+        self.people["keeper"].user_permissions.set(Permission.objects.all())
+
+    def _transactions(self) -> None:
+        first = User.objects.create_user("first-approver")
+        Membership.objects.create(user=first, tenant=self.acme, role=Role.APPROVER)
+        by = Principal("user", str(first.pk), "First")
+        self.pending = propose("pay", agent="owner")
+        self.supervised = propose("order", agent="owner", item="chair")
+        self.committed = self._approved(by)
+        execution.commit(self.committed.pk)
+        self.doubtful = self._approved(by)
+        lease = execution.claim(self.doubtful.pk)
+        assert lease is not None
+        recording.record_doubt(lease, "No answer.")
+        self.event = self.pending.events.get()
+        deliveries.put_in_outbox(self.event, [("webhook", "1")])
+        self.delivery = Delivery.objects.latest("pk")
+
+    def _approved(self, by: Principal) -> Any:
+        row = propose("pay", agent="owner")
+        return coordinator.approve(row.pk, digest=row.intent_digest, by=by, via="web")
+
+    def _tasks(self) -> None:
+        worker = self.agents["worker"]
+        schema: dict[str, Any] = {"type": "object"}
+        self.skill = Skill.objects.create(
+            agent=worker,
+            slug="consolidate",
+            name="C",
+            input_schema=schema,
+            lease=timedelta(hours=1),
+        )
+        Skill.objects.create(agent=worker, slug="translate", name="T", input_schema=schema)
+        self.asked = self._claimed_task()
+        self.question = questions.ask(
+            self.asked.pk, agent=worker.principal, fencing_token=self.asked.fencing_token,
+            text="Which?", via="api",
+        )  # fmt: skip
+        self.task = self._claimed_task()
+        self.waiting = self.fresh_task()
+        self.push = PushConfig.objects.create(
+            task=self.task, config_id="push", url="https://example.com/push"
+        )
+        agent = Agent.objects.create(tenant=self.acme, slug="far", name="Far")
+        self.remote = RemoteAgent.objects.create(agent=agent, url="https://far.example")
+
+    def fresh_task(self) -> Any:
+        caller = Caller(self.agents["owner"].principal, "acme", frozenset({Scope.SUBMIT}))
+        submission = Submission(skill="consolidate", input={})
+        return submissions.submit(submission, caller=caller, via="api").task
+
+    def _claimed_task(self) -> Any:
+        self.fresh_task()
+        return tasks.claim(self.agents["worker"].principal, skills=[], via="api")
+
+    # --- clients ---------------------------------------------------------------------------
+
+    def person(self, name: str) -> Client:
+        if name not in self._clients:
+            self._clients[name] = Client(raise_request_exception=False)
+            self._clients[name].force_login(self.people[name])
+        return self._clients[name]
+
+    def agent(self, name: str, scope: str) -> Client:
+        header = {"Authorization": f"Bearer {self.tokens[name, scope]}"}
+        return Client(raise_request_exception=False, headers=header)
+
+
+def as_json(body: Any) -> dict[str, Any]:
+    return {"data": json.dumps(body), "content_type": "application/json"}
