@@ -71,7 +71,7 @@ def _change(
         User.objects.select_for_update().get(pk=person.pk)
         if is_so(person, kind, tenant, details):
             return True
-        if second_operator.has_to_confirm(person, kind, by):
+        if second_operator.has_to_confirm(person, kind, by, details.get("role", "")):
             second_operator.ask(person, kind, by=by, via=via, tenant=tenant, details=details)
             return False
         apply(person, kind, tenant, details)

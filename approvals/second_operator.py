@@ -28,9 +28,17 @@ ALWAYS = frozenset({"staff_granted", "superuser_granted", "permissions_changed"}
 ROLES = frozenset({"role_granted", "role_revoked"})
 
 
-def has_to_confirm(person: User, kind: str, by: Principal) -> bool:
-    """Commands on the server need nobody: they are how the very first operator is made."""
-    return by.kind != "system" and (kind in ALWAYS or str(by) == str(principal_of(person)))
+def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bool:
+    """Commands on the server need nobody: they are how the very first operator is made.
+
+    A role that decides, given to an account that the giver could sign in as, is as good as given
+    to oneself.
+    """
+    if by.kind == "system":
+        return False
+    is_own = str(by) == str(principal_of(person))
+    decides = kind == "role_granted" and role != Role.VIEWER
+    return kind in ALWAYS or is_own or (decides and independence.could_speak_for(str(by), person))
 
 
 def ask(

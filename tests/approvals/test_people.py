@@ -241,6 +241,23 @@ def test_whoever_has_the_second_operators_password_is_no_second_operator(olga_us
     assert roles_of(olga_user)["acme"] == {"operator"}
 
 
+def test_a_role_that_decides_for_an_account_that_one_opened_waits_for_a_second_operator(
+    olga_user, oscar_user, acme
+):
+    by = principal_of(olga_user)
+    puppet = User.objects.create_user("puppet", password="known to olga")
+    people.opened(puppet, by=by, via="admin")
+
+    assert people.give_role(puppet, "acme", "viewer", by=by, via="admin") is True
+    assert people.give_role(puppet, "acme", "approver", by=by, via="admin") is False
+    assert roles_of(puppet)["acme"] == {"viewer"}
+    with pytest.raises(NotAllowed):
+        second_operator.confirm(PendingChange.objects.get().pk, by=olga_user, via="web")
+    second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+
+    assert roles_of(User.objects.get(pk=puppet.pk))["acme"] == {"viewer", "approver"}
+
+
 def test_nobody_confirms_what_they_asked_for_with_anothers_password(
     olga_user, oscar_user, vera_user
 ):
