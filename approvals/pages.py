@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
 
@@ -46,9 +49,13 @@ class Pages:
                 await _refuse(send, refusal.status)
         else:
             loop = asyncio.get_running_loop()
-            answer = _Answer(loop, send)
-            await loop.run_in_executor(self._pool, self._run, scope, body, answer)
-            await answer.finish()
+            answer = _Answer(loop, send, self._within_s)
+            try:
+                await loop.run_in_executor(self._pool, self._run, scope, body, answer)
+            except ReaderTooSlow:
+                logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
+            else:
+                await answer.finish()
 
     async def _body(self, receive: Any) -> bytes:
         chunks, size = [], 0
@@ -107,11 +114,15 @@ def _add_header(environ: dict[str, Any], name: str, value: str) -> None:
     environ[key] = f"{environ[key]}{between}{value}" if key in environ else value
 
 
+class ReaderTooSlow(Exception):
+    """The client took none of the answer for as long as a body may take."""
+
+
 class _Answer:
     """What the application says, gathered in its thread and sent from the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, send: Any) -> None:
-        self._loop, self._send = loop, send
+    def __init__(self, loop: asyncio.AbstractEventLoop, send: Any, within_s: float) -> None:
+        self._loop, self._send, self._within_s = loop, send, within_s
         self._head: dict[str, Any] = {}
         self._rest = b""
         self._has_started = False
@@ -126,10 +137,18 @@ class _Answer:
         }
 
     def take(self, chunks: Iterable[bytes]) -> None:
-        """In the application's thread: what is larger than ``AT_ONCE`` is sent as it comes."""
+        """In the application's thread: what is larger than ``AT_ONCE`` is sent as it comes.
+
+        Raises ``ReaderTooSlow``: a client that does not read must not hold the thread.
+        """
         for piece in _in_pieces(chunks):
             if self._rest:
-                asyncio.run_coroutine_threadsafe(self._say(more=True), self._loop).result()
+                sending = asyncio.run_coroutine_threadsafe(self._say(more=True), self._loop)
+                try:
+                    sending.result(self._within_s)
+                except TimeoutError:
+                    sending.cancel()
+                    raise ReaderTooSlow from None
             self._rest = piece
 
     async def finish(self) -> None:

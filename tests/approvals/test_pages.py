@@ -150,6 +150,32 @@ def test_a_large_answer_is_sent_as_it_comes_and_is_closed_at_the_end():
     assert closed == [True]
 
 
+def test_a_client_that_does_not_read_lets_go_of_the_thread():
+    closed = threading.Event()
+
+    class Chunks:
+        def __iter__(self) -> Any:
+            return iter([b"x" * 100_000] * 20)
+
+        def close(self) -> None:
+            closed.set()
+
+    def large(environ: Any, start: Any) -> Any:
+        start("200 OK", [])
+        return Chunks()
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    asyncio.run(asyncio.wait_for(pages(large, body_within_s=0.2)(scope, receive, send), 20))
+
+    assert closed.is_set()
+
+
 def test_nobody_leaves_the_threads_of_the_pages_by_asking_to_wait(settings):
     """Elsewhere a request takes a thread and a session of its own, without bounds on its body."""
     body = b"x" * (2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
