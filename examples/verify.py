@@ -321,7 +321,7 @@ def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
         kind, said = event["kind"], says(event)
         if kind == "settlement_proposed":
             first = {**said, "by": event["principal"]}
-        elif kind == "settlement_declined":
+        elif kind in ("settlement_declined", "retried", "retry_ordered"):
             first = {}
         elif kind in BY_WORD.values() and not event["principal"].startswith("system:"):
             needs_two = is_grave or "first_word_by" in said

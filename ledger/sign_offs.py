@@ -149,13 +149,19 @@ def is_grave(row: Any) -> bool:
     return bool(cannot_be_undone or row.risk_level == RiskLevel.CRITICAL)
 
 
+# Another run of the operation makes what somebody said before it old.
+VOIDS_THE_FIRST_WORD = frozenset(
+    {states.SETTLEMENT_DECLINED.name, states.RETRY.name, states.ORDER_RETRY.name}
+)
+
+
 def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     """What takes two operators was said by two: the first word stands in the log, unused."""
     word: Link | None = None
     for link in links:
         if link.kind == states.SETTLEMENT_PROPOSED.name:
             word = link
-        elif link.kind == states.SETTLEMENT_DECLINED.name:
+        elif link.kind in VOIDS_THE_FIRST_WORD:
             word = None
         elif link.kind in SETTLED and not link.principal.startswith("system:"):
             takes_two = is_grave(row) or "first_word_by" in link.says

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 
 from approvals import inbox, policies
-from ledger import contracts, coordinator, execution, sweeper
+from ledger import audit, chains, contracts, coordinator, execution, sweeper
 from ledger.audit import verify
 from ledger.contracts import NothingHappened
 from ledger.errors import InvalidRequest, NotPossible
@@ -174,6 +174,20 @@ def test_a_first_word_does_not_outlive_another_run(in_doubt, bob, dora, the_worl
     say(row, "nothing_happened", dora)
     assert after(row).state == State.IN_DOUBT
     verify()
+
+
+def test_in_the_proof_as_well_a_word_from_before_another_run_confirms_nothing(in_doubt, bob, dora):
+    row = say(in_doubt("pay", amount="5000.00"), "nothing_happened", bob)
+    say(row, "retry", dora)
+    said = {"first_word_by": str(bob), "first_word": "I looked.", "outcome": "nothing_happened"}
+    chains.append(
+        row.pk, transaction_id=row.pk, tenant=row.tenant, kind="disproved", by=dora, via="admin",
+        to_state="rolling_back", details={**said, "sets": {}},
+    )  # fmt: skip
+    Transaction.objects.filter(pk=row.pk).update(state="rolling_back")
+
+    with pytest.raises(audit.Broken, match="without the word of another operator"):
+        verify()
 
 
 # --- tools that are not deployed everywhere ----------------------------------------------------
