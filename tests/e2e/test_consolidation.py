@@ -61,7 +61,7 @@ def answer_in_the_browser(page: Page) -> None:
 
 
 def test_an_agent_that_gets_stuck_asks_a_person_answers_and_the_task_goes_on(
-    desk_of, start, product, alice
+    desk_of, start, product, alice_user
 ):
     alice, bob = desk_of("alice"), desk_of("bob")
     worker, client = start("work", "--once"), start("submit")
@@ -78,7 +78,7 @@ def test_an_agent_that_gets_stuck_asks_a_person_answers_and_the_task_goes_on(
         "settled_by_people": {"launch date": "5 May"},
     }
     question = Question.objects.get()
-    assert (question.answered_by, question.answered_via) == (str(alice), "web")
+    assert (question.answered_by, question.answered_via) == (f"user:{alice_user.pk}", "web")
     expect(bob.locator("#list .row")).to_contain_text("Answered by Alice Moreau on the desk")
     alice.goto(f"{product.url}/tasks/{task.pk}/")
     expect(alice.locator(".artifact").first).to_contain_text("The launch date is 5 May.")
