@@ -66,13 +66,21 @@ class Outage:
 
     def __init__(self) -> None:
         self.name = connection.settings_dict["NAME"]
+        # Sessions from before belong to threads of other tests, which would find them broken.
+        connection.close()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+            )
+            self.since = cursor.fetchone()[0]
 
     def begin(self) -> None:
         def close(other: psycopg.Connection) -> None:
             other.execute(f'ALTER DATABASE "{self.name}" ALLOW_CONNECTIONS false')
             other.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
-                [self.name],
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = %s AND backend_start >= %s",
+                [self.name, self.since],
             )
 
         in_another_session(close)

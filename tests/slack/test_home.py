@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_home_lists_what_waits_for_me(
-    slack, posted, served, slack_alice, alice, a_transaction, a_claimed_task, worker
+    slack, posted, served, slack_alice, alice, a_transaction, a_claimed_task, worker, globex
 ):
     from a2a import questions
 
