@@ -26,14 +26,22 @@ def require_own(task: Task, caller: Caller) -> None:
 
 
 def by_client(
-    task: Task, value: Any, *, caller: Caller, via: str, message: Message | None = None
+    task: Task,
+    value: Any,
+    *,
+    caller: Caller,
+    via: str,
+    message: Message | None = None,
+    question: Question | None = None,
 ) -> Question:
     """The client's answer to the question that its task waits with, and the message it came in.
+
+    ``question`` is the one that ``value`` was read for; without it, the last one that was asked.
 
     Raises ``TaskNotPossible`` when none waits, ``NotAllowed``, and what ``questions.answer`` does.
     """
     caller.require(Scope.SUBMIT)
-    question = task.questions.order_by("-pk").first()
+    question = question or task.questions.order_by("-pk").first()
     if question is None:
         raise TaskNotPossible(
             f"The task is {task.state}; it asks nothing.", task=task, state=task.state

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
+from a2a.questions import named_in
 from a2a.rendering import question_as_json, reason_as_json
 from a2a.states import TaskState
 from ledger.models import Event
@@ -155,7 +157,7 @@ def said_of_artifact(artifact: Artifact, start: int = 0, count: int | None = Non
 
 
 def said_of_event(
-    event: Event, task: Task, artifacts: dict[str, Artifact], questions: dict[str, Question]
+    event: Event, task: Task, artifacts: dict[str, Artifact], questions: dict[UUID, Question]
 ) -> Json | None:
     """One event of the audit chain as a stream says it: ``statusUpdate`` or ``artifactUpdate``."""
     details = json.loads(event.details)
@@ -169,8 +171,8 @@ def said_of_event(
         said = said_of_artifact(artifact, details["from"], details["parts"])
         flags = {"append": details["append"], "lastChunk": details["last"]}
         return {"artifactUpdate": {**where, "artifact": said, **flags}}
-    parts = _parts_of(event, details, questions)
-    question = questions.get(event.reason) if event.kind == "task_asked" else None
+    question = _question_asked(event, details, questions)
+    parts = _parts_of(event, details, question)
     is_for_people = question is not None and not question.is_for_client_of(task)
     state = TaskState.WORKING if is_for_people else event.to_state
     status = _status(task, state, event.at, parts, f"event-{task.pk}-{event.seq}")
@@ -178,9 +180,16 @@ def said_of_event(
     return {"statusUpdate": {**where, "status": status, "metadata": {FACTS: facts}}}
 
 
-def _parts_of(event: Event, details: Json, questions: dict[str, Question]) -> list[Json]:
+def _question_asked(
+    event: Event, details: Json, questions: dict[UUID, Question]
+) -> Question | None:
+    """The question that this event put; ``None`` for an event that puts none."""
+    asked = named_in(details) if event.kind == "task_asked" else None
+    return None if asked is None else questions.get(asked)
+
+
+def _parts_of(event: Event, details: Json, question: Question | None) -> list[Json]:
     if event.kind == "task_asked":
-        question = questions.get(event.reason)
         data = [{"data": _question_data(question)}] if question else []
         return [{"text": event.reason}, *data]
     if event.kind == "task_progressed":

@@ -229,7 +229,7 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
         question is None or question.is_for_client_of(task)
     ):
         value = wire.answer_in(parts, question.form if question else {})
-        answers.by_client(task, value, caller=caller, via=VIA, message=said)
+        answers.by_client(task, value, caller=caller, via=VIA, message=said, question=question)
         return task.pk
     answers.say_by_client(task, said, caller=caller, via=VIA)
     return task.pk

@@ -150,7 +150,7 @@ def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, str]:
         return [], seq, ""
     task = Task.objects.get(pk=task_id)
     artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts.all()}
-    questions = {question.text: question for question in task.questions.all()}
+    questions = {question.pk: question for question in task.questions.all()}
     said = [speech.said_of_event(event, task, artifacts, questions) for event in events]
     updates = [wire.update_out(update) for update in said if update is not None]
     return updates, events[-1].seq, _state_after(events[-1], task)

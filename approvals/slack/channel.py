@@ -14,7 +14,9 @@ from uuid import UUID
 
 from slack_sdk.errors import SlackApiError
 
+from a2a import questions
 from a2a.models import Question
+from a2a.states import ASK
 from approvals.models import SlackMessage
 from approvals.slack import copies, credentials, notes, routing
 from approvals.slack.calls import error_of
@@ -92,7 +94,7 @@ def _ask_for_sign_off(event: Event) -> Iterator[Owed]:
 
 
 def _ask(event: Event) -> Iterator[Owed]:
-    question = Question.objects.filter(task=event.subject).order_by("-pk").first()
+    question = Question.objects.filter(pk=_named_in(event)).first()
     if question is None:
         return
     for place in routing.places_for_question(question):
@@ -113,21 +115,30 @@ def _new_copy(place: Place, **subject: Any) -> SlackMessage:
 def _tell(event: Event) -> Iterator[Owed]:
     """Every copy looks again; a note goes below those that the event is about."""
     found = copies.copies_of(event)
-    about = _question_of(event, found)
+    about = _question_of(event, {copy.question_id for copy in found})
     for copy in found:
         yield Owed(f"copy:{copy.pk}")
         if notes.is_said(event) and copy.question_id == about:
             yield Owed(f"note:{copy.pk}")
 
 
-def _question_of(event: Event, found: list[SlackMessage]) -> UUID | None:
-    """The one that the event names, or the last that was asked before it."""
-    if named := json.loads(event.details).get("question"):
-        return UUID(named)
-    asked = [
-        copy.question for copy in found if copy.question and copy.question.created_at <= event.at
-    ]
-    return max(question.pk for question in asked) if asked else None
+def _question_of(event: Event, posted: set[UUID | None]) -> UUID | None:
+    """The question below whose message an event of a task is told; ``None`` for a transaction.
+
+    The one that the event names. The end of the task names none: it is told below the last
+    question that was asked before it and ``posted``.
+    """
+    if event.transaction_id is not None:
+        return None
+    if named := _named_in(event):
+        return named
+    asked = Event.objects.filter(subject=event.subject, kind=ASK.name, seq__lt=event.seq)
+    earlier = map(_named_in, asked.order_by("-seq"))
+    return next((question for question in earlier if question in posted), None)
+
+
+def _named_in(event: Event) -> UUID | None:
+    return questions.named_in(json.loads(event.details))
 
 
 # --- sending ---------------------------------------------------------------------------------

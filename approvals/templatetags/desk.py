@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django import template
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from a2a import questions
 from a2a.models import Task
 from a2a.states import TaskState
 from approvals import policies, showing, words
 from approvals.metrics import Metric
 from ledger import results
-from ledger.models import Transaction
+from ledger.models import Event, Transaction
 from ledger.states import FINAL, State
 
 register = template.Library()
@@ -108,6 +110,12 @@ def task_icon(task: Task) -> str:
 @register.filter
 def task_tone(task: Task) -> str:
     return TASK_TONE.get(TaskState(task.state), "calm")
+
+
+@register.filter
+def question_id(event: Event) -> UUID | None:
+    """The question that an event of a task asked, answered or let lapse."""
+    return questions.named_in(json.loads(event.details))
 
 
 @register.filter

@@ -15,6 +15,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from a2a import questions
 from a2a import records as task_records
 from a2a.models import Task
 from approvals import words
@@ -60,7 +61,11 @@ def task(request: HttpRequest, task_id: UUID) -> HttpResponse:
     row = _task(request, task_id)
     record = task_records.of_task(row)
     asked = [
-        {**json.loads(question["asked"]), "answer": json.loads(question["answer"])}
+        {
+            "id": question["id"],
+            **json.loads(question["asked"]),
+            "answer": json.loads(question["answer"]),
+        }
         for question in record["questions"]
     ]
     context = {
@@ -121,7 +126,8 @@ def _events(record: Record) -> Iterator[dict[str, Any]]:
     for event in record["events"]:
         at = datetime.fromtimestamp(int(event["at"]) / 1e6, UTC)
         said = words.said(Event(kind=event["kind"], details=event["details"]))
-        yield {**event, "when": at, "said": said}
+        question = questions.named_in(json.loads(event["details"]))
+        yield {**event, "when": at, "said": said, "question": question}
 
 
 def _checkpoint(text: str | None) -> dict[str, Any] | None:

@@ -12,9 +12,10 @@ import httpx
 import pytest
 from django.db import connection
 
-from a2a import questions, tasks
+from a2a import answers, questions, tasks, wire
+from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
-from a2a.transports.stream import listener
+from a2a.transports.stream import listener, news_since
 from approvals.asgi import application
 from ledger.models import Agent, AgentToken, Scope
 from tests.agents_at_work import GOOD_INPUT
@@ -498,6 +499,55 @@ def test_a_question_that_only_people_may_answer_keeps_the_stream_open(peer, alic
 
     assert "INPUT_REQUIRED" not in seen
     assert seen[-1] == "COMPLETED"
+
+
+def test_of_two_questions_with_one_wording_the_stream_tells_each_with_its_own_form(
+    consolidate, a_claimed_task, worker, alice
+):
+    task = a_claimed_task()
+    forms = ({"enum": ["May 3"]}, {"enum": ["June 7"]})
+    asked = []
+    for form in forms:
+        question = questions.ask(
+            task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="Which date?",
+            form=form, is_new=True, via="api",
+        )  # fmt: skip
+        asked.append(str(question.pk))
+        questions.answer(question.pk, form["enum"][0], by=alice, via="web")
+
+    updates = [wire.MessageToDict(update) for update in news_since(task.pk, 0)[0]]
+
+    shown = [
+        part["data"]["question"]
+        for update in updates
+        for part in update.get("status", {}).get("message", {}).get("parts", [])
+        if "question" in part.get("data", {})
+    ]
+    assert [(question["question_id"], question["form"]) for question in shown] == list(
+        zip(asked, forms, strict=True)
+    )
+
+
+def test_an_answer_goes_to_the_question_whose_form_it_was_read_with(
+    consolidate, a_claimed_task, worker, alice, client_of
+):
+    """A client's answer to the first question does not answer the second of the same wording."""
+    task = a_claimed_task()
+    first = questions.ask(
+        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="Which date?",
+        via="api",
+    )  # fmt: skip
+    questions.answer(first.pk, "May 3", by=alice, via="web")
+    second = questions.ask(
+        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="Which date?",
+        is_new=True, via="api",
+    )  # fmt: skip
+
+    with pytest.raises(AlreadyAnswered):
+        answers.by_client(Task.objects.get(), "May 5", caller=client_of, via="a2a", question=first)
+
+    second.refresh_from_db()
+    assert second.state == "open"
 
 
 def test_lists_count_a_question_for_people_as_work(peer, alice):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -109,6 +110,49 @@ def test_a_late_answer_is_told_that_the_time_was_up(as_alice, a_question):
 
     assert late.status_code == 409
     assert "Nobody answered within 10m" in late.content.decode()
+
+
+def test_of_two_questions_with_one_wording_each_page_has_its_own_form_deadline_and_answer(
+    as_alice, a_claimed_task, worker
+):
+    task = a_claimed_task()
+
+    def ask(day, minutes):
+        return questions.ask(
+            task.pk, agent=worker.principal, fencing_token=task.fencing_token,
+            text="Which date is right?", form={"enum": [day, "None"]}, is_new=True,
+            ttl=timedelta(minutes=minutes), via="api",
+        )  # fmt: skip
+
+    first = ask("May 3", 30)
+    answered(as_alice, first, answer='"May 3"')
+    second = ask("June 7", 90)
+
+    def page_of(address):
+        return as_alice.get(address).content.decode()
+
+    first_page, second_page = (
+        page_of(reverse("desk:question", args=[question.pk])) for question in (first, second)
+    )
+    assert "May 3" in first_page
+    assert "June 7" not in first_page
+    assert "June 7" in second_page
+    assert f'datetime="{second.expires_at.isoformat()}"' in second_page
+    answered(as_alice, second, answer='"June 7"')
+    assert [question.answer for question in Question.objects.order_by("pk")] == ["May 3", "June 7"]
+
+    # Each entry of the task's history, and of its decision record, leads to its own question.
+    history = page_of(reverse("desk:task", args=[task.pk])).partition("<h2>History</h2>")[2]
+    links = re.findall(r'href="/questions/([0-9a-f-]+)/">([^<]+)', history)
+    record = page_of(reverse("desk:task-record", args=[task.pk]))
+    pairs = [
+        (str(question.pk), label)
+        for question in (first, second)
+        for label in ("Asked a question", "Answered")
+    ]
+    assert links == pairs
+    assert re.findall(r'href="#question-([0-9a-f-]+)">([^<]+)', record) == pairs
+    assert re.findall(r'id="question-([0-9a-f-]+)"', record) == [str(first.pk), str(second.pk)]
 
 
 @pytest.mark.parametrize(
