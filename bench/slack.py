@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.engines import free_port, process, web
 from bench.execution import _prepared, _wait_for_workers
-from tests.slack.fake import FakeSlack, Message, SlackUser
+from tests.fake_slack import FakeSlack, Message, SlackUser
 
 CLICKS = 40
 OUTWARD = ("respond", "deliver", "mirror", "fetch_card", "begin")

@@ -20,8 +20,8 @@ from ledger import coordinator
 from ledger.models import AgentToken, Decision, Delivery, DeliveryState, Transaction
 from ledger.states import State
 from tests.conftest import propose
+from tests.fake_slack import FakeSlack
 from tests.processes import running, until
-from tests.slack.fake import FakeSlack
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 CHANNEL = "C0FINANCE"

@@ -19,7 +19,7 @@ from approvals.slack import credentials, responses
 from ledger import deliveries, doorbell
 from ledger.models import Delivery, Tenant, Transaction
 from ledger.queues import work
-from tests.slack.fake import FakeSlack, Message, SlackUser, Team
+from tests.fake_slack import FakeSlack, Message, SlackUser, Team
 
 CHANNEL = "C0FINANCE"
 

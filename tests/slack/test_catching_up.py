@@ -15,8 +15,8 @@ from approvals.slack import blocks, copies, credentials
 from ledger import coordinator
 from ledger.deliveries import NotNow
 from ledger.models import Delivery, DeliveryState, Event
+from tests.fake_slack import FakeSlack
 from tests.slack.conftest import catch_up, make_due, only_message, settle, state_of, thread_of
-from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,6 +11,7 @@ import pytest
 from approvals.models import Membership, Role, SlackIdentity, SlackMessage
 from ledger import contracts, coordinator
 from ledger.models import Decision, Tenant, Transaction
+from tests.fake_slack import FakeSlack
 from tests.slack.conftest import (
     CHANNEL,
     buttons_of,
@@ -21,7 +22,6 @@ from tests.slack.conftest import (
     thread_of,
     whispered,
 )
-from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

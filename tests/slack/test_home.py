@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from approvals.models import Membership, SlackRoute
 from approvals.slack import socket_mode
 from ledger import coordinator
+from tests.fake_slack import FakeSlack
 from tests.slack.conftest import route, settle, state_of
-from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

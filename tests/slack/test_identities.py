@@ -13,7 +13,7 @@ from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
 from approvals.slack import identities
 from ledger import deliveries
 from ledger.models import Event
-from tests.slack.fake import FakeSlack
+from tests.fake_slack import FakeSlack
 
 pytestmark = pytest.mark.django_db
 

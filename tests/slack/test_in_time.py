@@ -15,8 +15,8 @@ from approvals.models import SlackClick
 from approvals.slack import clicks, reactions, responses
 from approvals.slack.orders import Order
 from ledger import coordinator, doorbell
+from tests.fake_slack import FakeSlack
 from tests.slack.conftest import catch_up, pass_pauses, settle, state_of, try_again
-from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

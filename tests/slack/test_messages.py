@@ -21,9 +21,9 @@ from ledger.coordinator import Proposal
 from ledger.models import Delivery, Transaction
 from ledger.principals import Principal
 from ledger.rendering import render_token
+from tests.fake_slack import FakeSlack
+from tests.fake_slack.block_kit import refuse_bad_blocks
 from tests.slack.conftest import CHANNEL, catch_up, make_due, only_message, route, settle, thread_of
-from tests.slack.fake import FakeSlack
-from tests.slack.fake.block_kit import refuse_bad_blocks
 
 NASTY = (
     "<!channel> <@U0ALICE> @here #general https://evil.example <https://evil.example|click> "

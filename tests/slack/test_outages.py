@@ -10,8 +10,8 @@ from django.db import connection
 from approvals.models import SlackMessage
 from ledger import coordinator, deliveries
 from ledger.models import Decision, Delivery, DeliveryState, Event
+from tests.fake_slack import FakeSlack
 from tests.slack.conftest import catch_up, make_due, only_message, settle, state_of, thread_of
-from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

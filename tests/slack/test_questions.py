@@ -11,10 +11,13 @@ from django.db.models.functions import Now
 from a2a import questions, tasks
 from a2a.models import Question, Task
 from a2a.questions import lapse
+from approvals.models import SlackMessage
 from approvals.slack import modals
+from approvals.slack.channel import SlackChannel
 from ledger import deliveries
+from ledger.models import Event
+from tests.fake_slack import FakeSlack
 from tests.slack.conftest import only_message, route, settle, thread_of
-from tests.slack.fake import FakeSlack
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -367,6 +370,89 @@ def test_an_answered_question_is_rewritten_although_the_next_is_asked_already(
     assert labels(second) == ["Monday", "Tuesday", "Open"]
     assert thread_of(slack, message)[0].startswith("Answered")
     assert thread_of(slack, second) == []
+
+
+@pytest.fixture
+def asked_twice(slack, workspace, a_claimed_task, worker):
+    """Two questions of one task with the same text, as a mirror of a remote agent asks them."""
+
+    def ask(task, **fields):
+        return questions.ask(
+            task.pk,
+            agent=worker.principal,
+            fencing_token=task.fencing_token,
+            text="Which date is right?",
+            is_new=True,
+            via="api",
+            **fields,
+        )
+
+    def ask_twice(alice, then=lambda: None):
+        task = a_claimed_task()
+        first = ask(task, form=DATES)
+        then()
+        questions.answer(first.pk, "Monday", by=alice, via="web")
+        second = ask(task, form={"enum": ["June", "July"]}, ttl=timedelta(hours=3))
+        settle()
+        return first, second
+
+    return ask_twice
+
+
+def message_of(slack, question):
+    posted = SlackMessage.objects.get(question=question)
+    return next(message for message in slack.messages if message.ts == posted.ts)
+
+
+def test_of_two_questions_with_one_wording_each_message_has_its_own_form_and_deadline(
+    slack, served, asked_twice, alice, slack_alice
+):
+    first, second = asked_twice(alice, then=settle)
+    older, newer = message_of(slack, first), message_of(slack, second)
+    assert labels(older) == ["Open"]
+    assert labels(newer) == ["June", "July", "Open"]
+    assert str(int(second.expires_at.timestamp())) in json.dumps(newer.blocks)
+    assert thread_of(slack, older)[0].endswith("Monday")
+    assert thread_of(slack, newer) == []
+
+    slack.click(newer, "choose.1", slack_alice)
+    settle()
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.answer, second.answer) == ("Monday", "July")
+    assert len(thread_of(slack, older)) == 1
+    assert thread_of(slack, newer)[0].endswith("July")
+
+
+def test_the_event_that_asks_is_posted_for_its_own_question_however_late_it_is_addressed(
+    slack, workspace, asked_twice, alice
+):
+    """An outbox that is addressed after the second question was asked still posts the right one."""
+    first, second = asked_twice(alice)
+
+    asks = Event.objects.filter(subject=first.task_id, kind="task_asked").order_by("seq")
+    addressed = [list(SlackChannel().address(event)) for event in asks]
+
+    copies = {
+        f"copy:{copy.pk}": copy.question_id
+        for copy in SlackMessage.objects.filter(question__in=[first, second])
+    }
+    assert [copies[owed.recipient] for (owed,) in addressed] == [first.pk, second.pk]
+
+
+def test_the_end_of_the_task_is_told_below_the_last_question_that_was_asked(
+    slack, workspace, asked_twice, alice, orchestrator
+):
+    first, second = asked_twice(alice, then=settle)
+    # The clocks of two events say nothing about their order.
+    Question.objects.filter(pk=second.pk).update(created_at=Now() + timedelta(minutes=5))
+
+    tasks.cancel(first.task_id, by=orchestrator.principal, via="a2a", reason="Not needed.")
+    settle()
+
+    assert not any("Not needed." in text for text in thread_of(slack, message_of(slack, first)))
+    assert "Not needed." in thread_of(slack, message_of(slack, second))[0]
 
 
 def test_errors_without_a_field_go_to_the_first():

@@ -20,8 +20,8 @@ from approvals.slack.buttons import Press
 from ledger import contracts, intents
 from ledger.models import Transaction
 from tests.conftest import propose
+from tests.fake_slack import FakeSlack
 from tests.slack.conftest import buttons_of, only_message, settle, state_of, whispered
-from tests.slack.fake import FakeSlack
 
 DECIDING = {"approve", "reject"}
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from slack_sdk.signature import SignatureVerifier
 
-from tests.slack.fake.records import Envelope, Reaction
+from tests.fake_slack.records import Envelope, Reaction
 
 USER_AGENT = "Slackbot 1.0 (+https://api.slack.com/robots)"
 FORM = "application/x-www-form-urlencoded"

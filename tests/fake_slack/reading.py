@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.slack.fake.records import Ephemeral, Message, Modal
+from tests.fake_slack.records import Ephemeral, Message, Modal
 
 Readable = Message | Ephemeral | Modal | dict[str, Any] | list[dict[str, Any]]
 

@@ -11,8 +11,8 @@ from slack_sdk import WebClient
 from slack_sdk.socket_mode.builtin import SocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 
-from tests.slack.fake import FakeSlack, SlackUser, Team
-from tests.slack.fake.samples import actions, button, modal, opened
+from tests.fake_slack import FakeSlack, SlackUser, Team
+from tests.fake_slack.samples import actions, button, modal, opened
 
 
 def connected(slack: FakeSlack, team: Team, listener: Any) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.slack.fake.block_kit import message_problems, view_problems
-from tests.slack.fake.records import Channel, Ephemeral, Message, Modal, Reaction, SlackUser
-from tests.slack.fake.state import State
-from tests.slack.fake.views import replace, show
+from tests.fake_slack.block_kit import message_problems, view_problems
+from tests.fake_slack.records import Channel, Ephemeral, Message, Modal, Reaction, SlackUser
+from tests.fake_slack.state import State
+from tests.fake_slack.views import replace, show
 
 DEEPEST = 3  # views in one stack
 

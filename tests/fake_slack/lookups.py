@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from tests.slack.fake.access import Caller
-from tests.slack.fake.errors import ApiError
-from tests.slack.fake.records import Channel, Message, SlackUser
-from tests.slack.fake.state import State
+from tests.fake_slack.access import Caller
+from tests.fake_slack.errors import ApiError
+from tests.fake_slack.records import Channel, Message, SlackUser
+from tests.fake_slack.state import State
 
 Args = dict[str, Any]
 

@@ -7,11 +7,11 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.slack.fake import forms, payloads
-from tests.slack.fake.answers import take_command_answer, take_view_answer
-from tests.slack.fake.payloads import Json, Matcher
-from tests.slack.fake.post import FORM, Headers, send, signature_of, signed_headers
-from tests.slack.fake.records import (
+from tests.fake_slack import forms, payloads
+from tests.fake_slack.answers import take_command_answer, take_view_answer
+from tests.fake_slack.payloads import Json, Matcher
+from tests.fake_slack.post import FORM, Headers, send, signature_of, signed_headers
+from tests.fake_slack.records import (
     Blocks,
     Envelope,
     Ephemeral,
@@ -21,8 +21,8 @@ from tests.slack.fake.records import (
     SlackUser,
     Team,
 )
-from tests.slack.fake.socket_mode import SocketMode
-from tests.slack.fake.state import State
+from tests.fake_slack.socket_mode import SocketMode
+from tests.fake_slack.state import State
 
 JSON = "application/json"
 

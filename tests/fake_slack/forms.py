@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from tests.slack.fake.block_kit import elements_of
-from tests.slack.fake.composition import all_options
+from tests.fake_slack.block_kit import elements_of
+from tests.fake_slack.composition import all_options
 
 Element = dict[str, Any]
 State = dict[str, Any]

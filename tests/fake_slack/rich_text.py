@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.slack.fake.shapes import (
+from tests.fake_slack.shapes import (
     Check,
     Shape,
     anything,

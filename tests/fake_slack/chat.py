@@ -6,12 +6,12 @@ import copy
 import json
 from typing import Any
 
-from tests.slack.fake.access import Caller
-from tests.slack.fake.block_kit import refuse_bad_blocks
-from tests.slack.fake.errors import ApiError
-from tests.slack.fake.lookups import is_true, message_as_json, required
-from tests.slack.fake.records import Channel, Ephemeral, Message
-from tests.slack.fake.state import State
+from tests.fake_slack.access import Caller
+from tests.fake_slack.block_kit import refuse_bad_blocks
+from tests.fake_slack.errors import ApiError
+from tests.fake_slack.lookups import is_true, message_as_json, required
+from tests.fake_slack.records import Channel, Ephemeral, Message
+from tests.fake_slack.state import State
 
 Args = dict[str, Any]
 TEXT_MAX = 40_000

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from tests.slack.fake import reading
-from tests.slack.fake.faults import fault_of
-from tests.slack.fake.people import People
-from tests.slack.fake.records import Team
-from tests.slack.fake.socket_mode import SocketMode
-from tests.slack.fake.web_api import WebApiServer
+from tests.fake_slack import reading
+from tests.fake_slack.faults import fault_of
+from tests.fake_slack.people import People
+from tests.fake_slack.records import Team
+from tests.fake_slack.socket_mode import SocketMode
+from tests.fake_slack.web_api import WebApiServer
 
 
 class FakeSlack(People):

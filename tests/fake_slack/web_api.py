@@ -13,12 +13,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.slack.fake import chat, faults, lookups, views
-from tests.slack.fake.access import Caller, caller_of, token_of
-from tests.slack.fake.errors import ApiError
-from tests.slack.fake.faults import Fault
-from tests.slack.fake.records import Call, ResponseUrlUse, Team
-from tests.slack.fake.state import State
+from tests.fake_slack import chat, faults, lookups, views
+from tests.fake_slack.access import Caller, caller_of, token_of
+from tests.fake_slack.errors import ApiError
+from tests.fake_slack.faults import Fault
+from tests.fake_slack.records import Call, ResponseUrlUse, Team
+from tests.fake_slack.state import State
 
 Method = Callable[[State, Caller, dict[str, Any]], dict[str, Any]]
 METHODS: dict[str, Method] = {

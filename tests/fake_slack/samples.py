@@ -8,8 +8,8 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from tests.slack.fake.records import Modal, SlackUser
-from tests.slack.fake.slack import FakeSlack
+from tests.fake_slack.records import Modal, SlackUser
+from tests.fake_slack.slack import FakeSlack
 
 
 def plain(text: str) -> dict[str, Any]:

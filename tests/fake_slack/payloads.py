@@ -6,11 +6,11 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from tests.slack.fake.block_kit import elements_of
-from tests.slack.fake.forms import PICKED, SOME_OF, TYPED, chosen
-from tests.slack.fake.lookups import message_as_json
-from tests.slack.fake.records import Blocks, Channel, Ephemeral, Message, SlackUser, Team
-from tests.slack.fake.state import State
+from tests.fake_slack.block_kit import elements_of
+from tests.fake_slack.forms import PICKED, SOME_OF, TYPED, chosen
+from tests.fake_slack.lookups import message_as_json
+from tests.fake_slack.records import Blocks, Channel, Ephemeral, Message, SlackUser, Team
+from tests.fake_slack.state import State
 
 VERIFICATION_TOKEN = "the deprecated token"
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from slack_sdk import WebClient
 
-from tests.slack.fake.listener import Listener
-from tests.slack.fake.records import SlackUser, Team
-from tests.slack.fake.slack import FakeSlack
+from tests.fake_slack.listener import Listener
+from tests.fake_slack.records import SlackUser, Team
+from tests.fake_slack.slack import FakeSlack
 
 __all__ = ["alice", "client", "clock", "desk", "slack", "team"]
 

@@ -10,11 +10,10 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from tests.slack.fake import FakeSlack, SlackUser, Team, mentions
-from tests.slack.fake.block_kit import message_problems, view_problems
-from tests.slack.fake.fixtures import *  # noqa: F403
-from tests.slack.fake.fixtures import Clock
-from tests.slack.fake.samples import (
+from tests.fake_slack import FakeSlack, SlackUser, Team, mentions
+from tests.fake_slack.block_kit import message_problems, view_problems
+from tests.fake_slack.fixtures import Clock
+from tests.fake_slack.samples import (
     BAD_BLOCKS,
     BAD_VIEWS,
     GOOD_BLOCKS,

@@ -16,9 +16,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from tests.slack.fake.post import MARGIN_S
-from tests.slack.fake.records import Envelope, Reaction, Team
-from tests.slack.fake.state import State
+from tests.fake_slack.post import MARGIN_S
+from tests.fake_slack.records import Envelope, Reaction, Team
+from tests.fake_slack.state import State
 
 ACK_KEYS = {"envelope_id", "payload"}
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tests.slack.fake.block_kit import elements_of
-from tests.slack.fake.faults import Fault
-from tests.slack.fake.records import (
+from tests.fake_slack.block_kit import elements_of
+from tests.fake_slack.faults import Fault
+from tests.fake_slack.records import (
     APP_ID,
     APP_TOKEN,
     DEFAULT_SCOPES,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.slack.fake.errors import ApiError
-from tests.slack.fake.records import Team
-from tests.slack.fake.state import State
+from tests.fake_slack.errors import ApiError
+from tests.fake_slack.records import Team
+from tests.fake_slack.state import State
 
 
 @dataclass(frozen=True)

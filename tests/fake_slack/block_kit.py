@@ -9,11 +9,11 @@ from typing import Any
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-from tests.slack.fake.composition import plain, text
-from tests.slack.fake.elements import ACCESSORY, CONTEXT, IN_ACTIONS, IN_INPUT
-from tests.slack.fake.errors import ApiError
-from tests.slack.fake.rich_text import RICH_TEXT
-from tests.slack.fake.shapes import (
+from tests.fake_slack.composition import plain, text
+from tests.fake_slack.elements import ACCESSORY, CONTEXT, IN_ACTIONS, IN_INPUT
+from tests.fake_slack.errors import ApiError
+from tests.fake_slack.rich_text import RICH_TEXT
+from tests.fake_slack.shapes import (
     Check,
     Problems,
     Shape,

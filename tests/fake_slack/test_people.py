@@ -12,9 +12,9 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.signature import SignatureVerifier
 
-from tests.slack.fake import FakeSlack, SlackUser, Team
-from tests.slack.fake.listener import Listener
-from tests.slack.fake.samples import (
+from tests.fake_slack import FakeSlack, SlackUser, Team
+from tests.fake_slack.listener import Listener
+from tests.fake_slack.samples import (
     BAD_VIEWS,
     actions,
     asked,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.slack.fake.reading import links, links_in, mentions, mentions_in, plain
-from tests.slack.fake.records import (
+from tests.fake_slack.reading import links, links_in, mentions, mentions_in, plain
+from tests.fake_slack.records import (
     DEFAULT_SCOPES,
     Call,
     Ephemeral,
@@ -14,7 +14,7 @@ from tests.slack.fake.records import (
     SlackUser,
     Team,
 )
-from tests.slack.fake.slack import FakeSlack
+from tests.fake_slack.slack import FakeSlack
 
 __all__ = [
     "DEFAULT_SCOPES",

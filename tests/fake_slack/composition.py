@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.slack.fake.shapes import (
+from tests.fake_slack.shapes import (
     Check,
     Problems,
     Shape,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.slack.fake.composition import (
+from tests.fake_slack.composition import (
     CONFIRM,
     OPTION_GROUP,
     OVERFLOW_OPTION,
@@ -15,7 +15,7 @@ from tests.slack.fake.composition import (
     mrkdwn,
     plain,
 )
-from tests.slack.fake.shapes import (
+from tests.fake_slack.shapes import (
     Check,
     Problems,
     Shape,

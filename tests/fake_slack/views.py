@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.slack.fake.access import Caller
-from tests.slack.fake.block_kit import refuse_bad_view
-from tests.slack.fake.errors import ApiError
-from tests.slack.fake.lookups import required
-from tests.slack.fake.records import Modal, Team, Trigger
-from tests.slack.fake.state import TRIGGER_LIVES_S, State
+from tests.fake_slack.access import Caller
+from tests.fake_slack.block_kit import refuse_bad_view
+from tests.fake_slack.errors import ApiError
+from tests.fake_slack.lookups import required
+from tests.fake_slack.records import Modal, Team, Trigger
+from tests.fake_slack.state import TRIGGER_LIVES_S, State
 
 Args = dict[str, Any]
 

@@ -1,3 +1,0 @@
-from __future__ import annotations
-
-from tests.slack.fake.fixtures import *  # noqa: F403
