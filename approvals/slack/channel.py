@@ -94,7 +94,8 @@ def _ask_for_sign_off(event: Event) -> Iterator[Owed]:
 
 
 def _ask(event: Event) -> Iterator[Owed]:
-    question = Question.objects.filter(pk=_named_in(event)).first()
+    asked = _named_in(event)
+    question = Question.objects.filter(pk=asked).first() if asked else None
     if question is None:
         return
     for place in routing.places_for_question(question):
