@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
@@ -341,6 +343,14 @@ class Question(models.Model):
     @property
     def short_id(self) -> str:
         return self.id.hex[-8:]
+
+    @staticmethod
+    def named_in(details: Mapping[str, Any]) -> UUID | None:
+        """The id of the question that an event asked, answered or let lapse; else ``None``.
+
+        Two questions of one task may have the same text; only the id tells them apart.
+        """
+        return id_or_none(details.get("question", ""))
 
     def is_for_client_of(self, task: Task) -> bool:
         """Whether the agent that submitted the task may answer; else only people may."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -21,7 +20,7 @@ from a2a.errors import (
     TaskNotFound,
     TaskNotPossible,
 )
-from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task, id_or_none
+from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task
 from a2a.parts import refuse_unspeakable, refuse_unstorable
 from a2a.tasks import LEASE_LIVES, Part, held_by, lease_from_now, lost_or_missing
 from a2a.transitions import advance
@@ -110,16 +109,6 @@ def ask(
         )
     question.refresh_from_db()
     return question
-
-
-def named_in(details: Mapping[str, Any]) -> UUID | None:
-    """The id of the question that an event asked, answered or let lapse, from its details.
-
-    ``None`` for every other event. The id is the only link between an event and its question:
-    two questions of one task may have the same text.
-    """
-    named = details.get("question")
-    return id_or_none(named) if isinstance(named, str) else None
 
 
 def _answered_before(

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
-from a2a.questions import named_in
 from a2a.rendering import question_as_json, reason_as_json
 from a2a.states import TaskState
 from ledger.models import Event
@@ -184,7 +183,7 @@ def _question_asked(
     event: Event, details: Json, questions: dict[UUID, Question]
 ) -> Question | None:
     """The question that this event put; ``None`` for an event that puts none."""
-    asked = named_in(details) if event.kind == "task_asked" else None
+    asked = Question.named_in(details) if event.kind == "task_asked" else None
     return None if asked is None else questions.get(asked)
 
 

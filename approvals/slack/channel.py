@@ -14,7 +14,6 @@ from uuid import UUID
 
 from slack_sdk.errors import SlackApiError
 
-from a2a import questions
 from a2a.models import Question
 from a2a.states import ASK
 from approvals.models import SlackMessage
@@ -139,7 +138,7 @@ def _question_of(event: Event, posted: set[UUID | None]) -> UUID | None:
 
 
 def _named_in(event: Event) -> UUID | None:
-    return questions.named_in(json.loads(event.details))
+    return Question.named_in(json.loads(event.details))
 
 
 # --- sending ---------------------------------------------------------------------------------

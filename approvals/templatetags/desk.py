@@ -12,8 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a import questions
-from a2a.models import Task
+from a2a.models import Question, Task
 from a2a.states import TaskState
 from approvals import policies, showing, words
 from approvals.metrics import Metric
@@ -115,7 +114,7 @@ def task_tone(task: Task) -> str:
 @register.filter
 def question_id(event: Event) -> UUID | None:
     """The question that an event of a task asked, answered or let lapse."""
-    return questions.named_in(json.loads(event.details))
+    return Question.named_in(json.loads(event.details))
 
 
 @register.filter

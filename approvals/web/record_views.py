@@ -15,9 +15,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from a2a import questions
 from a2a import records as task_records
-from a2a.models import Task
+from a2a.models import Question, Task
 from approvals import words
 from approvals.web.requests import tenants_of_request
 from ledger import notes, records
@@ -126,7 +125,7 @@ def _events(record: Record) -> Iterator[dict[str, Any]]:
     for event in record["events"]:
         at = datetime.fromtimestamp(int(event["at"]) / 1e6, UTC)
         said = words.said(Event(kind=event["kind"], details=event["details"]))
-        question = questions.named_in(json.loads(event["details"]))
+        question = Question.named_in(json.loads(event["details"]))
         yield {**event, "when": at, "said": said, "question": question}
 
 
