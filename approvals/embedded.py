@@ -25,7 +25,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from approvals.keep_running import identity, is_alive
+from approvals.local.process_identity import identity, is_alive
 
 HOME = Path(__file__).resolve().parent.parent / ".assent"
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
@@ -43,8 +43,12 @@ class EngineMissing(Exception):
 
 
 def use_running_services() -> None:
-    """Point this process at the engines that an ``up`` or ``demo`` has running, if one has."""
-    _set_keys()
+    """Point this process at the engines that an ``up`` or ``demo`` has running, if one has.
+
+    A deployment brings its own keys, or is told by the checks that it has to.
+    """
+    if not {"ASSENT_PUBLIC_URL", "DATABASE_URL"} <= set(os.environ):
+        _set_keys()
     record = HOME / "services.json"
     try:
         services = json.loads(record.read_text())
@@ -235,9 +239,6 @@ AUDIT_KEY = "audit_key"
 
 def _set_keys() -> None:
     """Secrets that nobody chose; the audit key only for the process that signs with it."""
-    is_deployed = "ASSENT_PUBLIC_URL" in os.environ and "DATABASE_URL" in os.environ
-    if is_deployed and os.environ.get("ASSENT_UNDER_UP") != "1":
-        return  # it brings its own, or is told by the checks that it has to
     for name, variable in {**KEYS, "audit_public_key": "ASSENT_AUDIT_PUBLIC_KEYS"}.items():
         _set_from(HOME / name, variable)
     if sys.argv[1:2] == ["sweep"]:

@@ -11,6 +11,8 @@ from django.core.exceptions import ImproperlyConfigured
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from approvals.local import processes
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
@@ -122,11 +124,9 @@ RQ = {
 }
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
 _QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE, "SERIALIZER": "json"}
-# In the order in which a worker looks for work.
-RQ_QUEUES = {name: dict(_QUEUE) for name in (
-    "commit", "react", "roll_back", "compensate", "begin", "respond", "deliver", "mirror",
-    "fetch_card",
-)}  # fmt: skip
+RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}
+# What waits for others, and must not delay what does not.
+COURIER_QUEUES = frozenset(processes.COURIER_QUEUES)
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",

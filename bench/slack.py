@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from io import StringIO
 from typing import Any
 
+from approvals.local.processes import COURIER, SWEEPER, WORKER
 from bench.engines import free_port, process, web
 from bench.execution import _prepared, _wait_for_workers
 from tests.fake_slack import FakeSlack, Message, SlackUser
 
 CLICKS = 40
-OUTWARD = ("respond", "deliver", "mirror", "fetch_card", "begin")
 
 
 def measure(waiting: int = 0) -> dict[str, float]:
@@ -26,9 +26,8 @@ def measure(waiting: int = 0) -> dict[str, float]:
         alice = _set_up(slack)
         port = free_port()
         slack.interactivity_url = f"http://localhost:{port}/slack/interactions"
-        for options in (("--but", *OUTWARD), ("--but", *OUTWARD), ("--only", *OUTWARD)):
-            stack.enter_context(process("manage.py", "work", *options))
-        stack.enter_context(process("manage.py", "sweep"))
+        for kind in (WORKER, WORKER, COURIER, SWEEPER):
+            stack.enter_context(process(*kind.command))
         stack.enter_context(web(port))
         _wait_for_workers()
         _prepared(CLICKS)

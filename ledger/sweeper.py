@@ -37,9 +37,6 @@ GRACE = timedelta(seconds=1)
 # Rings again for work that is queued behind other work, in case its job was lost after all.
 KNOCK_AGAIN_S = 10.0
 
-# What waits for the outside.
-OUTWARD = frozenset({"deliver", "mirror", "fetch_card", "begin"})
-
 # What upper rooms add to each round; registered in AppConfig.ready().
 further_steps: list[Callable[[], None]] = []
 # Their jobs, each with what finds the subjects that are due.
@@ -106,7 +103,7 @@ class Sweeper:
             if is_new or now - self._knocked.get(job, -math.inf) >= KNOCK_AGAIN_S:
                 self._knocked[job] = now
                 if not enqueue(*job) and job[1] not in elsewhere:
-                    hands = self._couriers if name in OUTWARD else self._hands
+                    hands = self._couriers if name in settings.COURIER_QUEUES else self._hands
                     hands.submit(_do_here, *job)
         self._knocked = {
             job: at for job, at in self._knocked.items() if job[0] != name or job in waiting

@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import connection
 
 from approvals import embedded
+from approvals.local.processes import SLACK, SWEEPER, WEB, environment_of
 
 ROOT = Path(settings.BASE_DIR)
 
@@ -79,21 +80,18 @@ class Product:
 
     def _environment_of(self, name: str) -> dict[str, str]:
         """Only the sweeper has the audit key."""
-        if name == "sweeper":
-            return self.environment
-        return {key: value for key, value in self.environment.items() if key != "ASSENT_AUDIT_KEY"}
+        return environment_of(SWEEPER if name == "sweeper" else WEB, self.environment)
 
     def _command(self, name: str) -> list[str]:
-        serve = ["-m", "granian", "--host", "127.0.0.1", "--log-level", "warning"]
+        listen = ["--host", "127.0.0.1", "--log-level", "warning"]
         return {
-            "web": [*serve, "--interface", "wsgi", "--blocking-threads", "4", "--port",
-                    str(self.web_port), "approvals.wsgi:application"],
-            "live": [*serve, "--interface", "asgi", "--port", str(self.live_port),
-                     "approvals.asgi:application"],
+            "web": ["-m", "granian", *listen, "--interface", "wsgi", "--blocking-threads", "4",
+                    "--port", str(self.web_port), "approvals.wsgi:application"],
+            "live": [*WEB.command, *listen, "--port", str(self.live_port)],
             "sandbox": ["-m", "examples.sandbox", "--port", str(self.sandbox_port), "--data",
                         str(self.logs / "sandbox.sqlite3")],
-            "sweeper": ["manage.py", "sweep"],
-            "listener": ["manage.py", "slack_listen"],
+            "sweeper": [*SWEEPER.command],
+            "listener": [*SLACK.command],
         }.get(name, ["manage.py", "work"])  # fmt: skip
 
     def _wait_until_up(self, name: str) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from django.conf import settings
 from django.urls import get_resolver
 
-from approvals.management.commands import up
+from approvals.local import processes
 from approvals.management.commands.write_docs import pages
-from ledger import deliveries, states, webhooks
+from ledger import deliveries, queues, states, webhooks
 
 ROOT = Path(settings.BASE_DIR)
 ROOMS = [path for room in ("ledger", "a2a", "approvals") for path in (ROOT / room).rglob("*.py")]
@@ -33,17 +35,47 @@ def test_every_setting_is_documented_and_in_the_example():
     assert read == example - {"POSTGRES_PASSWORD", "REDIS_PASSWORD"}  # compose.yaml's own
 
 
-def test_compose_starts_what_up_starts():
-    compose = (ROOT / "compose.yaml").read_text()
-    services = set(re.findall(r"^  ([a-z]+):", compose.partition("\nservices:")[2], re.M))
-    queues = json.dumps(list(up.OUTWARD))[1:-1]
-    served = re.findall(r"reverse_proxy (?:@\w+ )?(\w+):(\d+)", (ROOT / "Caddyfile").read_text())
+def compose_services() -> dict[str, dict[str, Any]]:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    return {name: service for name, service in services.items() if "build" in service}
 
-    assert {"web", "worker", "courier", "sweeper", "slack"} < services
-    assert f'"--but", {queues}]' in compose
-    assert f'"--only", {queues}]' in compose
-    assert served == [("web", "8000")]
-    assert '"asgi", "--ws"' in (ROOT / "Dockerfile").read_text()
+
+def test_compose_starts_the_processes_of_the_list_with_their_commands():
+    services = compose_services()
+    image = json.loads(re.search(r"^CMD (.*)$", (ROOT / "Dockerfile").read_text(), re.M)[1])
+    proxied = re.findall(r"reverse_proxy (?:@\w+ )?(\w+):(\d+)", (ROOT / "Caddyfile").read_text())
+
+    assert set(services) == {process.name for process in processes.PROCESSES}
+    for process in set(processes.PROCESSES) - {processes.WEB}:
+        assert services[process.name]["command"] == ["python", *process.command]
+    assert "command" not in services["web"], "it runs what the image runs"
+    assert set(processes.WEB.command[1:]) <= set(image)
+    assert proxied == [("web", "8000")]
+
+
+def test_compose_gives_a_secret_to_its_own_process_alone():
+    services = compose_services()
+
+    for process in processes.PROCESSES:
+        environment = services[process.name]["environment"]
+        withheld = {name for name in processes.SECRETS_OF_ONE if environment.get(name) == ""}
+        assert withheld == processes.SECRETS_OF_ONE - process.secrets, process.name
+
+
+def test_every_queue_has_its_job_and_one_process_that_serves_it():
+    served = [name for process in processes.PROCESSES for name in process.queues]
+
+    assert sorted(served) == sorted(settings.RQ_QUEUES) == sorted(queues.JOBS)
+    assert set(served) == set(processes.QUEUES)
+
+
+def test_the_operators_page_lists_the_processes_and_their_queues():
+    page = (ROOT / "docs/operators.md").read_text()
+    rows = dict(re.findall(r"^\| (\w+)[^|]*\| (.*?) \|", page.partition("| process |")[2], re.M))
+
+    for process in set(processes.PROCESSES) - {processes.MIGRATE}:
+        arguments = [part for part in process.command if part != "-m"]
+        assert f"`{' '.join(arguments)}`" in rows[process.name]
 
 
 def test_nobody_else_writes_a_state():

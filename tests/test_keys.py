@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 from a2a import cards, keys
 from approvals import embedded
-from approvals.management.commands.up import take_audit_key
+from approvals.local import processes
 
 OLD, NEW = "77" * 32, "88" * 32
 
@@ -67,11 +67,15 @@ def test_keys_are_made_once_and_only_we_can_read_them(at_home):
     assert len(set(before.values())) == len(before)
 
 
-def test_up_takes_the_audit_key_out_of_what_every_process_inherits(monkeypatch):
-    monkeypatch.setenv("ASSENT_AUDIT_KEY", OLD)
+@pytest.mark.parametrize("process", processes.PROCESSES, ids=lambda process: process.name)
+def test_up_gives_the_audit_key_to_the_sweeper_alone_and_the_owners_database_to_migrate(process):
+    secrets = {"ASSENT_AUDIT_KEY": OLD, "ASSENT_OWNER_DATABASE_URL_FILE": "/run/owner"}
 
-    assert take_audit_key() == {"ASSENT_AUDIT_KEY": OLD}
-    assert "ASSENT_AUDIT_KEY" not in os.environ
+    given = processes.environment_of(process, secrets | {"ASSENT_SECRET_KEY": NEW})
+
+    assert ("ASSENT_AUDIT_KEY" in given) is (process.name == "sweeper")
+    assert ("ASSENT_OWNER_DATABASE_URL_FILE" in given) is (process.name == "migrate")
+    assert given["ASSENT_SECRET_KEY"] == NEW
 
 
 def test_make_keys_prints_a_set_whose_public_half_fits():

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from approvals import embedded
+from approvals.local.processes import environment_of
+from approvals.local.programs import Program
 from approvals.management.commands import up
-from approvals.management.commands.up import Ports
+from approvals.management.commands.up import Ports, program
 
 PEOPLE = {
     "alice": ("Alice Moreau", "approver", "a manager"),
@@ -23,7 +24,7 @@ WORKER_TOKEN_FILE = embedded.HOME / "demo_worker_token"
 
 class Command(up.Command):
     help = "As `up`, with a sandbox of the outside world, demo people and an agent at work."
-    with_demo = True
+    name = "demo"
 
     def environment(self, ports: Ports) -> dict[str, str]:
         return super().environment(ports) | {
@@ -36,24 +37,30 @@ class Command(up.Command):
             "ASSENT_URL": f"http://localhost:{ports.web}",
         }
 
-    def processes(self, ports: Ports, workers: int) -> dict[str, str]:
-        data = embedded.HOME / "sandbox.sqlite3"
-        keep = f"{sys.executable} -m approvals.keep_running"
-        consolidation = f"{keep} examples/consolidation_worker.py"
-        return {
-            "sandbox": f"{keep} -m examples.sandbox --port {ports.sandbox} --data '{data}'",
-            **super().processes(ports, workers),
-            "agent": f"{keep} examples/agent.py forever --token-file '{TOKEN_FILE}'",
-            "archivist": f"{consolidation} --token-file '{WORKER_TOKEN_FILE}'",
-            "orchestrator": f"{consolidation} keep-submitting --token-file '{TOKEN_FILE}'",
-        }
+    def stages(
+        self, ports: Ports, workers: int, environment: dict[str, str]
+    ) -> list[list[Program]]:
+        bare = environment_of(None, environment)
+        sandbox = ["-m", "examples.sandbox", "--port", str(ports.sandbox)]
+        data = str(embedded.HOME / "sandbox.sqlite3")
+        consolidation = "examples/consolidation_worker.py"
+        agent, worker = ("--token-file", str(TOKEN_FILE)), ("--token-file", str(WORKER_TOKEN_FILE))
+        return [
+            [program("sandbox", [*sandbox, "--data", data], bare)],
+            *super().stages(ports, workers, environment),
+            [
+                program("agent", ["examples/agent.py", "forever", *agent], bare),
+                program("archivist", [consolidation, *worker], bare),
+                program("orchestrator", [consolidation, "keep-submitting", *agent], bare),
+            ],
+        ]
 
     def prepare(self) -> None:
         make_demo_data(TOKEN_FILE)
         make_demo_worker(WORKER_TOKEN_FILE)
 
-    def banner(self, ports: Ports) -> str:
-        address = os.environ["ASSENT_PUBLIC_URL"]
+    def banner(self) -> str:
+        address = settings.PUBLIC_URL
         logins = "\n".join(
             f"    {username:<6} demo-{username:<6} {who}"
             for username, (_, _, who) in PEOPLE.items()

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,12 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals import embedded
-from approvals.keep_running import SUPERVISOR, end_with_supervisor, identity
+from approvals.local import processes
+from approvals.local.processes import Process, environment_of
+from approvals.local.programs import Program
+from approvals.local.supervisor import Supervisor, on_stop_signals
 
 ROOT = Path(settings.BASE_DIR)
-OUTWARD = (
-    "respond",
-    "deliver",
-    "mirror",
-    "fetch_card",
-    "begin",
-)  # the queues of work that waits for others
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,89 +30,84 @@ class Ports:
 
 
 class Command(BaseCommand):
-    help = "Starts the whole product: engines, web, live, workers, sweeper. Ctrl-C stops it."
+    help = "Starts the whole product: engines, web, workers, sweeper. Ctrl-C stops it."
     requires_system_checks: list[str] = []
-    with_demo = False
+    name = "up"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--workers", type=int, default=2)
+        parser.add_argument(
+            "--prepare", action="store_true", help="only migrate, say where it will be, and end"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Runs twice: once to start the engines, then, with their addresses set, for real."""
-        if os.environ.get("ASSENT_UNDER_UP") != "1":
-            self._start_engines()
-            return
-        ports = Ports(*(int(os.environ[f"ASSENT_{name}_PORT"]) for name in ("WEB", "SANDBOX")))
-        self._run(ports, options["workers"])
+        """Start the engines, prepare the database in a process of its own, and supervise.
 
-    def _start_engines(self) -> None:
+        This process read its settings before there were engines, so it uses no database itself.
+        """
+        if options["prepare"]:
+            call_command("migrate", verbosity=0)
+            self.prepare()
+            self.stdout.write(self.banner())
+            return
+        on_stop_signals(_leave)
         embedded.make_keys()
         try:
             with embedded.running_services():
-                ports = free_ports()
-                environment = os.environ | self.environment(ports)
-                command = [sys.executable, str(ROOT / "manage.py"), *sys.argv[1:]]
-                code = _wait_for(command, environment)
+                self._run(options["workers"])
         except (embedded.AlreadyRunning, embedded.EngineMissing) as refusal:
             raise CommandError(str(refusal)) from refusal
-        sys.exit(code)
+
+    def _run(self, workers: int) -> None:
+        ports = free_ports()
+        environment = os.environ | self.environment(ports)
+        prepared = subprocess.run(
+            [sys.executable, "manage.py", self.name, "--prepare"],
+            cwd=ROOT,
+            env=environment_of(processes.MIGRATE, environment),
+            start_new_session=True,  # Ctrl-C is ours: we stop it, and it prints no traceback
+        )
+        if prepared.returncode != 0:
+            sys.exit(prepared.returncode)
+        Supervisor(self.stages(ports, workers, environment)).run()
 
     def environment(self, ports: Ports) -> dict[str, str]:
-        """What the processes of the product are told."""
-        address = "http://localhost"
-        return {
-            "ASSENT_UNDER_UP": "1",
-            SUPERVISOR: identity(os.getpid()),
-            "ASSENT_WEB_PORT": str(ports.web),
-            "ASSENT_SANDBOX_PORT": str(ports.sandbox),
-            "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", f"{address}:{ports.web}"),
+        """What the processes are told beyond our own environment."""
+        address = f"http://localhost:{ports.web}"
+        environment = {
+            "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", address),
             "PYTHONUNBUFFERED": "1",
         }
+        if not {"ASSENT_AUDIT_KEY", "ASSENT_AUDIT_KEY_FILE"} & set(os.environ):
+            environment["ASSENT_AUDIT_KEY"] = (embedded.HOME / embedded.AUDIT_KEY).read_text()
+        return environment
 
-    def _run(self, ports: Ports, workers: int) -> None:
-        from approvals.crew import Crew
-
-        end_with_supervisor()
-        call_command("migrate", verbosity=0)
-        self.prepare()
-        manager = Crew()
-        os.environ.pop(embedded.OWNER_URL, None)
-        for_sweeper = take_audit_key()
-        for name, command in self.processes(ports, workers).items():
-            # `exec`: the shell gives way, so that Ctrl-C reaches the program itself.
-            alone = os.environ | (for_sweeper if name == "sweeper" else {})
-            manager.add_process(name, f"exec {command}", cwd=str(ROOT), env=alone)
-        self.stdout.write(self.banner(ports))
-        self.stdout.flush()
-        manager.loop()
-        sys.exit(0 if manager.returncode in {0, 130, 143} else manager.returncode)
-
-    def processes(self, ports: Ports, workers: int) -> dict[str, str]:
-        """Name → command line. Each is started again when it dies."""
-        keep = f"{sys.executable} -m approvals.keep_running"
-        found = {
-            # Pages, REST, A2A and what waits at one origin (docs/decisions/one-origin.md). A
-            # thread that waits costs little.
-            "web": f"env ASSENT_LONG_POLLS=200 {keep} -m granian --host 127.0.0.1 "
-            "--log-level warning --interface asgi --ws --workers 2 --workers-kill-timeout 2 "
-            f"--port {ports.web} approvals.asgi:application",
-            "sweeper": f"{keep} manage.py sweep",
-            # Alone with what waits for others: a receiver that is slow holds up no commit.
-            "courier": f"{keep} manage.py work --only {' '.join(OUTWARD)}",
-        }
-        for number in range(1, workers + 1):
-            found[f"worker-{number}"] = f"{keep} manage.py work --but {' '.join(OUTWARD)}"
+    def stages(
+        self, ports: Ports, workers: int, environment: dict[str, str]
+    ) -> list[list[Program]]:
+        """In the order in which they start. What asks for work stops before what does it."""
+        # A thread that waits costs little.
+        waiting = environment | {"ASSENT_LONG_POLLS": "200"}
+        serve = ["--host", "127.0.0.1", "--port", str(ports.web), "--log-level", "warning"]
+        serve += ["--workers", "2", "--workers-kill-timeout", "2"]
+        asking = [_program(processes.WEB, waiting, *serve)]
         if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
-            found["slack"] = f"{keep} manage.py slack_listen"
-        return found
+            asking.append(_program(processes.SLACK, environment))
+        numbers = range(1, workers + 1)
+        working = [
+            _program(processes.SWEEPER, environment),
+            _program(processes.COURIER, environment),
+            *(_program(processes.WORKER, environment, name=f"worker-{i}") for i in numbers),
+        ]
+        return [working, asking]
 
     def prepare(self) -> None:
         """What has to be there before the processes start."""
 
-    def banner(self, ports: Ports) -> str:
+    def banner(self) -> str:
         from django.contrib.auth.models import User
 
-        lines = ["", f"  Assent is at {os.environ['ASSENT_PUBLIC_URL']}", ""]
+        lines = ["", f"  Assent is at {settings.PUBLIC_URL}", ""]
         if not User.objects.exists():
             lines += [
                 "  Nobody can sign in yet. In another terminal:",
@@ -126,10 +119,23 @@ class Command(BaseCommand):
         return "\n".join(lines)
 
 
-def take_audit_key() -> dict[str, str]:
-    """Out of our environment, which every process inherits: only the sweeper signs with it."""
-    names = ("ASSENT_AUDIT_KEY", "ASSENT_AUDIT_KEY_FILE")
-    return {name: os.environ.pop(name) for name in names if name in os.environ}
+def _program(
+    process: Process, environment: dict[str, str], *options: str, name: str = ""
+) -> Program:
+    return program(
+        name or process.name, [*process.command, *options], environment_of(process, environment)
+    )
+
+
+def program(name: str, command: Sequence[str], environment: dict[str, str]) -> Program:
+    """A command line for our own Python, run in the project's folder."""
+    return Program(name, [sys.executable, *command], environment, ROOT)
+
+
+def _leave(number: int, _: object) -> None:
+    """A stop signal before the processes run: unwind, which stops the engines, and only once."""
+    on_stop_signals(lambda *_: None)
+    sys.exit(128 + number)
 
 
 def free_ports() -> Ports:
@@ -155,14 +161,3 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _wait_for(command: list[str], environment: dict[str, str]) -> int:
-    """Run to the end. Signals are the child's business; we outlive it to stop the engines."""
-    import signal
-    import subprocess
-
-    child = subprocess.Popen(command, env=environment, start_new_session=True)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, frame: child.send_signal(signal.SIGTERM))
-    return child.wait()

@@ -1,0 +1,1 @@
+"""The product on one machine: its list of processes, their supervisor, PostgreSQL and Redis."""

@@ -1,0 +1,89 @@
+"""What the supervisor runs: a program, the process that runs it now, and what that prints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+RESTART_FIRST_S, RESTART_LAST_S = 0.2, 5.0  # back-off: doubles from the first to the last
+STEADY_AFTER_S = 10.0  # a program that ran for longer starts again with the first
+CHUNK = 1 << 16  # bytes of output that are read at once; a longer line is broken
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run: its name in the log, its command line and its whole environment."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path | None = None
+
+
+class Child:
+    """One program, and the process that runs it at the moment, if any."""
+
+    def __init__(self, program: Program, colour: str) -> None:
+        self.name, self.program, self.colour = program.name, program, colour
+        self.process: subprocess.Popen[bytes] | None = None
+        self.output: int | None = None  # a file descriptor, while somebody may still print
+        self.start_at = 0.0  # due, while no process runs
+        self.kill_at: float | None = None  # due, once the process was told to stop
+        self._started_at, self._wait_s = 0.0, RESTART_FIRST_S
+        self._unfinished = b""  # what was printed after the last newline
+
+    def start(self) -> None:
+        """Raises ``OSError``."""
+        self._started_at = time.monotonic()
+        self.output, write_end = os.pipe()
+        os.set_blocking(self.output, False)
+        try:
+            self.process = subprocess.Popen(
+                self.program.command,
+                env=dict(self.program.environment),
+                cwd=self.program.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError:
+            self.close()
+            raise
+        finally:
+            os.close(write_end)
+
+    def read_lines(self) -> list[str] | None:
+        """The lines printed since the last call; ``None`` when no more will come."""
+        assert self.output is not None
+        try:
+            chunk = os.read(self.output, CHUNK)
+        except BlockingIOError:
+            return []
+        *lines, self._unfinished = (self._unfinished + chunk).split(b"\n")
+        if self._unfinished and (not chunk or len(self._unfinished) >= CHUNK):
+            lines, self._unfinished = [*lines, self._unfinished], b""
+        return [_text(line) for line in lines] or (None if not chunk else [])
+
+    def close(self) -> str:
+        """Read no more. Returns an unfinished last line."""
+        if self.output is not None:
+            os.close(self.output)
+        rest, self.output, self._unfinished = self._unfinished, None, b""
+        return _text(rest)
+
+    def back_off(self) -> float:
+        """Seconds until the next start: longer each time, unless the program ran steadily."""
+        if time.monotonic() - self._started_at > STEADY_AFTER_S:
+            self._wait_s = RESTART_FIRST_S
+        wait_s, self._wait_s = self._wait_s, min(self._wait_s * 2, RESTART_LAST_S)
+        self.start_at = time.monotonic() + wait_s
+        return wait_s
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r")

@@ -1,0 +1,167 @@
+"""`make up` as a whole: stopped or killed, nothing goes on, and the next start is clean."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from approvals.embedded import start_redis
+from approvals.local.process_identity import is_alive
+from tests.processes import ROOT, free_port, until
+
+pytestmark = pytest.mark.slow
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", ".assent", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", ".hypothesis", ".import_linter_cache", "staticfiles",
+)  # fmt: skip
+
+
+class Up:
+    """``manage.py up`` in a copy of the project, with engines of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.log = home.with_name("log.txt")
+        self.process: Any = None
+
+    def begin(self) -> None:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"DATABASE_URL", "REDIS_URL"} and not name.startswith("ASSENT_")
+        }
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up", "--workers", "1"],
+                cwd=self.home,
+                env=environment | {"ASSENT_PORT": str(free_port())},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def start(self) -> None:
+        self.begin()
+        until(self.is_up_or_ended, 120, "it is up")
+        assert self.process.poll() is None, self.log.read_text()
+
+    def is_up_or_ended(self) -> bool:
+        is_up = self.running("granian") and self.running("manage.py work --but")
+        return bool(is_up) or self.process.poll() is not None
+
+    def running(self, text: str = "") -> list[str]:
+        """Command lines of the processes that work in this copy."""
+        return [line for line in processes(self.home).values() if text in line]
+
+
+def processes(home: Path) -> dict[int, str]:
+    """Command lines by process id."""
+    lines = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            folder = os.readlink(entry / "cwd")
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if folder.startswith(str(home)) or str(home) in line:
+            lines[int(entry.name)] = line
+    return lines
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    home = tmp_path / "assent"
+    shutil.copytree(ROOT, home, ignore=LEFT_OUT)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)  # PostgreSQL gives up its privileges
+    up = Up(home)
+    yield up
+    if up.process is not None and up.process.poll() is None:
+        up.process.send_signal(signal.SIGTERM)
+        up.process.wait(30)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
+    up.start()
+    up.process.kill()
+    up.process.wait()
+
+    until(lambda: not up.running("granian"), 30, "the servers ended")
+    until(lambda: not up.running("manage.py"), 30, "workers and sweeper ended")
+
+    up.start()
+    assert len(up.running("redis-server")) == 1, "the one that was left over is gone"
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(60) == 0
+    until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_every_process_is_a_child_of_the_supervisor(up: Any) -> None:
+    up.start()
+
+    until(lambda: up.running("manage.py work --only") and up.running("manage.py sweep"), 30)
+    parents = {
+        line: parent(pid)
+        for pid, line in processes(up.home).items()
+        if any(name in line for name in ("manage.py work", "manage.py sweep", "redis-server"))
+    }
+    assert len(parents) == 4
+    assert set(parents.values()) == {up.process.pid}
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_it_can_be_stopped_before_there_is_a_database(up: Any) -> None:
+    up.begin()
+    until(lambda: up.running("--prepare"), 60, "it prepares the database")
+
+    for _ in range(2):  # `make` passes on what the terminal sent already
+        up.process.send_signal(signal.SIGINT)
+
+    assert up.process.wait(60) == 128 + signal.SIGINT
+    until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
+    assert "Traceback" not in up.log.read_text()
+
+
+def test_a_leftover_redis_has_ended_before_the_next_begins(tmp_path: Path) -> None:
+    """Its last act is to remove the path of its socket, which is the next one's as well."""
+    with ExitStack() as at_the_end:
+        start_redis(tmp_path, at_the_end)
+        left_over = (tmp_path / "redis.pid").read_text()
+
+        url = start_redis(tmp_path, at_the_end)
+
+        assert not is_alive(left_over)
+        assert redis.Redis.from_url(url).ping()
+
+
+def test_a_redis_that_dies_is_started_again_on_the_same_address(tmp_path):
+    with ExitStack() as stack:
+        client = redis.Redis.from_url(start_redis(tmp_path, stack, keep=True))
+        first = client.info("server")["process_id"]
+
+        os.kill(first, signal.SIGKILL)
+
+        def is_back() -> bool:
+            try:
+                return bool(client.info("server")["process_id"] != first)
+            except redis.RedisError:
+                return False
+
+        until(is_back, 20, "another Redis answers")
