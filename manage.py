@@ -9,9 +9,9 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
-    from approvals import embedded
+    from approvals.local import embedded_services
 
-    embedded.use_running_services()
+    embedded_services.use_running_services()
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -15,12 +15,20 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a import json_schemas, remotes, spellings
 from a2a.errors import SchemaUnusable
 from a2a.models import Question, RemoteAgent, Skill, Task
-from a2a.remotes import CardRefused
-from ledger.admin_changes import VIA, SealedEdits, principal_of
-from ledger.admin_lists import ReadOnly, SearchedByIndex, TenantAdmin, as_json, tenants_of, uuid_in
+from a2a.remote import agents
+from a2a.remote.agents import CardRefused
+from a2a.validation import json_schemas, spellings
+from ledger.admin.base import (
+    ReadOnly,
+    SearchedByIndex,
+    TenantAdmin,
+    as_json,
+    tenants_of,
+    uuid_in,
+)
+from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.models import Agent, Tenant
 
 
@@ -131,9 +139,9 @@ class RemoteAgentForm(forms.ModelForm):
         if self.errors or said is None:
             return said
         try:
-            card = remotes.fetch(said["url"], said["token"])
-            remotes.validated(card, said["required_capabilities"])
-        except (remotes.Unreachable, CardRefused) as failure:
+            card = agents.fetch(said["url"], said["token"])
+            agents.validated(card, said["required_capabilities"])
+        except (agents.Unreachable, CardRefused) as failure:
             raise ValidationError(str(failure)) from failure
         return said
 
@@ -187,7 +195,7 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
             super().save_model(request, obj, form, change)
             return
         said = form.cleaned_data
-        made = remotes.register(
+        made = agents.register(
             said["tenant"],
             slug=said["slug"],
             url=said["url"],
@@ -200,8 +208,8 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
     @admin.action(description="Fetch the card again and compare", permissions=["change"])
     def fetch_again(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
         for remote in rows:
-            remotes.soon(remote)
-            remotes.look_again(remote.pk)
+            agents.soon(remote)
+            agents.look_again(remote.pk)
             remote.refresh_from_db()
             said = remote.error or remote.drift or "as it was pinned."
             self.message_user(request, f"{remote.agent.name}: {said}")
@@ -210,7 +218,7 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
     def pin(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
         for remote in rows.select_related("agent"):
             try:
-                remotes.pin(remote, by=principal_of(request), via=VIA)
+                agents.pin(remote, by=principal_of(request), via=VIA)
             except CardRefused as refusal:
                 self.message_user(request, f"{remote.agent.name}: {refusal}", messages.ERROR)
             else:

@@ -8,10 +8,15 @@ class A2AConfig(AppConfig):
     verbose_name = "A2A tasks and questions"
 
     def ready(self) -> None:
-        from a2a import bells, checks, jobs, models, own_work, push, rounds  # noqa: F401
+        from a2a import checks, jobs, models, sweep  # noqa: F401
+        from a2a.builtin import work  # noqa: F401
+        from a2a.protocol import push
         from a2a.states import ARROWS
-        from ledger import deliveries, histories, sweeper
+        from a2a.tasks import doorbell  # noqa: F401
+        from ledger.audit import histories
+        from ledger.events import outbox
+        from ledger.workers import sweeper
 
         histories.families["task"] = histories.Family("task", ARROWS, models.Task)
-        deliveries.register(push.PushChannel())
-        sweeper.further_steps.append(rounds.sweep)
+        outbox.register(push.PushChannel())
+        sweeper.further_steps.append(sweep.sweep)

@@ -16,14 +16,11 @@ LedgerError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import TextChoices
 
 from ledger.errors import InvalidRequest, LedgerError, NotFound
-
-if TYPE_CHECKING:
-    from a2a.models import Task
 
 
 class Reason(TextChoices):
@@ -75,9 +72,7 @@ class TaskNotPossible(LedgerError):
     title = "Not possible in the task's present state"
     hint = "Read the task; nothing was changed by this request."
 
-    def __init__(
-        self, detail: str = "", *, task: Task | None = None, hint: str = "", **extra: Any
-    ) -> None:
+    def __init__(self, detail: str = "", *, task: Any = None, hint: str = "", **extra: Any) -> None:
         super().__init__(detail, hint=hint, **extra)
         self.task = task
 

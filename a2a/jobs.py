@@ -6,39 +6,41 @@ from uuid import UUID
 
 from django.db import close_old_connections
 
-from a2a import mirrors, own_work, remotes
+from a2a.builtin import work
 from a2a.models import Mirror
-from ledger import doorbell, jobs, sweeper
+from a2a.remote import agents, sync
+from ledger.events import doorbell
+from ledger.workers import jobs, sweeper
 
 
 def mirror(task_id: str) -> None:
     """Send a task to its remote agent, or look how far it is there."""
     close_old_connections()
-    mirrors.go_on(UUID(task_id))
+    sync.go_on(UUID(task_id))
 
 
 def fetch_card(remote_id: str) -> None:
     """Compare a remote agent's card with the one that was pinned."""
     close_old_connections()
-    remotes.look_again(int(remote_id))
+    agents.look_again(int(remote_id))
 
 
 def begin(task_id: str) -> None:
     """Bring a task that Assent does itself before people. Asks the tool for its plan."""
     close_old_connections()
-    own_work.begin(UUID(task_id))
+    work.begin(UUID(task_id))
 
 
 jobs.JOBS |= {"mirror": mirror, "fetch_card": fetch_card, "begin": begin}
 sweeper.further_jobs |= {
-    "mirror": mirrors.due, "fetch_card": remotes.due, "begin": own_work.due,
+    "mirror": sync.due, "fetch_card": agents.due, "begin": work.due,
 }  # fmt: skip
 
 
 def on_bell(subject: UUID, kind: str, **_: object) -> None:
     """News for a remote agent: at once. New tasks are found within a second, in the next round."""
     if kind in {"task_answered", "task_canceled"}:
-        mirrors.on_bell(subject, kind)
+        sync.on_bell(subject, kind)
         if Mirror.objects.filter(task=subject, is_over=False).exists():
             jobs.enqueue("mirror", subject)
 

@@ -12,14 +12,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
-from a2a.transports import rest, workers
-from approvals import openapi
-from approvals.openapi import DescribedAPI
-from ledger.api import router
-from ledger.catalogue import tools_router
+from a2a.rest import tasks, workers
+from approvals.http import openapi
+from approvals.http.openapi import DescribedAPI
+from ledger.api.log import router as log_router
+from ledger.api.problems import not_authenticated, problem, problem_of
+from ledger.api.tools import tools_router
+from ledger.api.transactions import router
 from ledger.errors import LedgerError
-from ledger.log_api import router as log_router
-from ledger.problems import not_authenticated, problem, problem_of
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ api = DescribedAPI(
 api.add_router("/transactions", router)
 api.add_router("/tools", tools_router)
 api.add_router("/log", log_router)
-api.add_router("/tasks", rest.router)
+api.add_router("/tasks", tasks.router)
 api.add_router("/work", workers.router)
 
 

@@ -7,15 +7,16 @@ class ApprovalsConfig(AppConfig):
     name = "approvals"
 
     def ready(self) -> None:
-        from a2a import answerers
-        from approvals import notices
-        from approvals.principals import who_may_act
-        from approvals.slack import identities, reactions, responses  # noqa: F401
-        from approvals.slack.channel import SlackChannel
+        from a2a.models import answerers
+        from approvals.people.principals import who_may_act
+        from approvals.slack import identities
+        from approvals.slack.interactions import handle_click, replies  # noqa: F401
+        from approvals.slack.messages.channel import SlackChannel
+        from approvals.slack.messages.notices import NoticeChannel
         from approvals.web import live  # noqa: F401
-        from ledger import deliveries
+        from ledger.events import outbox
 
         answerers.directory = who_may_act
-        deliveries.register(SlackChannel())
-        deliveries.register(identities.LinkChannel())
-        deliveries.register(notices.NoticeChannel())
+        outbox.register(SlackChannel())
+        outbox.register(identities.LinkChannel())
+        outbox.register(NoticeChannel())

@@ -17,11 +17,11 @@ from channels.routing import URLRouter  # noqa: E402
 from channels.security.websocket import OriginValidator  # noqa: E402
 from django.urls import path  # noqa: E402
 
-from a2a.transports import jsonrpc  # noqa: E402
+from a2a.protocol import app  # noqa: E402
 from approvals import wsgi  # noqa: E402
-from approvals.pages import Pages  # noqa: E402
+from approvals.http.pages import Pages  # noqa: E402
 from approvals.web.live import DeskConsumer  # noqa: E402
-from ledger import sessions  # noqa: E402
+from ledger.database import sessions  # noqa: E402
 
 if _is_its_own_process:
     sessions.bound(pool=settings.DATABASE_POOL)
@@ -45,8 +45,8 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await _answer_lifespan(receive, send)
     elif scope["type"] == "websocket":
         await sockets(scope, receive, send)
-    elif jsonrpc.is_ours(scope["path"]):
-        await jsonrpc.application()(scope, receive, send)
+    elif app.is_ours(scope["path"]):
+        await app.application()(scope, receive, send)
     elif _may_wait(scope):
         # Who waits takes a thread for long: not one of those of the pages.
         await django_application(scope, receive, send)

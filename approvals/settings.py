@@ -67,9 +67,9 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
-    "approvals.middleware.ReleaseConnections",
-    "approvals.middleware.SecurityHeaders",
-    "approvals.middleware.ProblemsForMachines",
+    "approvals.http.middleware.ReleaseConnections",
+    "approvals.http.middleware.SecurityHeaders",
+    "approvals.http.middleware.ProblemsForMachines",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -78,7 +78,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "approvals.middleware.TenantsOfUser",
+    "approvals.http.middleware.TenantsOfUser",
 ]
 ROOT_URLCONF = "approvals.urls"
 WSGI_APPLICATION = "approvals.wsgi.application"
@@ -119,8 +119,8 @@ REDIS_PATIENCE = {
 }
 RQ = {
     "COMMIT_MODE": "auto",  # we enqueue from on_commit already
-    "QUEUE_CLASS": "ledger.queues.JobQueue",
-    "JOB_CLASS": "ledger.queues.SealedJob",
+    "QUEUE_CLASS": "ledger.workers.queues.JobQueue",
+    "JOB_CLASS": "ledger.workers.queues.SealedJob",
 }
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
 _QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE, "SERIALIZER": "json"}
@@ -189,7 +189,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
 if flag("ASSENT_BEHIND_PROXY"):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_REFERRER_POLICY = "same-origin"
-DEFAULT_EXCEPTION_REPORTER_FILTER = "approvals.error_reports.WithoutSecrets"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "approvals.http.error_reports.WithoutSecrets"
 X_FRAME_OPTIONS = "DENY"
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of one request's body

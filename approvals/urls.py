@@ -7,14 +7,14 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from approvals.api import api
-from approvals.web.views import missing
+from approvals.web.transactions import missing
 
 admin.site.site_url = "/"
 urlpatterns = [
     path("", include("approvals.web.urls")),
     path("", include("a2a.urls")),
     path("slack/", include("approvals.slack.urls")),
-    path("log/", include("ledger.log_urls")),
+    path("log/", include("ledger.log.urls")),
     path("api/v1/", api.urls),
     path("admin/rq/", include("approvals.web.queue_pages")),
     # Django's short cut to "view on site": nothing of ours is reached by it.
@@ -22,5 +22,5 @@ urlpatterns = [
     path("admin/password_change/", RedirectView.as_view(pattern_name="desk:password")),
     path("admin/", admin.site.urls),
 ]
-handler403 = "approvals.web.views.forbidden"
-handler404 = "approvals.web.views.missing"
+handler403 = "approvals.web.transactions.forbidden"
+handler404 = "approvals.web.transactions.missing"

@@ -12,7 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 _is_its_own_process = not settings.configured
 application = get_wsgi_application()
 
-from ledger import sessions  # noqa: E402
+from ledger.database import sessions  # noqa: E402
 from ledger.start_checks import refuse_if_unsafe  # noqa: E402
 
 refuse_if_unsafe("web")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from approvals import embedded
+from approvals.local import embedded_services
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,8 +27,8 @@ def engines() -> Iterator[None]:
         folder.chmod(0o755)
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         os.environ |= {
-            "DATABASE_URL": embedded.start_postgres(folder / "postgres", stack),
-            "REDIS_URL": embedded.start_redis(folder, stack),
+            "DATABASE_URL": embedded_services.start_postgres(folder / "postgres", stack),
+            "REDIS_URL": embedded_services.start_redis(folder, stack),
             "DJANGO_SETTINGS_MODULE": "approvals.settings",
             "ASSENT_SECRET_KEY": "only for the bench",
             "ASSENT_AUDIT_KEY": "11" * 32,

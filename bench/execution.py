@@ -14,11 +14,11 @@ Ttl = Callable[[int], timedelta | None]
 
 
 def _prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUID, str]]:
-    from ledger import coordinator
-    from ledger.coordinator import Proposal
+    from ledger.api.rendering import render_token
     from ledger.models import Transaction
     from ledger.principals import agent
-    from ledger.rendering import render_token
+    from ledger.transactions import coordinator
+    from ledger.transactions.coordinator import Proposal
 
     ids = []
     for place in range(number):
@@ -37,8 +37,8 @@ def _prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUI
 
 
 def _approve(pk: uuid.UUID, digest: str) -> None:
-    from ledger import coordinator
     from ledger.principals import user
+    from ledger.transactions import coordinator
 
     coordinator.approve(pk, digest=digest, by=user("alice", "Alice"), via="web")
 

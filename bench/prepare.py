@@ -130,11 +130,12 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
     """The very rows of one prepare, as INSERTs with the values that the ledger would write."""
     from django.db import connection
 
-    from ledger import coordinator, inserts
-    from ledger.coordinator import Proposal
+    from ledger.api.rendering import render_token
+    from ledger.database import inserts
     from ledger.models import Event, IdempotencyKey, Transaction
     from ledger.principals import agent
-    from ledger.rendering import render_token
+    from ledger.transactions import coordinator
+    from ledger.transactions.coordinator import Proposal
 
     key = uuid.uuid4().hex
     answer = coordinator.prepare(

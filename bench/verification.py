@@ -101,7 +101,7 @@ def fill(number: int) -> None:
     """So many more finished transactions, under checkpoints."""
     from django.db import connection
 
-    from ledger import checkpoints
+    from ledger.log import checkpoints
 
     original = _carried_out()
     for begin in range(0, number, AT_ONCE):
@@ -117,8 +117,9 @@ def fill(number: int) -> None:
 
 def _carried_out() -> Original:
     from bench.execution import _approve, _prepared
-    from ledger import execution, sign_offs
+    from ledger import execution
     from ledger.models import Agent, Decision, Tenant, Transaction
+    from ledger.transactions import sign_offs
 
     tenant, _ = Tenant.objects.get_or_create(
         slug="bench", defaults={"name": "Bench", "tools": ["*"]}
@@ -160,7 +161,8 @@ def _like(original: Original, n: int) -> Original:
 
 def _links_like(original: Original, row: Any) -> list[Any]:
     """The same chain for another row, with the hashes that the database would give it."""
-    from ledger import intents, seals
+    from ledger import intents
+    from ledger.events import seals
 
     at_first = copy.copy(row)
     for name in seals.OUTCOME:

@@ -8,8 +8,11 @@ class LedgerConfig(AppConfig):
     name = "ledger"
 
     def ready(self) -> None:
-        from ledger import checks, deliveries, jobs, owners, start_checks, webhooks  # noqa: F401
+        from ledger import checks, start_checks  # noqa: F401
+        from ledger.events import outbox
+        from ledger.webhooks import channel, owners
+        from ledger.workers import jobs  # noqa: F401
 
-        deliveries.register(webhooks.WebhookChannel())
-        deliveries.register(owners.OwnerChannel())
+        outbox.register(channel.WebhookChannel())
+        outbox.register(owners.OwnerChannel())
         autodiscover_modules("tools")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
@@ -26,6 +27,7 @@ else:
 
 PREFIX = "enc"
 NONCE_BYTES = 12
+WEBHOOK_SECRET_PREFIX = "whsec_"  # Standard Webhooks
 
 
 class SecretUnreadable(ImproperlyConfigured):
@@ -126,3 +128,8 @@ def secret_fields() -> list[SecretField]:
         for field in model._meta.concrete_fields
         if isinstance(field, SecretField)
     ]
+
+
+def new_webhook_secret() -> str:
+    """A secret for signing webhooks, in the form of Standard Webhooks."""
+    return WEBHOOK_SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()

@@ -28,10 +28,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ledger.models import Transaction
+from typing import Any
 
 
 class LedgerError(Exception):
@@ -50,7 +47,10 @@ class LedgerError(Exception):
 
 
 class NotPossible(LedgerError):
-    """The move was not possible. ``snapshot`` is the transaction as it is now."""
+    """The move was not possible. ``snapshot`` is the ``Transaction`` as it is now, or ``None``.
+
+    It is untyped because the models import the errors, and nothing imports upward.
+    """
 
     code = "not_possible"
     status = 409
@@ -58,7 +58,7 @@ class NotPossible(LedgerError):
     hint = "Read the transaction; nothing was changed by this request."
 
     def __init__(
-        self, detail: str = "", *, snapshot: Transaction | None = None, hint: str = "", **extra: Any
+        self, detail: str = "", *, snapshot: Any = None, hint: str = "", **extra: Any
     ) -> None:
         super().__init__(detail, hint=hint, **extra)
         self.snapshot = snapshot

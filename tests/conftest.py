@@ -15,14 +15,16 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from approvals import database_roles, embedded
+from approvals.local import database_roles, embedded_services
 from approvals.models import Membership, Role
-from approvals.principals import principal_of
-from ledger import coordinator, crash_points, doorbell
-from ledger.coordinator import Proposal
+from approvals.people.principals import principal_of
+from ledger.api.rendering import render_token
+from ledger.events import doorbell
+from ledger.execution import crash_points
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
-from ledger.rendering import render_token
+from ledger.transactions import coordinator
+from ledger.transactions.coordinator import Proposal
 from tests.toolbox.world import World, world
 
 pytest_plugins = ["tests.agents_at_work"]
@@ -56,7 +58,7 @@ def django_db_keepdb() -> bool:
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses otherwise."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
-        database_roles.give_rights(embedded.APPLICATION)
+        database_roles.give_rights(embedded_services.APPLICATION)
         for table in ("event", "decision", "checkpoint", "cosignature", "tile"):
             cursor.execute(f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate")
 

@@ -9,9 +9,10 @@ from uuid import UUID
 
 from django.db import connection
 
-from ledger import seals, sign_offs
+from ledger.events import seals
 from ledger.intents import canonical
 from ledger.models import Transaction
+from ledger.transactions import sign_offs
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import httpx
 from django.conf import settings
 from django.db import connection
 
-from approvals import embedded
+from approvals.local import embedded_services
 from approvals.local.processes import SLACK, SWEEPER, WEB, environment_of
 
 ROOT = Path(settings.BASE_DIR)
@@ -52,7 +52,7 @@ class Product:
         self.logs = Path(tempfile.mkdtemp(prefix="assent-logs-"))
         name = connection.settings_dict["NAME"]
         self.environment = os.environ | {
-            "DATABASE_URL": embedded.as_application(
+            "DATABASE_URL": embedded_services.as_application(
                 os.environ["DATABASE_URL"].replace("/assent?", f"/{name}?")
             ),
             "ASSENT_PUBLIC_URL": self.url,

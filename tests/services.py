@@ -13,7 +13,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from approvals import embedded
+from approvals.local import embedded_services
 
 stack = ExitStack()
 
@@ -22,10 +22,10 @@ def start_engines() -> None:
     folder = Path(tempfile.mkdtemp(prefix="assent-test-"))
     folder.chmod(0o755)
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["DATABASE_URL"] = os.environ.get("TEST_DATABASE_URL") or embedded.start_postgres(
-        folder / "postgres", stack
-    )
-    os.environ["REDIS_URL"] = os.environ.get("TEST_REDIS_URL") or embedded.start_redis(
+    os.environ["DATABASE_URL"] = os.environ.get(
+        "TEST_DATABASE_URL"
+    ) or embedded_services.start_postgres(folder / "postgres", stack)
+    os.environ["REDIS_URL"] = os.environ.get("TEST_REDIS_URL") or embedded_services.start_redis(
         folder, stack
     )
 

@@ -14,10 +14,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import ProgrammingError, connection
 from django.db.transaction import atomic
 
-from approvals import database_roles, embedded
-from ledger import checkpoints, coordinator, execution
+from approvals.local import database_roles, embedded_services
+from ledger import execution
+from ledger.log import checkpoints
 from ledger.models import Decision, Event
 from ledger.states import State
+from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.processes import ROOT, Product
 
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @contextmanager
 def as_application() -> Iterator[None]:
     with connection.cursor() as cursor:
-        cursor.execute(f"SET ROLE {embedded.APPLICATION}")
+        cursor.execute(f"SET ROLE {embedded_services.APPLICATION}")
         try:
             yield
         finally:

@@ -14,7 +14,10 @@ from django.urls import get_resolver
 
 from approvals.local import processes
 from approvals.management.commands.write_docs import pages
-from ledger import deliveries, queues, states, webhooks
+from ledger import states
+from ledger.events import outbox
+from ledger.webhooks import channel
+from ledger.workers import queues
 
 ROOT = Path(settings.BASE_DIR)
 ROOMS = [path for room in ("ledger", "a2a", "approvals") for path in (ROOT / room).rglob("*.py")]
@@ -85,7 +88,7 @@ def test_nobody_else_writes_a_state():
     writers = {path.name for path in ROOMS if writes.search(path.read_text())}
 
     assert writers == {
-        "transitions.py", "proposals.py", "deliveries.py", "questions.py",
+        "transitions.py", "proposals.py", "outbox.py", "questions.py",
         "second_operator.py",
     }  # fmt: skip
 
@@ -106,8 +109,8 @@ def test_final_states_have_no_way_out_but_compensation_and_a_late_receipt():
 def test_every_kind_a_channel_wants_exists():
     kinds = {move.name for move in states.MOVES}
 
-    assert kinds >= webhooks.KINDS
-    assert set(deliveries.channels) == {
+    assert kinds >= channel.KINDS
+    assert set(outbox.channels) == {
         "webhook", "owner", "push", "slack", "slack_link", "notice"
     }  # fmt: skip
 

@@ -11,9 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import call_command
 
-from a2a import cards, keys
-from approvals import embedded
-from approvals.local import processes
+from a2a.cards import cards
+from a2a.wire import signatures
+from approvals.local import embedded_services, processes
 
 OLD, NEW = "77" * 32, "88" * 32
 
@@ -21,10 +21,10 @@ OLD, NEW = "77" * 32, "88" * 32
 @pytest.fixture
 def at_home(tmp_path, monkeypatch):
     """A machine on which nobody chose any key."""
-    monkeypatch.setattr(embedded, "HOME", tmp_path)
+    monkeypatch.setattr(embedded_services, "HOME", tmp_path)
     before = dict(os.environ)
     _forget_settings()
-    embedded.make_keys(tmp_path)
+    embedded_services.make_keys(tmp_path)
     _forget_settings()
     yield tmp_path
     os.environ.clear()
@@ -42,7 +42,7 @@ def _forget_settings() -> None:
 def test_only_the_sweeper_is_given_the_audit_key(at_home, monkeypatch, command, has_it):
     monkeypatch.setattr(sys, "argv", ["manage.py", command])
 
-    embedded._set_keys()
+    embedded_services._set_keys()
 
     given = {name for name in os.environ if name.startswith("ASSENT_")}
     assert ("ASSENT_AUDIT_KEY" in given) is has_it
@@ -60,7 +60,7 @@ def test_only_the_sweeper_is_given_the_audit_key(at_home, monkeypatch, command, 
 def test_keys_are_made_once_and_only_we_can_read_them(at_home):
     before = {path.name: path.read_text() for path in at_home.iterdir()}
 
-    embedded.make_keys(at_home)
+    embedded_services.make_keys(at_home)
 
     assert {path.name: path.read_text() for path in at_home.iterdir()} == before
     assert {path.stat().st_mode & 0o777 for path in at_home.iterdir()} == {0o600}
@@ -88,11 +88,11 @@ def test_make_keys_prints_a_set_whose_public_half_fits():
 
 
 def ids_published() -> list[str]:
-    return [key["kid"] for key in keys.public_jwks()["keys"]]
+    return [key["kid"] for key in signatures.public_jwks()["keys"]]
 
 
 def id_of(text: str) -> str:
-    return keys.key_id(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
+    return signatures.key_id(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
 
 
 def test_a_key_that_was_replaced_is_still_published_and_signs_no_more(settings, db):
@@ -114,7 +114,7 @@ def _jws(card: dict) -> str:
 def test_push_notifications_and_the_card_are_signed_by_different_keys_and_neither_by_the_audits(
     settings,
 ):
-    header = jwt.get_unverified_header(keys.signed({"task_id": "x"}))
+    header = jwt.get_unverified_header(signatures.signed({"task_id": "x"}))
 
     assert header["kid"] == id_of(settings.PUSH_KEYS[0])
     assert id_of(settings.AUDIT_KEY) not in ids_published()

@@ -1,1 +1,1 @@
-"""The product on one machine: its list of processes, their supervisor, PostgreSQL and Redis."""
+"""Running Assent on one machine: processes, supervisor, embedded services, database roles."""

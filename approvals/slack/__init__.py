@@ -1,0 +1,1 @@
+"""Slack: messages out, interactions in, and who is who."""

@@ -14,17 +14,17 @@ from django.db.transaction import atomic
 from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock, LinkButtonElement
 
-from approvals import rights
-from approvals.middleware import roles_of
+from approvals.http.middleware import roles_of
 from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
-from approvals.principals import name_of, principal_of
-from approvals.slack.blocks import desk_link
-from approvals.slack.calls import Unreachable, call, error_of
-from approvals.slack.credentials import NoSuchApp
-from approvals.slack.models import LINK_VALID
-from approvals.slack.text import escaped, plain, rich, words
-from approvals.slack.workspaces import app_for
-from ledger.deliveries import NotNow, Owed
+from approvals.models.slack import LINK_VALID
+from approvals.people import rights
+from approvals.people.principals import name_of, principal_of
+from approvals.slack.api.calls import Unreachable, call, error_of
+from approvals.slack.api.credentials import NoSuchApp
+from approvals.slack.api.workspaces import app_for
+from approvals.slack.rendering.blocks import desk_link
+from approvals.slack.rendering.text import escaped, plain, rich, words
+from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
 from ledger.principals import Principal
 

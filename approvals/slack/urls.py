@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.slack import views
+from approvals.slack.interactions import views
 
 app_name = "slack"
 urlpatterns = [

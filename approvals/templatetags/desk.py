@@ -14,9 +14,9 @@ from django.utils.safestring import SafeString
 
 from a2a.models import Question, Task
 from a2a.states import TaskState
-from approvals import policies, showing, words
-from approvals.metrics import Metric
-from ledger import results
+from approvals.desk import labels, policies, showing
+from approvals.desk.metrics import Metric
+from ledger.contracts import results
 from ledger.models import Event, Transaction
 from ledger.states import FINAL, State
 
@@ -60,8 +60,8 @@ TASK_TONE = {
 }
 
 for words_of in (
-    policies.money, words.plain, words.said, words.surface, words.via, words.what_became,
-    words.what_became_of_it, showing.in_words,
+    policies.money, labels.plain, labels.said, labels.surface, labels.via, labels.what_became,
+    labels.what_became_of_it, showing.in_words,
 ):  # fmt: skip
     register.filter(words_of.__name__, words_of)
 
@@ -158,7 +158,7 @@ def further_lines(text: str) -> str:
 
 
 @register.filter
-def fields_folded(fields: list[words.Field], is_whole: bool) -> list[words.Field]:
+def fields_folded(fields: list[labels.Field], is_whole: bool) -> list[labels.Field]:
     return fields if is_whole else fields[: showing.SURFACES[showing.DESK].parts_most]
 
 

@@ -10,9 +10,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from approvals import inbox, notices
+from approvals.desk import inbox
 from approvals.models import Role
-from approvals.slack import credentials
+from approvals.people import notices
+from approvals.slack.api import credentials
 
 MOST_NOTICES = 5
 

@@ -7,8 +7,8 @@ from typing import Any
 from django import forms
 
 from a2a.states import TaskState
-from approvals.inbox import Filters
-from approvals.policies import OUTCOMES
+from approvals.desk.inbox import Filters
+from approvals.desk.policies import OUTCOMES
 from ledger.contracts import RiskLevel
 from ledger.states import State
 

@@ -29,8 +29,8 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
-from approvals.middleware import tenants_of
-from ledger import changes, doorbell
+from approvals.http.middleware import tenants_of
+from ledger.events import account_changes, doorbell
 from ledger.models import Event
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ user_logged_out.connect(on_sign_out, dispatch_uid="approvals.web.live.on_sign_ou
 
 def _session_chain(key: str) -> UUID:
     """A name for the session that may be known to whoever reads Redis."""
-    return changes.chain_of(f"session:{key}")
+    return account_changes.chain_of(f"session:{key}")
 
 
 # --- listening, in the live process ------------------------------------------------------------
@@ -266,7 +266,7 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
     async def connect(self) -> None:
         key = self.scope["session"].session_key
         self.session_chain = str(_session_chain(key)) if key else ""
-        self.user_chain = str(changes.chain_of(f"user:{self.scope['user'].pk}"))
+        self.user_chain = str(account_changes.chain_of(f"user:{self.scope['user'].pk}"))
         await _look_again([self])
         if not self.tenants:
             return

@@ -17,10 +17,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from a2a.models import RemoteAgent
-from approvals import metrics
+from approvals.desk import metrics
 from approvals.models import Role, SlackMessage
-from approvals.slack.channel import NAME as SLACK
-from ledger import deliveries
+from approvals.slack.messages.channel import NAME as SLACK
+from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event
 
 BARS, BAR = 24, timedelta(minutes=5)
@@ -92,7 +92,7 @@ def send_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
     mine = Delivery.objects.filter(pk=delivery_id, event__tenant__in=_operated(request))
     if not mine.exists():
         raise Http404
-    deliveries.retry(delivery_id)
+    outbox.retry(delivery_id)
     return redirect("desk:operations")
 
 

@@ -3,7 +3,7 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import ledger.agents
+import ledger.models.agents
 import ledger.models
 from django.db import migrations, models
 
@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('hint', models.CharField(help_text='The first characters, to tell tokens apart.', max_length=16)),
                 ('token_hash', models.CharField(max_length=64, unique=True)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('propose', 'propose, read and cancel its own transactions'), ('read_all', 'read every transaction of its tenant'), ('decide', 'decide where a contract asks for a supervisor')], max_length=20), default=ledger.agents._default_scopes, size=None)),
+                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('propose', 'propose, read and cancel its own transactions'), ('read_all', 'read every transaction of its tenant'), ('decide', 'decide where a contract asks for a supervisor')], max_length=20), default=ledger.models.agents._default_scopes, size=None)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('revoked_at', models.DateTimeField(blank=True, null=True)),

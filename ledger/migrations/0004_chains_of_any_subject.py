@@ -2,7 +2,7 @@ from pathlib import Path
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
-import ledger.agents
+import ledger.models.agents
 from django.db import migrations, models
 
 SQL = Path(__file__).resolve().parent.parent / "sql" / "chains.sql"
@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
             "scopes",
             django.contrib.postgres.fields.ArrayField(
                 base_field=models.CharField(max_length=50),
-                default=ledger.agents._default_scopes,
+                default=ledger.models.agents._default_scopes,
                 size=None,
             ),
         ),

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from a2a.addressing import PlainText, as_input, takes_text, what_it_takes
 from a2a.models import Question, Skill, Task
+from a2a.submissions.addressing import PlainText, as_input, takes_text, what_it_takes
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT

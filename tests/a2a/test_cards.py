@@ -8,7 +8,7 @@ import pytest
 from a2a.client.card_resolver import parse_agent_card
 from a2a.utils.signing import create_signature_verifier
 
-from a2a import cards
+from a2a.cards import cards
 from a2a.models import Skill
 from ledger.models import Scope
 from tests.a2a.test_protocol import Peer

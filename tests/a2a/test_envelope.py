@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 
 from a2a import submissions, tasks
-from a2a.envelope import EXTENSION, Envelope
+from a2a.cards.published import SCHEMAS
 from a2a.models import Skill, Task
-from a2a.published import SCHEMAS
 from a2a.submissions import Submission
+from a2a.submissions.envelope import EXTENSION, Envelope
 from ledger.models import Agent, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, caller_for
@@ -203,7 +203,7 @@ def test_the_published_schemas_say_what_we_take_and_give(client, send):
     assert not envelope.is_valid(whole(version="2.0"))
     assert client.get("/a2a/schemas/nothing.json").status_code == 404
 
-    from a2a.speech import facts_of
+    from a2a.wire.to_json import facts_of
 
     task = jsonschema_rs.Draft202012Validator(client.get("/a2a/schemas/task-1.json").json())
     assert task.is_valid(facts_of(send(whole(audience="nobody"))))

@@ -8,10 +8,11 @@ import threading
 
 import pytest
 
-from a2a import questions, tasks
+from a2a import tasks
 from a2a.models import Message, Task
-from a2a.transports import express
-from a2a.transports.express import Batch
+from a2a.protocol import fast_path
+from a2a.protocol.fast_path import Batch
+from a2a.tasks import questions
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT
@@ -125,7 +126,7 @@ def test_of_many_at_once_each_gets_its_own_answer(peer, consolidate):
 
     async def ask_all():
         asked = [(AgentToken.hash_of(peer.token), Task(id=task_id).pk) for task_id in ids]
-        return await asyncio.gather(*(express.reads.ask(one) for one in asked))
+        return await asyncio.gather(*(fast_path.reads.ask(one) for one in asked))
 
     found = [json.loads(one)["id"] for one in asyncio.run(ask_all())]
     assert found == ids

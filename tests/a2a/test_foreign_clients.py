@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from a2a import questions, tasks
+from a2a import tasks
 from a2a.models import Question, Skill, Task
-from ledger import coordinator, execution
+from a2a.tasks import questions
+from ledger import execution
 from ledger.models import AgentToken, Scope, Transaction
+from ledger.transactions import coordinator
 from tests.peers import python_client
 from tests.processes import Product, running, until
 

@@ -9,7 +9,7 @@ from a2a import states
 from a2a.errors import TaskNotFound, TaskNotPossible
 from a2a.models import Task
 from a2a.states import FINAL, MOVES, TaskState
-from a2a.transitions import advance
+from a2a.tasks.transitions import advance
 from ledger.models import Event, new_id
 from ledger.principals import SWEEPER
 

@@ -7,11 +7,14 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from a2a import questions, submissions
+from a2a import submissions
 from a2a.models import Question, Task
 from a2a.submissions import Submission
-from ledger import coordinator, execution, sweeper
+from a2a.tasks import questions
+from ledger import execution
 from ledger.models import Scope, Transaction
+from ledger.transactions import coordinator
+from ledger.workers import sweeper
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import caller_for
 from tests.forgery import move_deadline
@@ -160,27 +163,27 @@ def test_it_takes_the_scope_to_propose(orchestrator):
 
 
 def test_a_process_that_dies_in_between_is_made_up_for_by_the_sweeper(peer, alice, monkeypatch):
-    from a2a import own_work
-    from ledger import doorbell
+    from a2a.builtin import work
+    from ledger.events import doorbell
 
-    monkeypatch.setattr(own_work, "go_on", lambda task: None)
+    monkeypatch.setattr(work, "go_on", lambda task: None)
     task = prepared(peer)
     assert task["status"]["state"] == "TASK_STATE_WORKING"
     monkeypatch.undo()
     Task.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
 
-    own_work.settle_all()
+    work.settle_all()
     Task.objects.update(next_attempt_at=None)
-    own_work.begin(task["id"])
+    work.begin(task["id"])
     assert state_of(peer, task) == "AUTH_REQUIRED"
 
-    doorbell.event_committed.disconnect(dispatch_uid="a2a.own_work.on_bell")
+    doorbell.event_committed.disconnect(dispatch_uid="a2a.builtin.work.on_bell")
     try:
         execution.commit(decide("approve", alice).pk)
         assert state_of(peer, task) == "AUTH_REQUIRED", "the bell was lost"
         sweeper.Sweeper().sweep()
     finally:
-        doorbell.event_committed.connect(own_work.on_bell, dispatch_uid="a2a.own_work.on_bell")
+        doorbell.event_committed.connect(work.on_bell, dispatch_uid="a2a.builtin.work.on_bell")
     assert state_of(peer, task) == "COMPLETED"
     assert Transaction.objects.count() == 1
 

@@ -13,16 +13,22 @@ from django.db.models.functions import Now
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from a2a import own_work, rounds, submissions, tasks
+from a2a import submissions, tasks
+from a2a import sweep as rounds
+from a2a.builtin import work
 from a2a.models import Task
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
-from ledger import audit, coordinator, crash_points, execution, sweeper
-from ledger.callers import Caller
+from ledger import execution
+from ledger.api.authentication import Caller
+from ledger.audit import verification
 from ledger.errors import LedgerError, PlanFailed
+from ledger.execution import crash_points
 from ledger.models import IdempotencyKey, Scope, Transaction
 from ledger.principals import SWEEPER, Principal
 from ledger.states import State
+from ledger.transactions import coordinator
+from ledger.workers import sweeper
 from tests.agents_at_work import GOOD_INPUT
 from tests.forgery import move_deadline
 from tests.toolbox.world import world
@@ -103,8 +109,8 @@ def sweep():
     for pk in Transaction.objects.filter(state="rolling_back").values_list("pk", flat=True):
         execution.roll_back(pk)  # what an earlier plan held
     Task.objects.filter(next_attempt_at__isnull=False).update(next_attempt_at=Now())
-    for task_id in own_work.due():
-        own_work.begin(task_id)
+    for task_id in work.due():
+        work.begin(task_id)
 
 
 def test_a_sweeper_leaves_alone_what_its_request_is_still_planning(acme):
@@ -179,7 +185,7 @@ def test_a_canceled_parent_takes_back_what_its_child_proposed(consolidate):
     assert (child.state, child.transaction.state) == ("canceled", "rolling_back")
     (event,) = child.transaction.events.filter(kind="canceled")
     assert (event.principal, event.reason) == ("agent:acme/boss", "The task above it was canceled.")
-    audit.verify()
+    verification.verify()
 
 
 def test_a_signed_off_child_goes_on_when_its_parent_is_canceled(consolidate, alice):
@@ -242,7 +248,7 @@ class OwnTasks(RuleBasedStateMachine):
     @rule(pk=ids, meanwhile=MEANWHILE, dies_at=st.sampled_from(LINES), answers=st.booleans())
     def another_process_looks(self, pk, meanwhile, dies_at, answers):
         Task.objects.filter(pk=pk, next_attempt_at__isnull=False).update(next_attempt_at=Now())
-        self._act(lambda: own_work.begin(pk), meanwhile, dies_at, answers)
+        self._act(lambda: work.begin(pk), meanwhile, dies_at, answers)
 
     @rule(pk=ids, what=st.sampled_from(["lease", "time", "cancel", "approve", "work", "expire"]))
     def something_happens(self, pk, what):
@@ -275,7 +281,7 @@ class OwnTasks(RuleBasedStateMachine):
         match what:
             case "sweep":
                 rounds.sweep()
-                own_work.begin(pk)
+                work.begin(pk)
             case "lease":
                 lease_runs_out(pk=pk)
                 rounds.sweep()
@@ -360,7 +366,7 @@ def test_a_task_of_the_hub_is_timed_out_only_together_with_its_proposal(acme):
 
     tasks.time_out(task.pk)
     assert Task.objects.get(pk=task.pk).state == "submitted"
-    own_work.time_out(task.pk)
+    work.time_out(task.pk)
 
     assert Task.objects.get(pk=task.pk).reason_code == "timed_out"
     assert IdempotencyKey.objects.get(key=f"task:{task.pk}").transaction is None

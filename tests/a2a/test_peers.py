@@ -178,7 +178,7 @@ def test_stream_and_task_converge_when_redis_is_emptied_and_the_worker_dies(
     product, token, archivist
 ):
     """The first worker falls silent, the bells are lost; another worker finishes."""
-    from ledger import doorbell
+    from ledger.events import doorbell
 
     Skill.objects.update(is_retry_safe=True, lease="00:00:01")
 
@@ -237,9 +237,9 @@ def test_two_answers_at_once_have_one_winner(product, token, archivist, alice):
 
     from django.db import connection
 
-    from a2a import questions
     from a2a.errors import AlreadyAnswered
     from a2a.models import Question
+    from a2a.tasks import questions
     from ledger import principals
 
     httpx.post(
@@ -276,9 +276,9 @@ def test_an_answer_at_the_very_deadline_has_one_winner(a_claimed_task, worker):
 
     from django.db import connection
 
-    from a2a import questions
     from a2a.errors import QuestionExpired
     from a2a.models import Question
+    from a2a.tasks import questions
     from ledger import principals
 
     Skill.objects.update(max_concurrency=None)

@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 
 from a2a.models import Question, Skill, Task
-from ledger import audit, sweeper
+from ledger.audit import verification
 from ledger.models import Scope
+from ledger.workers import sweeper
 from tests.agents_at_work import GOOD_INPUT, speaking_as
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,7 +77,7 @@ def test_a_task_is_claimed_reported_on_and_completed(as_orchestrator, as_worker,
         "task_artifact_added",
         "task_completed",
     ]
-    assert audit.verify().others == 1
+    assert verification.verify().others == 1
 
 
 def test_a_question_waits_is_answered_by_the_client_and_reaches_the_worker(
@@ -230,7 +231,7 @@ def test_polling_faster_than_every_two_seconds_earns_a_429(as_orchestrator, cons
 
 
 def test_two_who_watch_one_task_at_the_proper_pace_are_never_stopped(as_orchestrator, consolidate):
-    from ledger import doorbell
+    from ledger.events import doorbell
 
     task = f"{TASKS}/{submit(as_orchestrator).json()['task_id']}"
 
@@ -243,7 +244,7 @@ def test_two_who_watch_one_task_at_the_proper_pace_are_never_stopped(as_orchestr
 
 
 def test_the_pauses_double_after_ten_answers_that_said_working(a_claimed_task):
-    from a2a.pacing import seconds_until_next
+    from a2a.tasks.rate_limit import seconds_until_next
 
     task = a_claimed_task()
     pauses = [seconds_until_next(task.pk, "working", "acme") for _ in range(16)]

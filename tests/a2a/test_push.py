@@ -13,8 +13,9 @@ import jwt
 import pytest
 from django.utils import timezone
 
-from a2a import keys, tasks
-from ledger import deliveries
+from a2a import tasks
+from a2a.wire import signatures
+from ledger.events import outbox
 from ledger.models import Delivery, Scope
 from tests.a2a.test_protocol import Peer
 
@@ -67,8 +68,8 @@ def with_push(peer, url, **said):
 
 def deliver_all():
     Delivery.objects.update(next_attempt_at=timezone.now())
-    for pk in deliveries.overdue():
-        deliveries.deliver(pk)
+    for pk in outbox.overdue():
+        outbox.deliver(pk)
 
 
 def test_every_change_is_pushed_signed_and_with_the_clients_token(
@@ -87,7 +88,7 @@ def test_every_change_is_pushed_signed_and_with_the_clients_token(
     assert headers["content-type"] == "application/a2a+json"
     assert headers["x-a2a-notification-token"] == "their-token"
     assert headers["authorization"] == "Bearer secret"
-    public = keys.push_key().public_key()
+    public = signatures.push_key().public_key()
     claims = jwt.decode(
         headers["x-assent-signature"], public, algorithms=["EdDSA"], audience=receiver.url
     )

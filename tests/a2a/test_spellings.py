@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 
 from a2a import submissions
-from a2a.envelope import EXTENSION
 from a2a.models import Skill, Task
 from a2a.submissions import Submission
+from a2a.submissions.envelope import EXTENSION
 from ledger.models import Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, caller_for

@@ -9,9 +9,10 @@ import json
 import pytest
 from django.urls import reverse
 
-from ledger import coordinator, execution
+from ledger import execution
 from ledger.models import Transaction
 from ledger.states import State
+from ledger.transactions import coordinator
 
 FRAGMENT = {"HX-Request": "true"}
 

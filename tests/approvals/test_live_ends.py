@@ -15,9 +15,9 @@ from django.test import Client
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from approvals import embedded
+from approvals.local import embedded_services
 from approvals.models import Membership
-from ledger import changes, doorbell
+from ledger.events import account_changes, doorbell
 from tests.processes import Product, running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +45,9 @@ def closed_with(socket: ClientConnection) -> int | None:
 
 
 def record(person: User, kind: str) -> None:
-    changes.record(f"user:{person.pk}", kind, tenant="", by=changes.command(), via="command")
+    account_changes.record(
+        f"user:{person.pk}", kind, tenant="", by=account_changes.command(), via="command"
+    )
 
 
 def deactivated(person: User) -> None:
@@ -91,7 +93,7 @@ def test_who_may_see_nothing_any_more_is_closed_at_once(live, as_alice, alice_us
 
 def test_with_redis_frozen_it_is_closed_at_the_next_check(as_alice, as_bob, bob_user, tmp_path):
     with ExitStack() as stack:
-        url = embedded.start_redis(tmp_path, stack)
+        url = embedded_services.start_redis(tmp_path, stack)
         pid = _redis_in(tmp_path)
         product = stack.enter_context(running("live", REDIS_URL=url, ASSENT_SOCKET_CHECK_S="0.5"))
         alices = stack.enter_context(opened(product, as_alice))

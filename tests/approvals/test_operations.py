@@ -7,10 +7,11 @@ import re
 import httpx
 import pytest
 
-from a2a import questions
-from approvals import metrics
-from ledger import coordinator, execution
+from a2a.tasks import questions
+from approvals.desk import metrics
+from ledger import execution
 from ledger.models import Delivery, Event, Tenant
+from ledger.transactions import coordinator
 from tests.processes import running
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,12 +74,13 @@ def test_a_client_that_invents_card_versions_makes_no_more_than_a_few_series(a_t
 
 
 def test_reads_per_completed_task(a_claimed_task, worker):
-    from a2a import pacing, tasks
+    from a2a import tasks
+    from a2a.tasks import rate_limit
 
     task = a_claimed_task()
     tasks.complete(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
                    result={"summary": "s"}, via="api")  # fmt: skip
-    pacing.count_reads({"acme": 6, "globex": 100})
+    rate_limit.count_reads({"acme": 6, "globex": 100})
 
     found = metrics.gathered(frozenset({"acme"}))
     assert found["assent_reads_per_completed_task"].value == 6

@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from approvals.asgi import application
-from approvals.pages import Pages
+from approvals.http.pages import Pages
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,12 +12,15 @@ from django.db import connections
 from django.test import Client
 from django.urls import reverse
 
-from approvals import decisions, people, second_operator
-from approvals.middleware import roles_of
+from approvals.desk import decisions
+from approvals.http.middleware import roles_of
 from approvals.models import Membership, Notice, PendingChange, Role
-from approvals.principals import principal_of
-from ledger import audit, changes, execution
+from approvals.people import accounts, second_operator
+from approvals.people.principals import principal_of
+from ledger import execution
+from ledger.audit import verification
 from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible
+from ledger.events import account_changes
 from ledger.models import AgentToken, Event
 from tests.conftest import signed_in
 
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 def history() -> list[tuple[str, str, str, str]]:
     """Kind, by whom, through what and on whom, in order."""
-    rows = Event.objects.filter(kind__in=changes.KINDS).order_by("pk")
+    rows = Event.objects.filter(kind__in=account_changes.KINDS).order_by("pk")
     return [(row.kind, row.principal, row.via, json.loads(row.details)["subject"]) for row in rows]
 
 
@@ -87,11 +90,11 @@ def test_a_role_that_an_operator_gives_somebody_is_sealed_and_the_person_is_told
     assert history() == [("role_granted", f"user:{olga_user.pk}", "admin", f"user:{vera_user.pk}")]
     said = signed_in(vera_user).get("/").content.decode()
     assert "Olga Novak gave you the role approver in acme." in said
-    audit.verify()
+    verification.verify()
 
 
 def test_a_notice_stays_until_it_is_dismissed_by_whom_it_is_for(vera_user, olga_user, as_bob):
-    people.give_role(vera_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    accounts.give_role(vera_user, "acme", "approver", by=principal_of(olga_user), via="admin")
     notice, as_vera = Notice.objects.get(), signed_in(vera_user)
 
     as_bob.post(reverse("desk:notice-dismiss", args=[notice.pk]))
@@ -146,7 +149,7 @@ def test_tokens_and_agents_are_sealed_without_the_secret(as_keeper, helpdesk):
         "token_issued", "token_revoked", "agent_deactivated", "agent_changed"
     ]  # fmt: skip
     assert token.token_hash not in str(list(Event.objects.values()))
-    audit.verify()
+    verification.verify()
 
 
 def test_commands_are_recorded_as_such(acme, db, capsys):
@@ -168,13 +171,13 @@ def test_commands_are_recorded_as_such(acme, db, capsys):
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        (lambda who, by: people.give_role(who, "acme", "approver", by=by, via="admin"),
+        (lambda who, by: accounts.give_role(who, "acme", "approver", by=by, via="admin"),
          "role_granted"),
-        (lambda who, by: people.take_role(who, "acme", "operator", by=by, via="admin"),
+        (lambda who, by: accounts.take_role(who, "acme", "operator", by=by, via="admin"),
          "role_revoked"),
-        (lambda who, by: people.set_flag(who, "is_superuser", True, by=by, via="admin"),
+        (lambda who, by: accounts.set_flag(who, "is_superuser", True, by=by, via="admin"),
          "superuser_granted"),
-        (lambda who, by: people.set_permissions(who, Permission.objects.all()[:3], by=by,
+        (lambda who, by: accounts.set_permissions(who, Permission.objects.all()[:3], by=by,
                                                 via="admin"), "permissions_changed"),
     ],
 )  # fmt: skip
@@ -213,12 +216,14 @@ def test_a_role_of_ones_own_in_the_admin_waits_for_a_second_operator(
     event = Event.objects.order_by("-pk").first()
     assert (event.kind, event.principal) == ("role_granted", f"user:{oscar_user.pk}")
     assert json.loads(event.details)["asked_by"] == f"user:{olga_user.pk}"
-    audit.verify()
+    verification.verify()
 
 
 def test_making_staff_takes_another_superuser(vera_user, oscar_user):
     root, other = (User.objects.create_superuser(name, password=name) for name in ("r1", "r2"))
-    assert people.set_flag(vera_user, "is_staff", True, by=principal_of(root), via="admin") is False
+    assert (
+        accounts.set_flag(vera_user, "is_staff", True, by=principal_of(root), via="admin") is False
+    )
     row = PendingChange.objects.get()
 
     with pytest.raises(NotFound):  # an operator of a tenant gives no rights in the admin
@@ -232,8 +237,8 @@ def test_making_staff_takes_another_superuser(vera_user, oscar_user):
 
 def test_whoever_has_the_second_operators_password_is_no_second_operator(olga_user, oscar_user):
     by = principal_of(olga_user)
-    people.set_password(oscar_user, "known to olga", by=by, via="admin")
-    people.give_role(olga_user, "acme", "approver", by=by, via="admin")
+    accounts.set_password(oscar_user, "known to olga", by=by, via="admin")
+    accounts.give_role(olga_user, "acme", "approver", by=by, via="admin")
 
     with pytest.raises(NotAllowed, match="set its password"):
         second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
@@ -246,10 +251,10 @@ def test_a_role_that_decides_for_an_account_that_one_opened_waits_for_a_second_o
 ):
     by = principal_of(olga_user)
     puppet = User.objects.create_user("puppet", password="known to olga")
-    people.opened(puppet, by=by, via="admin")
+    accounts.opened(puppet, by=by, via="admin")
 
-    assert people.give_role(puppet, "acme", "viewer", by=by, via="admin") is True
-    assert people.give_role(puppet, "acme", "approver", by=by, via="admin") is False
+    assert accounts.give_role(puppet, "acme", "viewer", by=by, via="admin") is True
+    assert accounts.give_role(puppet, "acme", "approver", by=by, via="admin") is False
     assert roles_of(puppet)["acme"] == {"viewer"}
     with pytest.raises(NotAllowed):
         second_operator.confirm(PendingChange.objects.get().pk, by=olga_user, via="web")
@@ -262,7 +267,7 @@ def test_nobody_confirms_what_they_asked_for_with_anothers_password(
     olga_user, oscar_user, vera_user
 ):
     """Olga sets Oscar's password, asks as Oscar, and confirms as herself."""
-    people.set_password(oscar_user, "known to olga", by=principal_of(olga_user), via="admin")
+    accounts.set_password(oscar_user, "known to olga", by=principal_of(olga_user), via="admin")
     root = User.objects.create_superuser("root", password="root")
     by = principal_of(oscar_user)
     second_operator.ask(vera_user, "role_granted", by=by, via="admin", tenant="acme",
@@ -278,9 +283,9 @@ def test_nobody_confirms_what_they_asked_for_with_anothers_password(
 
 def test_a_third_account_between_two_makes_them_no_two_people(olga_user, oscar_user, otto_user):
     """Olga sets Otto's password, and as Otto that of Oscar."""
-    people.set_password(otto_user, "known to olga", by=principal_of(olga_user), via="admin")
-    people.set_password(oscar_user, "known to olga", by=principal_of(otto_user), via="admin")
-    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    accounts.set_password(otto_user, "known to olga", by=principal_of(olga_user), via="admin")
+    accounts.set_password(oscar_user, "known to olga", by=principal_of(otto_user), via="admin")
+    accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
 
     with pytest.raises(NotAllowed, match="sign in both as you"):
         second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
@@ -290,16 +295,16 @@ def test_two_accounts_that_one_person_opened_do_not_confirm_each_other(
     olga_user, oscar_user, otto_user
 ):
     for person in (oscar_user, otto_user):
-        people.opened(person, by=principal_of(olga_user), via="admin")
-    people.give_role(otto_user, "acme", "approver", by=principal_of(otto_user), via="admin")
+        accounts.opened(person, by=principal_of(olga_user), via="admin")
+    accounts.give_role(otto_user, "acme", "approver", by=principal_of(otto_user), via="admin")
 
     with pytest.raises(NotAllowed, match="third person"):
         second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
 
 
 def test_two_accounts_of_one_person_are_no_quorum(a_transaction, alice_user, bob_user, vera_user):
-    people.set_password(bob_user, "known to alice", by=principal_of(alice_user), via="admin")
-    people.give_role(vera_user, "acme", "approver", by=principal_of(alice_user), via="admin")
+    accounts.set_password(bob_user, "known to alice", by=principal_of(alice_user), via="admin")
+    accounts.give_role(vera_user, "acme", "approver", by=principal_of(alice_user), via="admin")
     row = a_transaction("scuttle", rocket="r1")
     said = {"digest": row.intent_digest, "via": "web", "typed": "r1"}
     decisions.approve(bob_user, row.pk, **said)
@@ -312,7 +317,7 @@ def test_two_accounts_of_one_person_are_no_quorum(a_transaction, alice_user, bob
 
 
 def test_two_accounts_of_one_person_are_no_two_operators(approved, olga_user, oscar_user):
-    people.set_password(oscar_user, "known to olga", by=principal_of(olga_user), via="admin")
+    accounts.set_password(oscar_user, "known to olga", by=principal_of(olga_user), via="admin")
     row = approved("pay", amount="5000.00")
     execution.commit(row.pk)
     said = {"via": "web", "reason": "Wrong customer."}
@@ -329,7 +334,7 @@ def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
     olga_user, oscar_user, carol_user, globex
 ):
     Membership.objects.create(user=carol_user, tenant=globex, role=Role.OPERATOR)
-    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
     row = PendingChange.objects.get()
 
     with pytest.raises(NotFound):
@@ -338,7 +343,7 @@ def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
     with pytest.raises(NotPossible):
         second_operator.confirm(row.pk, by=oscar_user, via="web")
 
-    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
     late = PendingChange.objects.get(state="waiting")
     PendingChange.objects.filter(pk=late.pk).update(expires_at=late.created_at)
     with pytest.raises(NotFound):
@@ -348,7 +353,7 @@ def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_confirmations_at_once_one_counts(olga_user, oscar_user):
-    people.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
+    accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
     row, start, won = PendingChange.objects.get(), threading.Barrier(8), []
 
     def confirm() -> None:
@@ -424,11 +429,11 @@ def test_the_admin_has_no_way_round_the_old_password(as_keeper, olga_user):
 def test_operators_see_the_changes_of_their_tenants_and_nobody_elses(
     as_olga, as_alice, carol_user, vera_user, olga_user
 ):
-    by = changes.command()
-    people.give_role(vera_user, "acme", "approver", by=by, via="command")
-    people.give_role(carol_user, "globex", "viewer", by=by, via="command")
-    people.set_password(vera_user, "another one", by=by, via="command")
-    people.set_password(carol_user, "another one", by=by, via="command")
+    by = account_changes.command()
+    accounts.give_role(vera_user, "acme", "approver", by=by, via="command")
+    accounts.give_role(carol_user, "globex", "viewer", by=by, via="command")
+    accounts.set_password(vera_user, "another one", by=by, via="command")
+    accounts.set_password(carol_user, "another one", by=by, via="command")
 
     page = as_olga.get("/changes/").content.decode()
 
@@ -443,7 +448,7 @@ def test_operators_see_the_changes_of_their_tenants_and_nobody_elses(
 
 def test_changes_are_paged(as_olga, vera_user):
     for _ in range(60):
-        people.set_password(vera_user, "another one", by=changes.command(), via="command")
+        accounts.set_password(vera_user, "another one", by=account_changes.command(), via="command")
 
     first = as_olga.get("/changes/")
     rest = as_olga.get(f"/changes/?before={first.context['next']}")
@@ -454,7 +459,7 @@ def test_changes_are_paged(as_olga, vera_user):
 
 @pytest.mark.django_db(transaction=True)
 def test_two_accounts_of_one_person_at_once_are_no_quorum(a_transaction, alice_user, bob_user):
-    people.set_password(bob_user, "known to alice", by=principal_of(alice_user), via="admin")
+    accounts.set_password(bob_user, "known to alice", by=principal_of(alice_user), via="admin")
     row = a_transaction("scuttle", rocket="r1")
     said = {"digest": row.intent_digest, "via": "web", "typed": "r1"}
     start, refused = threading.Barrier(2), []

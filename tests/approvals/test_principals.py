@@ -8,11 +8,11 @@ from django.db import IntegrityError
 from django.db.transaction import atomic
 from django.urls import reverse
 
-from a2a import questions
 from a2a.models import Question
-from approvals import decisions
+from a2a.tasks import questions
+from approvals.desk import decisions
 from approvals.models import Membership, Role
-from approvals.principals import principal_of
+from approvals.people.principals import principal_of
 from ledger.errors import InvalidRequest
 from ledger.models import Agent
 from tests.conftest import signed_in

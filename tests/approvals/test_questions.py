@@ -10,9 +10,10 @@ import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
-from a2a import questions, tasks
+from a2a import tasks
 from a2a.models import Question, Task
-from approvals.answer_forms import answer_from, fields_of
+from a2a.tasks import questions
+from approvals.desk.answer_forms import answer_from, fields_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

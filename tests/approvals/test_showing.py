@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from approvals import decisions, showing
+from approvals.desk import decisions, showing
 from ledger import contracts
 from ledger.models import Transaction
 from tests.conftest import propose
@@ -187,7 +187,7 @@ def test_a_refusal_of_what_was_made_up_stands_in_the_history(as_alice, acme):
      "paid;=cmd()", 'paid;"=cmd()', "a\n=1", "a\t\uff1d1"],
 )  # fmt: skip
 def test_no_cell_of_an_export_begins_with_a_formula(text):
-    from approvals.web.views import harmless
+    from approvals.web.transactions import harmless
 
     cells = re.split(r"[;\t\r\n]", harmless(text))
 

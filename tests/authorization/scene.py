@@ -10,16 +10,21 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from a2a import questions, submissions, tasks
+from a2a import submissions, tasks
 from a2a.models import PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
-from approvals import second_operator
+from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
-from approvals.principals import principal_of
-from ledger import checkpoints, coordinator, deliveries, execution, recording
-from ledger.callers import Caller
+from approvals.people import second_operator
+from approvals.people.principals import principal_of
+from ledger import execution
+from ledger.api.authentication import Caller
+from ledger.events import outbox
+from ledger.execution import recording
+from ledger.log import checkpoints
 from ledger.models import Agent, AgentToken, Delivery, Scope, Tenant
 from ledger.principals import Principal
+from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
 
@@ -107,7 +112,7 @@ class Scene:
         assert lease is not None
         recording.record_doubt(lease, "No answer.")
         self.event = self.pending.events.get()
-        deliveries.put_in_outbox(self.event, [("webhook", "1")])
+        outbox.put_in_outbox(self.event, [("webhook", "1")])
         self.delivery = Delivery.objects.latest("pk")
 
     def _approved(self, by: Principal) -> Any:

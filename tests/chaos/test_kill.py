@@ -11,12 +11,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from approvals import embedded
-from ledger import coordinator
-from ledger.audit import verify
+from approvals.local import embedded_services
+from ledger.audit.verification import verify
 from ledger.models import Transaction
 from ledger.principals import user
 from ledger.states import State
+from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import move_deadline
 from tests.processes import Product, running, until
@@ -152,7 +152,7 @@ def test_without_redis_everything_is_carried_out_a_little_later(product):
 
 
 def test_flushing_redis_between_any_two_steps_loses_nothing(product):
-    from ledger import doorbell
+    from ledger.events import doorbell
 
     rows = [a_refund() for _ in range(5)]
     doorbell.redis().flushall()
@@ -183,7 +183,7 @@ def test_of_two_sweepers_one_works_and_the_other_takes_over(product):
     product.start("sweeper")
     product.kill("first")
     row = a_refund()
-    from ledger import doorbell
+    from ledger.events import doorbell
 
     doorbell.redis().flushall()
 
@@ -235,7 +235,7 @@ class StoppableRedis:
         self.folder, self.stack = folder, ExitStack()
 
     def start(self):
-        self.url = embedded.start_redis(self.folder, self.stack)
+        self.url = embedded_services.start_redis(self.folder, self.stack)
 
     def stop(self):
         self.stack.close()

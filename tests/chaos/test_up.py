@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from approvals.embedded import start_redis
+from approvals.local.embedded_services import start_redis
 from approvals.local.process_identity import is_alive
 from tests.processes import ROOT, free_port, until
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from a2a.models import Question, Skill, Task
-from ledger import audit
+from ledger.audit import verification
 from ledger.models import Agent, AgentToken, Scope
 from tests.processes import ROOT, Product, running
 
@@ -83,7 +83,7 @@ def test_an_agent_that_gets_stuck_asks_a_person_answers_and_the_task_goes_on(
     alice.goto(f"{product.url}/tasks/{task.pk}/")
     expect(alice.locator(".artifact").first).to_contain_text("The launch date is 5 May.")
     expect(alice.locator(".timeline")).to_contain_text("Asked a question")
-    assert audit.verify().others == 1
+    assert verification.verify().others == 1
 
 
 def test_a_worker_that_is_killed_while_a_person_thinks_loses_nothing(desk_of, start):
@@ -106,8 +106,9 @@ def test_a_worker_that_is_killed_while_a_person_thinks_loses_nothing(desk_of, st
 
 
 def test_what_somebody_typed_survives_news_of_the_task(desk_of, product, a_claimed_task, worker):
-    from a2a import questions, tasks
+    from a2a import tasks
     from a2a.models import Message
+    from a2a.tasks import questions
     from ledger.principals import agent
 
     task = a_claimed_task()

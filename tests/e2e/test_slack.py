@@ -15,10 +15,10 @@ from django.test import Client
 from playwright.sync_api import expect
 
 from approvals.models import SlackIdentity, SlackMessage, SlackWorkspace
-from approvals.slack import credentials
-from ledger import coordinator
+from approvals.slack.api import credentials
 from ledger.models import AgentToken, Decision, Delivery, DeliveryState, Transaction
 from ledger.states import State
+from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.fake_slack import FakeSlack
 from tests.processes import running, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from ledger import checkpoints
+from ledger.log import checkpoints
 from ledger.models import Event
 
 

@@ -14,10 +14,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from approvals.models import Membership, Role
-from ledger import admin_lists as ledger_admin
-from ledger import coordinator, execution
+from ledger import execution
+from ledger.admin import base as ledger_admin
 from ledger.models import Agent, AgentToken, Delivery, Event, IdempotencyKey, Tenant, Transaction
 from ledger.states import State
+from ledger.transactions import coordinator
 
 MODELS = [model for model in admin.site._registry if model._meta.app_label == "ledger"]
 LIST = "admin:ledger_transaction_changelist"

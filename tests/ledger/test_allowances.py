@@ -9,7 +9,8 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command
 from django.urls import reverse
 
-from ledger import audit, enrolment
+from ledger.agents import enrolment
+from ledger.audit import verification
 from ledger.models import AgentToken, Event, Tenant, Transaction
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -110,7 +111,7 @@ def test_every_change_of_what_a_tenant_or_an_agent_may_use_is_sealed(
     who, what, details = last_change("agent_changed")
     assert (who, what) == (olga, "agent:acme/helpdesk")
     assert details["edits"] == {"tools": [["*"], ["pay", "launch"]]}
-    audit.verify()
+    verification.verify()
 
 
 def test_so_is_what_a_command_allows_and_what_a_token_is_for(acme, capsys):

@@ -14,14 +14,17 @@ import pytest
 from django.db import DatabaseError, connection, connections
 from django.db.models.functions import Now
 
-from approvals import inbox
-from ledger import contracts, coordinator, crash_points, execution, leases, recording, sweeper
-from ledger.audit import verify
-from ledger.calls import Done
+from approvals.desk import inbox
+from ledger import contracts, execution
+from ledger.audit.verification import verify
 from ledger.errors import NotPossible, OperationHeld
+from ledger.execution import crash_points, recording
+from ledger.execution.tool_calls import Done
 from ledger.models import Transaction
 from ledger.principals import Principal
 from ledger.states import State
+from ledger.transactions import coordinator, leases
+from ledger.workers import sweeper
 from tests.conftest import propose
 from tests.processes import until
 
@@ -276,7 +279,7 @@ def settled_too_early(approved, the_world, bob, dora):
         sweeper.doubt_lapsed_leases()
         settle(row, "nothing_happened", bob, dora)
         execution.roll_back(row.pk)
-        execution.record(late, Done({"receipt_id": "late_1"}))
+        recording.record(late, Done({"receipt_id": "late_1"}))
         return after(row)
 
     return make
@@ -317,7 +320,7 @@ def test_what_was_prepared_and_signed_off_meanwhile_is_not_begun(
     settle(row, "nothing_happened", bob, dora)
     execution.roll_back(row.pk)
     again = approved("launch", rocket="r1")
-    execution.record(late, Done({"receipt_id": "late_1"}))
+    recording.record(late, Done({"receipt_id": "late_1"}))
 
     execution.commit(again.pk)
 
@@ -377,7 +380,7 @@ def test_two_workers_that_bring_the_same_late_receipt_are_one_event(settled_too_
 
     def bring() -> None:
         try:
-            execution.record(lease, Done({"receipt_id": "late_2"}))
+            recording.record(lease, Done({"receipt_id": "late_2"}))
         finally:
             connections.close_all()
 
@@ -398,7 +401,7 @@ def test_a_receipt_that_is_known_already_is_no_news(approved, the_world):
     sweeper.doubt_lapsed_leases()
     execution.commit(row.pk)
 
-    execution.record(first, Done({"receipt_id": after(row).receipt}))
+    recording.record(first, Done({"receipt_id": after(row).receipt}))
 
     assert "late_receipt" not in kinds(row)
 
@@ -413,7 +416,7 @@ def test_a_receipt_of_an_earlier_attempt_settles_what_is_in_doubt(approved, the_
     execution.commit(row.pk)
     assert (after(row).state, after(row).fencing_token) == ("in_doubt", 2)
 
-    execution.record(first, Done({"receipt_id": "re_early"}))
+    recording.record(first, Done({"receipt_id": "re_early"}))
 
     assert (after(row).state, after(row).receipt) == ("committed", "re_early")
 

@@ -11,9 +11,11 @@ import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
-from ledger import coordinator, doorbell, execution
+from ledger import execution
+from ledger.events import doorbell
 from ledger.models import AgentToken, IdempotencyKey, Transaction
 from ledger.states import State
+from ledger.transactions import coordinator
 from tests.processes import until
 
 DIGEST = "0" * 64

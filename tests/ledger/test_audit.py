@@ -7,9 +7,11 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.transaction import atomic
 
-from ledger import audit, checkpoints, coordinator
-from ledger.audit import Broken
+from ledger.audit import verification
+from ledger.audit.verification import Broken
+from ledger.log import checkpoints
 from ledger.models import Event, Transaction
+from ledger.transactions import coordinator
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_any_changed_column_is_found_and_its_row_named(history, forge, column):
     ) else forge(f"UPDATE ledger_event SET {column} = %s WHERE id = %s", "forged", event.pk)
 
     with pytest.raises(Broken, match=f"event {event.pk}"):
-        audit.verify()
+        verification.verify()
 
 
 def test_a_missing_event_is_found(history, forge):
@@ -70,14 +72,14 @@ def test_a_missing_event_is_found(history, forge):
     forge("DELETE FROM ledger_event WHERE id = %s", event.pk)
 
     with pytest.raises(Broken, match=f"event 1 of transaction {history[1].pk} is missing"):
-        audit.verify()
+        verification.verify()
 
 
 def test_a_forged_state_is_found(history):
     Transaction.objects.filter(pk=history[0].pk).update(state="failed")
 
     with pytest.raises(Broken, match=f"transaction {history[0].pk} is failed"):
-        audit.verify()
+        verification.verify()
 
 
 def test_a_whole_transaction_that_vanished_is_found_by_its_checkpoint(history, forge):
@@ -87,13 +89,13 @@ def test_a_whole_transaction_that_vanished_is_found_by_its_checkpoint(history, f
     forge("DELETE FROM ledger_transaction WHERE id = %s", history[0].pk)
 
     with pytest.raises(Broken, match=r"are not those that it signed|saw 6 events"):
-        audit.verify()
+        verification.verify()
 
 
 def test_a_history_that_was_rewritten_with_right_hashes_is_found_by_its_checkpoint(history, forge):
     event = Event.objects.filter(transaction=history[0]).order_by("-seq").first()
     event.principal_name = "Mallory"
-    event.hash = audit.hash_of(event)
+    event.hash = verification.hash_of(event)
     forge(
         "UPDATE ledger_event SET principal_name = 'Mallory', hash = %s WHERE id = %s",
         event.hash,
@@ -101,4 +103,4 @@ def test_a_history_that_was_rewritten_with_right_hashes_is_found_by_its_checkpoi
     )
 
     with pytest.raises(Broken, match="not those that it signed"):
-        audit.verify()
+        verification.verify()

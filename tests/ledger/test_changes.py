@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from ledger import audit, changes
+from ledger.audit import verification
+from ledger.events import account_changes
 from ledger.models import Event
 from ledger.principals import user
 
@@ -17,7 +18,7 @@ OLGA = user(9, "Olga Novak")
 
 
 def grant(role: str) -> Event:
-    return changes.record(
+    return account_changes.record(
         "user:7", "role_granted", tenant="acme", by=OLGA, via="admin", name="Alice Moreau",
         details={"role": role},
     )  # fmt: skip
@@ -33,7 +34,7 @@ def test_a_change_says_who_did_what_to_whom_through_what():
     assert json.loads(event.details) == {
         "subject": "user:7", "name": "Alice Moreau", "role": "approver",
     }  # fmt: skip
-    assert event.subject == changes.chain_of("user:7")
+    assert event.subject == account_changes.chain_of("user:7")
 
 
 def test_changes_of_one_account_at_the_same_instant_make_one_chain():
@@ -47,7 +48,7 @@ def test_changes_of_one_account_at_the_same_instant_make_one_chain():
         list(pool.map(one, range(16)))
 
     assert sorted(Event.objects.values_list("seq", flat=True)) == list(range(1, 17))
-    audit.verify()
+    verification.verify()
 
 
 def test_a_change_that_was_changed_is_noticed():
@@ -58,9 +59,9 @@ def test_a_change_that_was_changed_is_noticed():
         cursor.execute("UPDATE ledger_event SET details = replace(details, 'approver', 'viewer')")
         cursor.execute("ALTER TABLE ledger_event ENABLE TRIGGER ledger_event_append_only")
 
-    with pytest.raises(audit.Broken):
-        audit.verify()
+    with pytest.raises(verification.Broken):
+        verification.verify()
 
 
 def test_edits_say_from_what_to_what():
-    assert changes.edits({"a": 1, "b": [2]}, {"a": 1, "b": (3,)}) == {"b": [[2], [3]]}
+    assert account_changes.edits({"a": 1, "b": [2]}, {"a": 1, "b": (3,)}) == {"b": [[2], [3]]}

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from ledger import checks, contracts
-from ledger.contracts import Contract, Plan, Tool, transactional
+from ledger.contracts import Contract, Plan, Tool, contract, transactional
 from ledger.errors import InvalidRequest
 
 SAFE = {
@@ -20,8 +20,10 @@ SAFE = {
 
 @pytest.fixture
 def declare(monkeypatch):
-    monkeypatch.setattr(contracts, "tools", {})
-    monkeypatch.setattr(contracts, "declared_twice", set())
+    tools, declared_twice = {}, set()
+    for registry in (contract, contracts):
+        monkeypatch.setattr(registry, "tools", tools)
+        monkeypatch.setattr(registry, "declared_twice", declared_twice)
 
     def make(**changes) -> Tool:
         def wire(account: str) -> dict:
@@ -75,7 +77,7 @@ def test_two_tools_of_one_name_are_refused(declare):
 def test_the_strictest_values_are_the_default():
     names = ("risk_level", "required_approver", "consequence_level", "retry_safe")
     tool = transactional()(lambda: None)
-    contracts.tools.pop(tool.name)
+    contract.tools.pop(tool.name)
 
     found = [getattr(tool.contract, name) for name in names]
     assert found == ["HIGH", "HUMAN", "IRREVERSIBLE", False]

@@ -7,7 +7,6 @@ import threading
 import pytest
 from django.db import connections
 
-from ledger import coordinator
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
@@ -22,6 +21,7 @@ from ledger.errors import (
 from ledger.models import Transaction
 from ledger.principals import Principal, user
 from ledger.states import State
+from ledger.transactions import coordinator
 from tests.forgery import move_deadline
 
 HELPDESK = Principal("agent", "acme/helpdesk", "Helpdesk agent")

@@ -10,9 +10,10 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from ledger import deliveries, jobs
-from ledger.deliveries import NotNow, Owed
+from ledger.events import outbox
+from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, DeliveryState
+from ledger.workers import jobs
 
 pytestmark = pytest.mark.django_db
 LATER = timedelta(hours=1)
@@ -41,14 +42,14 @@ class Pigeons:
 @pytest.fixture
 def pigeons(monkeypatch):
     channel = Pigeons()
-    monkeypatch.setattr(deliveries, "channels", {"pigeons": channel})
+    monkeypatch.setattr(outbox, "channels", {"pigeons": channel})
     return channel
 
 
 def deliver_all():
-    for delivery_id in deliveries.overdue():
-        for born in deliveries.deliver(delivery_id):
-            deliveries.deliver(born)
+    for delivery_id in outbox.overdue():
+        for born in outbox.deliver(delivery_id):
+            outbox.deliver(born)
 
 
 def test_what_is_addressed_is_due_at_once_or_from_its_time_on(pigeons, a_payment):
@@ -73,7 +74,7 @@ def test_patience_is_no_failure_however_often_it_is_asked_for(pigeons, a_payment
     assert (owed.state, owed.failures, owed.error) == ("waiting", 0, "It rains.")
     assert owed.next_attempt_at > timezone.now() + LATER / 2
 
-    for _ in range(deliveries.MOST_ATTEMPTS + 5):
+    for _ in range(outbox.MOST_ATTEMPTS + 5):
         Delivery.objects.update(next_attempt_at=Now())
         deliver_all()
     pigeons.trouble = None
@@ -86,15 +87,15 @@ def test_patience_is_no_failure_however_often_it_is_asked_for(pigeons, a_payment
 def test_failures_are_counted_and_end_in_giving_up_until_somebody_asks_again(pigeons, a_payment):
     pigeons.trouble = RuntimeError("A hawk.")
     a_payment()
-    for _ in range(deliveries.MOST_ATTEMPTS + 1):
+    for _ in range(outbox.MOST_ATTEMPTS + 1):
         deliver_all()
         Delivery.objects.filter(state="waiting").update(next_attempt_at=Now())
     given_up = Delivery.objects.get(recipient="loft")
-    assert (given_up.state, given_up.failures) == (DeliveryState.GIVEN_UP, deliveries.MOST_ATTEMPTS)
+    assert (given_up.state, given_up.failures) == (DeliveryState.GIVEN_UP, outbox.MOST_ATTEMPTS)
     assert given_up.error == "RuntimeError: A hawk."
 
     pigeons.trouble = None
-    deliveries.retry(given_up.pk)
+    outbox.retry(given_up.pk)
     deliver_all()
 
     assert pigeons.sent == ["loft"]
@@ -105,12 +106,12 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
     a_payment()
     deliver_all()
     Delivery.objects.filter(recipient="loft").update(state="waiting", next_attempt_at=Now())
-    late = deliveries._claim(Delivery.objects.get(recipient="loft").pk)
+    late = outbox._claim(Delivery.objects.get(recipient="loft").pk)
     Delivery.objects.update(next_attempt_at=Now())
     pigeons.trouble = NotNow(LATER, "It rains.")
     deliver_all()
 
-    deliveries._fail(late, RuntimeError("too late"))
+    outbox._fail(late, RuntimeError("too late"))
 
     assert Delivery.objects.get(recipient="loft").error == "It rains."
 
@@ -118,7 +119,7 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
 @pytest.mark.django_db(transaction=True)
 def test_what_is_addressed_is_hurried(pigeons, a_payment):
     a_payment()
-    (unaddressed,) = deliveries.overdue()
+    (unaddressed,) = outbox.overdue()
     django_rq.get_queue("deliver").empty()
 
     jobs.deliver(str(unaddressed))

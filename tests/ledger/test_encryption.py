@@ -14,7 +14,7 @@ from a2a.models import Mirror, PushConfig, RemoteAgent
 from ledger import encryption
 from ledger.encryption import SecretUnreadable
 from ledger.models import Agent
-from ledger.owners import Owner
+from ledger.webhooks.owners import Owner
 
 OLD, NEW = "55" * 32, "66" * 32
 pytestmark = pytest.mark.django_db

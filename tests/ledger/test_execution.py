@@ -12,13 +12,16 @@ from django.db import connections
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from ledger import coordinator, crash_points, execution, sweeper
-from ledger.calls import Nothing
+from ledger import execution
 from ledger.contracts import NothingHappened
 from ledger.errors import InvalidRequest, NotPossible
+from ledger.execution import crash_points, recording
+from ledger.execution.tool_calls import Nothing
 from ledger.models import Transaction
 from ledger.principals import Principal
 from ledger.states import State
+from ledger.transactions import coordinator
+from ledger.workers import sweeper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -267,7 +270,7 @@ def test_a_worker_that_was_overtaken_cannot_write_any_more(approved, the_world):
     lease_runs_out(row)
     execution.commit(row.pk)
 
-    execution.record(slow, Nothing("too late"))
+    recording.record(slow, Nothing("too late"))
 
     row = after(row)
     assert (row.state, row.error) == ("committed", "")

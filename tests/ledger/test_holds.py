@@ -8,14 +8,15 @@ from uuid import uuid4
 import pytest
 from django.db import DatabaseError, connections
 
-from ledger import contracts, coordinator, execution
-from ledger.audit import verify
+from ledger import contracts, execution
+from ledger.api.rendering import render_token
+from ledger.audit.verification import verify
 from ledger.contracts import Context, Plan
-from ledger.coordinator import Proposal
 from ledger.errors import InProgress, InvalidRequest, LedgerError, PlanFailed, UnsafeText
 from ledger.models import Transaction
 from ledger.principals import Principal
-from ledger.rendering import render_token
+from ledger.transactions import coordinator
+from ledger.transactions.coordinator import Proposal
 from tests.ledger.test_answers import end_session, own_pid
 
 pytestmark = pytest.mark.django_db(transaction=True)

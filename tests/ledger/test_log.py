@@ -10,11 +10,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.db import DatabaseError, connection
 from django.db.transaction import atomic
 
-from ledger import checkpoint_proof, checkpoints, merkle, notes
-from ledger.checkpoint_proof import Broken
-from ledger.checkpoints import Contradiction
+from ledger.audit import checkpoint_proof
+from ledger.audit.checkpoint_proof import Broken
+from ledger.log import checkpoints, merkle, signed_notes
+from ledger.log.checkpoints import Contradiction
+from ledger.log.signed_notes import Note, TreeHead
 from ledger.models import Checkpoint, Event, Tile
-from ledger.notes import Note, TreeHead
 from tests.ledger.log_leaves import leaves
 
 
@@ -27,10 +28,10 @@ def test_a_checkpoint_is_a_note_that_others_can_read(events):
     another = pymerkle.InmemoryTree(algorithm="sha256")
     for leaf in leaves():
         another.append_entry(leaf)
-    assert TreeHead.parse(point.signed().text).root == another.get_state()
+    assert TreeHead.parse(checkpoints.signed_note(point).text).root == another.get_state()
     key = checkpoints.key_of(point)
     assert key.name == "localhost:8000/log"
-    assert point.signed().by([key]) == (key,)
+    assert checkpoints.signed_note(point).by([key]) == (key,)
 
 
 def test_nothing_new_makes_no_checkpoint_and_what_is_new_makes_one(events):
@@ -201,7 +202,9 @@ def sign_again(seed: bytes, origin: str = "localhost:8000/log") -> tuple[str, st
     """A checkpoint over the events as they are now, by another key."""
     key = Ed25519PrivateKey.from_private_bytes(seed)
     head = TreeHead(origin, len(leaves()), merkle.root_of(leaves()))
-    return str(notes.signed(str(head), origin, key)), key.public_key().public_bytes_raw().hex()
+    return str(
+        signed_notes.signed(str(head), origin, key)
+    ), key.public_key().public_bytes_raw().hex()
 
 
 def test_checkpoints_that_another_key_signed_are_found(events, forge, trusted):

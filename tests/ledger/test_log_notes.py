@@ -7,8 +7,16 @@ import base64
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger import notes
-from ledger.notes import COSIGNATURE, SIGNATURE, Note, NoteRefused, Signature, TreeHead, VerifierKey
+from ledger.log import signed_notes
+from ledger.log.signed_notes import (
+    COSIGNATURE,
+    SIGNATURE,
+    Note,
+    NoteRefused,
+    Signature,
+    TreeHead,
+    VerifierKey,
+)
 
 # The example of Go's golang.org/x/mod/sumdb/note.
 PETER = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
@@ -33,7 +41,7 @@ def test_a_note_that_go_signed_is_verified():
 def test_we_sign_as_go_does():
     key = Ed25519PrivateKey.from_private_bytes(PETERS_SEED)
 
-    assert str(notes.signed(TEXT, "PeterNeumann", key)) == NOTE
+    assert str(signed_notes.signed(TEXT, "PeterNeumann", key)) == NOTE
 
 
 def test_a_verifier_key_reads_as_it_was_written():
@@ -122,7 +130,7 @@ def test_what_is_no_checkpoint_is_refused(text):
 def test_the_notes_of_a_file_are_read_one_by_one():
     two = [Note.parse(NOTE), Note.parse("Another.\n" + NOTE)]
 
-    assert notes.notes_in("".join(f"{note}\n" for note in two)) == two
-    assert notes.notes_in("") == []
+    assert signed_notes.notes_in("".join(f"{note}\n" for note in two)) == two
+    assert signed_notes.notes_in("") == []
     with pytest.raises(NoteRefused):
-        notes.notes_in(f"{NOTE}\nand then\n")
+        signed_notes.notes_in(f"{NOTE}\nand then\n")

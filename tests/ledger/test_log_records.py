@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 
-from a2a import questions, tasks
-from a2a.records import of_task
+from a2a import tasks
+from a2a.tasks import questions
+from a2a.tasks.decision_records import of_task
 from examples import verify
-from ledger import checkpoints, coordinator, execution, records, seals, witnesses
+from ledger import execution
+from ledger.audit import decision_records
+from ledger.events import seals
+from ledger.log import checkpoints, witnesses
 from ledger.models import Scope, Transaction
 from ledger.principals import Principal
+from ledger.transactions import coordinator
 from tests.forgery import forge, reseal
 from tests.ledger.test_log_witness import HOSTILE, LOG, answer, answering, cosign, text_of
 from tests.processes import ROOT
@@ -59,7 +64,9 @@ def faults(record: dict[str, Any], *witnesses_: verify.Key) -> list[str]:
 
 
 def test_the_record_of_a_transaction_proves_itself(a_committed_payment):
-    record = json.loads(records.as_file(records.of_transaction(a_committed_payment)))
+    record = json.loads(
+        decision_records.as_file(decision_records.of_transaction(a_committed_payment))
+    )
 
     assert faults(record, WITNESS) == []
     assert record["summary"]["outcome"]["receipt"] == a_committed_payment.receipt
@@ -72,7 +79,7 @@ def test_it_verifies_offline_with_nothing_but_one_script(a_committed_payment, tm
     """No import of ours, no network, no database: the script alone, elsewhere."""
     shutil.copy(ROOT / "examples/verify.py", tmp_path / "verify.py")
     file = tmp_path / "record.json"
-    file.write_text(records.as_file(records.of_transaction(a_committed_payment)))
+    file.write_text(decision_records.as_file(decision_records.of_transaction(a_committed_payment)))
     command = [sys.executable, "-I", "verify.py", "record", "record.json"]
     options = ["--key", str(LOG), "--witness", str(HOSTILE)]
 
@@ -143,7 +150,9 @@ def unnoticed(record: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def test_no_byte_of_meaning_can_be_changed(a_committed_payment):
-    record = json.loads(records.as_file(records.of_transaction(a_committed_payment)))
+    record = json.loads(
+        decision_records.as_file(decision_records.of_transaction(a_committed_payment))
+    )
     assert faults(record) == []
 
     assert unnoticed(record) == []
@@ -151,7 +160,9 @@ def test_no_byte_of_meaning_can_be_changed(a_committed_payment):
 
 @pytest.mark.parametrize("what", ["event", "decision", "path", "member"])
 def test_nothing_can_be_left_out_or_put_in(what, a_committed_payment):
-    record = json.loads(records.as_file(records.of_transaction(a_committed_payment)))
+    record = json.loads(
+        decision_records.as_file(decision_records.of_transaction(a_committed_payment))
+    )
     if what == "event":
         del record["events"][1]
     elif what == "decision":
@@ -165,7 +176,7 @@ def test_nothing_can_be_left_out_or_put_in(what, a_committed_payment):
 
 
 def test_a_record_signed_by_another_key_proves_nothing(a_committed_payment, settings):
-    record = records.of_transaction(a_committed_payment)
+    record = decision_records.of_transaction(a_committed_payment)
     stranger = verify.Key(str(WITNESS.text))
 
     assert list(verify.record_faults(record, [stranger], []))
@@ -175,7 +186,7 @@ def test_a_witness_that_must_have_cosigned_is_asked_for(a_payment):
     row = a_payment()
     checkpoints.make()
 
-    record = records.of_transaction(row)
+    record = decision_records.of_transaction(row)
 
     assert faults(record) == []
     assert faults(record, WITNESS) == ["witness hostile.example did not cosign this checkpoint."]
@@ -186,18 +197,18 @@ def test_a_record_says_plainly_what_is_under_no_checkpoint_yet(a_payment, alice,
     checkpoints.make()
     coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
 
-    record = records.of_transaction(row)
+    record = decision_records.of_transaction(row)
 
     (late,) = record["not_in_checkpoint"]
     assert (late, record["next_checkpoint_within_s"]) == (record["events"][-1]["id"], 60)
     assert faults(record) == []
     file = tmp_path / "record.json"
-    file.write_text(records.as_file(record))
+    file.write_text(decision_records.as_file(record))
     assert verify.verify_record([str(file), "--key", str(LOG)]) == 2
 
 
 def test_before_the_first_checkpoint_there_is_a_record_as_well(a_payment):
-    record = records.of_transaction(a_payment())
+    record = decision_records.of_transaction(a_payment())
 
     assert (record["checkpoint"], record["keys"]["log"]) == (None, None)
     assert faults(record) == []
@@ -208,7 +219,7 @@ def test_a_rejection_has_its_record_too(a_payment, bob):
     coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="slack", reason="Não.")
     checkpoints.make()
 
-    record = json.loads(records.as_file(records.of_transaction(row)))
+    record = json.loads(decision_records.as_file(decision_records.of_transaction(row)))
 
     assert faults(record) == []
     (vote,) = record["summary"]["decisions"]
@@ -230,7 +241,7 @@ def test_the_record_of_a_task_proves_question_answer_and_result(
     tasks.complete(task.pk, result={"summary": "short", "of": [1, 2.5]}, **by)
     cosigned()
 
-    record = json.loads(records.as_file(of_task(task)))
+    record = json.loads(decision_records.as_file(of_task(task)))
 
     assert faults(record, WITNESS) == []
     (asked,) = record["questions"]
@@ -324,7 +335,7 @@ def proved(tmp_path, capsys):
 
 def test_a_member_that_is_there_twice_proves_nothing(a_committed_payment, proved):
     """Other readers may take the first of the two."""
-    text = records.as_file(records.of_transaction(a_committed_payment))
+    text = decision_records.as_file(decision_records.of_transaction(a_committed_payment))
     twice = text.replace("{", '{"result": "{}", ', 1)
 
     assert proved(text)[0] == 0
@@ -332,7 +343,7 @@ def test_a_member_that_is_there_twice_proves_nothing(a_committed_payment, proved
 
 
 def test_an_event_has_no_members_that_nothing_proves(a_committed_payment):
-    record = records.of_transaction(a_committed_payment)
+    record = decision_records.of_transaction(a_committed_payment)
     record["events"][2]["countersigned_by"] = "the board"
 
     assert faults(record)
@@ -344,7 +355,7 @@ def test_what_nobody_signed_yet_is_not_said_to_be_proved(a_payment, alice, prove
     checkpoints.make()
     coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
 
-    status, printed = proved(records.as_file(records.of_transaction(row)))
+    status, printed = proved(decision_records.as_file(decision_records.of_transaction(row)))
 
     assert status == 2
     assert "is prepared, as its events prove" in printed
@@ -352,14 +363,14 @@ def test_what_nobody_signed_yet_is_not_said_to_be_proved(a_payment, alice, prove
 
 
 def test_a_record_that_nobody_signed_proves_nothing_yet(a_payment, proved):
-    status, printed = proved(records.as_file(records.of_transaction(a_payment())))
+    status, printed = proved(decision_records.as_file(decision_records.of_transaction(a_payment())))
 
     assert status == 2
     assert "as its events prove" not in printed
 
 
 def test_a_cosignature_counts_only_of_a_witness_that_is_trusted(a_committed_payment, proved):
-    text = records.as_file(records.of_transaction(a_committed_payment))
+    text = decision_records.as_file(decision_records.of_transaction(a_committed_payment))
 
     assert "cosigned by nobody" in proved(text)[1]
     assert "cosigned by hostile.example" in proved(text, "--witness", str(HOSTILE))[1]
@@ -367,7 +378,7 @@ def test_a_cosignature_counts_only_of_a_witness_that_is_trusted(a_committed_paym
 
 @pytest.mark.parametrize("at", ["0" * 400, "9" * 30])
 def test_odd_numbers_and_control_characters_are_no_way_out(at, a_committed_payment, proved):
-    record = records.of_transaction(a_committed_payment)
+    record = decision_records.of_transaction(a_committed_payment)
     record["events"][0] |= {"at": at, "id": "\x1b[2J\nIt proves itself."}
 
     status, printed = proved(json.dumps(record))
@@ -382,12 +393,12 @@ def test_nesting_without_end_is_no_way_out(proved):
 
 
 def test_the_amount_that_was_shown_is_the_one_that_was_prepared(a_committed_payment):
-    shown = records.of_transaction(a_committed_payment)["shown"]
+    shown = decision_records.of_transaction(a_committed_payment)["shown"]
     forge("UPDATE ledger_transaction SET amount = 4820 WHERE id = %s", str(a_committed_payment.pk))
     a_committed_payment.refresh_from_db()
     digest = seals.row_digest(a_committed_payment)
     reseal(a_committed_payment.pk, row_digest=digest)
-    record = records.of_transaction(a_committed_payment) | {"shown": shown}
+    record = decision_records.of_transaction(a_committed_payment) | {"shown": shown}
     for event in record["events"]:  # as under a checkpoint that was made afterwards
         event["leaf_index"] = event["inclusion"] = None
     record |= {"checkpoint": None, "keys": {"log": None, "witnesses": []},

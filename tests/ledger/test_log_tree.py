@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger import merkle
-from ledger.merkle import ProofRefused
+from ledger.log import merkle
+from ledger.log.merkle import ProofRefused
 
 # Published with Certificate Transparency, for RFC 6962.
 LEAVES = [

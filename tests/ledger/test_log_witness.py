@@ -15,13 +15,14 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger import checkpoint_proof, checkpoints, merkle, notes, publishing, witnesses
-from ledger.checkpoint_proof import Broken
-from ledger.log_keeper import Keeper
+from ledger.audit import checkpoint_proof
+from ledger.audit.checkpoint_proof import Broken
+from ledger.log import checkpoints, merkle, publishing, signed_notes, witnesses
+from ledger.log.keeper import Keeper
+from ledger.log.signed_notes import COSIGNATURE, SIGNATURE, Note, TreeHead, VerifierKey
+from ledger.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
 from ledger.models import Checkpoint, Cosignature, Event
-from ledger.notes import COSIGNATURE, SIGNATURE, Note, TreeHead, VerifierKey
-from ledger.sweeper import Sweeper
-from ledger.witnesses import Witness, WitnessDisagrees, WitnessRefused
+from ledger.workers.sweeper import Sweeper
 from tests.processes import ROOT, free_port, until
 
 LOG_KEY = Ed25519PrivateKey.from_private_bytes(b"\x11" * 32)
@@ -188,7 +189,7 @@ def request(
     old: int, head: TreeHead, path: tuple[bytes, ...] | list[bytes] = (), key=LOG_KEY
 ) -> str:
     proof = "".join(base64.b64encode(node).decode() + "\n" for node in path)
-    return f"old {old}\n{proof}\n{notes.signed(str(head), head.origin, key)}"
+    return f"old {old}\n{proof}\n{signed_notes.signed(str(head), head.origin, key)}"
 
 
 LEAVES = [bytes([number]) * 32 for number in range(20)]
@@ -289,8 +290,8 @@ def answer(handler, status: int, body: bytes, **headers: str) -> None:
 
 
 def cosign(text: str, at: int, key=WITNESS_KEY) -> bytes:
-    raw = at.to_bytes(8, "big") + key.sign(notes.cosigned(text, at))
-    return str(notes.Signature(HOSTILE.name, HOSTILE.key_id, raw)).encode()
+    raw = at.to_bytes(8, "big") + key.sign(signed_notes.cosigned(text, at))
+    return str(signed_notes.Signature(HOSTILE.name, HOSTILE.key_id, raw)).encode()
 
 
 def text_of(body: str) -> str:
@@ -390,7 +391,7 @@ def test_a_hostile_witness_gets_nowhere(respond, refusal, events, monkeypatch):
 def test_an_honest_answer_among_others_signatures_is_taken(events):
     def crowd(handler, body, over):
         text = text_of(body)
-        other = notes.Signature("other.example", b"abcd", bytes(72))
+        other = signed_notes.Signature("other.example", b"abcd", bytes(72))
         answer(handler, 200, str(other).encode() + cosign(text, int(time.time())))
 
     events(3)
@@ -421,7 +422,7 @@ def test_a_witness_that_hangs_holds_up_nothing(transactional_db, events, setting
 def test_the_keeper_asks_again_until_the_witness_is_back(
     transactional_db, events, example, settings, monkeypatch
 ):
-    monkeypatch.setattr("ledger.log_keeper.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("ledger.log.keeper.FIRST_WAIT_S", 0.01)
     settings.CHECKPOINT_EVERY_S = 0
     started = example.start()
     settings.WITNESSES = [f"http://127.0.0.1:{free_port()} {started.key}"]
@@ -438,8 +439,8 @@ def test_a_stored_cosignature_that_was_changed_is_found(events, forge, trusted, 
     events(3)
     checkpoints.make()
     row = witnesses.ask(witness)
-    signature = notes.Signature.parse(row.line)
-    changed = notes.Signature(signature.name, signature.key_id, bytes(72))
+    signature = signed_notes.Signature.parse(row.line)
+    changed = signed_notes.Signature(signature.name, signature.key_id, bytes(72))
     checkpoint_proof.verify(trusted)
 
     forge("UPDATE ledger_cosignature SET line = %s", str(changed).removesuffix("\n"))

@@ -14,11 +14,14 @@ from django.db.models.functions import Now
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from ledger import audit, coordinator, execution, sweeper
+from ledger import execution
+from ledger.audit import verification
 from ledger.errors import LedgerError
 from ledger.models import Transaction
 from ledger.principals import Principal, user
 from ledger.states import FINAL, State
+from ledger.transactions import coordinator
+from ledger.workers import sweeper
 from tests.conftest import propose
 from tests.forgery import move_deadline
 from tests.toolbox.world import world
@@ -159,7 +162,7 @@ class Ledger(RuleBasedStateMachine):
 
     @invariant()
     def every_change_has_its_event_and_the_chains_verify(self):
-        audit.verify()
+        verification.verify()
 
     @invariant()
     def at_most_one_transaction_has_an_operation(self):

@@ -11,7 +11,7 @@ from ledger.errors import NotPossible
 from ledger.models import Event, Transaction
 from ledger.principals import WORKER
 from ledger.states import MOVES, State
-from ledger.transitions import advance, note
+from ledger.transactions.transitions import advance, note
 
 MOVES_BETWEEN = [move for move in MOVES if move.sources]
 

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from ledger import deliveries, owners, webhooks
+from ledger.events import outbox
 from ledger.models import Delivery, Event, Tenant, Transaction
-from ledger.owners import Owner
+from ledger.webhooks import channel, owners
+from ledger.webhooks.owners import Owner
 from tests.conftest import propose
 
 SECRET = "whsec_" + "A" * 43 + "="
@@ -20,7 +21,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object]]]
     """What goes out; how it is signed and sent is tested in test_webhooks."""
     sent: list[tuple[str, dict[str, object]]] = []
     monkeypatch.setattr(
-        owners.webhooks, "send", lambda url, secret, name, news: sent.append((url, news))
+        owners.channel, "send", lambda url, secret, name, news: sent.append((url, news))
     )
     return sent
 
@@ -41,16 +42,14 @@ def happened(row: Transaction, kind: str) -> Event:
         subject=row.pk, transaction=row, tenant=row.tenant, kind=kind, to_state=row.state,
         principal="system:worker", principal_name="worker", via="system",
     )  # fmt: skip
-    deliveries.put_in_outbox(event)
+    outbox.put_in_outbox(event)
     return event
 
 
 def deliver_all() -> None:
-    while due := [
-        pk for pk in deliveries.overdue() if Delivery.objects.get(pk=pk).channel == "owner"
-    ]:
+    while due := [pk for pk in outbox.overdue() if Delivery.objects.get(pk=pk).channel == "owner"]:
         for pk in due:
-            deliveries.deliver(pk)
+            outbox.deliver(pk)
 
 
 @pytest.mark.parametrize(
@@ -103,5 +102,5 @@ def test_what_is_stuck_is_told_and_what_went_on_is_not(payments, told, state, at
 
 
 def test_the_alert_is_signed(payments):
-    with pytest.raises(webhooks.SecretMissing):
-        webhooks.send("https://payments.example/alerts", "", "msg_1", {})
+    with pytest.raises(channel.SecretMissing):
+        channel.send("https://payments.example/alerts", "", "msg_1", {})

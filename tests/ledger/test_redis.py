@@ -19,12 +19,13 @@ import rq.serializers
 from django.contrib.auth.models import User
 from django.test import Client
 
-from a2a import pacing
-from approvals.slack import responses
-from approvals.slack.orders import Order
+from a2a.tasks import rate_limit
+from approvals.slack.interactions import replies
+from approvals.slack.interactions.commands import Order
 from approvals.web import live
-from ledger import doorbell, jobs, queues
+from ledger.events import doorbell
 from ledger.states import State
+from ledger.workers import jobs, queues
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DESK = "assent__group__desk.changed"
@@ -72,10 +73,10 @@ HOSTILE = {
         ["tests.ledger.test_redis.sprung", None, [str(trap)], {}]
     ).encode(),
     "our function, unsealed": lambda trap: json.dumps(
-        ["ledger.jobs.commit", None, [str(uuid4())], {}]
+        ["ledger.workers.jobs.commit", None, [str(uuid4())], {}]
     ).encode(),
     "sealed for another queue": lambda trap: json.dumps(
-        ["ledger.jobs.commit", None, [queues.seal("compensate", str(uuid4()))], {}]
+        ["ledger.workers.jobs.commit", None, [queues.seal("compensate", str(uuid4()))], {}]
     ).encode(),
     "more than there is memory": lambda trap: zlib.compress(b" " * 100_000_000),
     "packed twice": lambda trap: zlib.compress(zlib.compress(b" " * 100_000_000)),
@@ -172,7 +173,12 @@ def test_a_key_that_was_replaced_still_opens_what_it_sealed(settings):
 def test_a_forged_order_of_slack_decides_nothing(a_payment):
     payment = a_payment()
     forged = Order("press", ["x"], "T1", "U1").as_text()
-    plant("react", json.dumps(["approvals.slack.reactions.react", None, [forged], {}]).encode())
+    plant(
+        "react",
+        json.dumps(
+            ["approvals.slack.interactions.handle_click.react", None, [forged], {}]
+        ).encode(),
+    )
 
     work("react")
 
@@ -183,8 +189,8 @@ def test_a_forged_order_of_slack_decides_nothing(a_payment):
 def test_nothing_that_people_wrote_can_be_read_in_redis():
     secret = "because Ms Moreau is ill"
     order = Order("tell", ["x"], "T1", "U1", text=secret)
-    responses.ask_for(order)
-    responses.ask_for(replace(order, state={"reason": secret}))
+    replies.ask_for(order)
+    replies.ask_for(replace(order, state={"reason": secret}))
 
     assert django_rq.get_queue("respond").count == 2
     assert secret not in everything_in_redis()
@@ -282,7 +288,7 @@ def test_a_forged_bell_of_the_desk_is_dropped_and_the_next_one_heard():
 def test_junk_in_the_counters_breaks_no_page(as_olga):
     minute = int(time.time()) // 60
     for back in (0, 1):
-        doorbell.redis().hset(f"{pacing.READS}:{minute - back}", "acme", "many")
+        doorbell.redis().hset(f"{rate_limit.READS}:{minute - back}", "acme", "many")
 
-    assert pacing.recent_reads(5, None) is None
+    assert rate_limit.recent_reads(5, None) is None
     assert as_olga.get("/ops/").status_code == 200

@@ -9,11 +9,13 @@ from django.db import DatabaseError, connection, models
 from django.db.models import F
 from django.db.transaction import atomic
 
-from ledger import coordinator, execution, intents, seals
+from ledger import execution, intents
 from ledger.errors import Expired
+from ledger.events import seals
 from ledger.models import Decision, Event, Transaction
 from ledger.principals import Principal
 from ledger.states import State
+from ledger.transactions import coordinator
 
 
 def _forge_decision(row, principal="user:alice"):
@@ -220,9 +222,10 @@ def test_what_the_policy_signs_off_is_taken_only_where_nobody_is_asked_for(a_pay
     """The event is sealed, but the sealed contract asks for a person."""
     row = a_payment()
     policy = Principal("system", "policy", "Policy")
-    from ledger import sign_offs, states
+    from ledger import states
     from ledger.models import Verdict  # as the application's own role would
-    from ledger.transitions import advance
+    from ledger.transactions import sign_offs
+    from ledger.transactions.transitions import advance
 
     advance(
         row.pk, states.APPROVE, by=policy, via="system",

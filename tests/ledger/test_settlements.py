@@ -5,13 +5,17 @@ from __future__ import annotations
 import pytest
 from django.db.models.functions import Now
 
-from approvals import inbox, policies
-from ledger import audit, chains, contracts, coordinator, execution, sweeper
-from ledger.audit import verify
+from approvals.desk import inbox, policies
+from ledger import contracts, execution
+from ledger.audit import verification
+from ledger.audit.verification import verify
 from ledger.contracts import NothingHappened
 from ledger.errors import InvalidRequest, NotPossible
+from ledger.events import chains
 from ledger.models import Transaction
 from ledger.states import State
+from ledger.transactions import coordinator
+from ledger.workers import sweeper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ACME = frozenset({"acme"})
@@ -186,7 +190,7 @@ def test_in_the_proof_as_well_a_word_from_before_another_run_confirms_nothing(in
     )  # fmt: skip
     Transaction.objects.filter(pk=row.pk).update(state="rolling_back")
 
-    with pytest.raises(audit.Broken, match="without the word of another operator"):
+    with pytest.raises(verification.Broken, match="without the word of another operator"):
         verify()
 
 

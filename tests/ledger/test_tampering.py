@@ -22,12 +22,16 @@ from django.db.models import Max
 from django.db.transaction import atomic, set_rollback
 
 from examples import verify as second
-from ledger import audit, changes, checkpoints, coordinator, execution, exports, seals
-from ledger.audit import Broken
-from ledger.log_tables import Tile
+from ledger import execution
+from ledger.audit import exports, verification
+from ledger.audit.verification import Broken
+from ledger.events import account_changes, seals
+from ledger.log import checkpoints
+from ledger.log.signed_notes import TreeHead, signed
 from ledger.models import Decision, Event, Transaction
-from ledger.notes import TreeHead, signed
+from ledger.models.log import Tile
 from ledger.principals import Principal
+from ledger.transactions import coordinator
 from tests.forgery import forge, reseal, reseal_row
 
 OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))
@@ -68,7 +72,7 @@ def ledger(acme, a_transaction, approved, alice, bob) -> Ledger:
     noted = a_transaction("write_note", text="hello")
     waiting = a_transaction("scuttle", rocket="r2")
     coordinator.approve(waiting.pk, digest=waiting.intent_digest, by=alice, via="slack")
-    changes.record(
+    account_changes.record(
         "user:7", "role_granted", tenant="acme", by=alice, via="admin", details={"role": "approver"}
     )
     return Ledger(paid, scuttled, rejected, refused, noted, waiting, undone)
@@ -77,7 +81,7 @@ def ledger(acme, a_transaction, approved, alice, bob) -> Ledger:
 def faults_of_both() -> tuple[list[str], list[str]]:
     patience = timedelta(seconds=5)
     try:
-        audit.verify(frozenset({PUBLIC_KEY.hex()}), patience=patience)
+        verification.verify(frozenset({PUBLIC_KEY.hex()}), patience=patience)
         ours: list[str] = []
     except Broken as broken:
         ours = broken.faults
@@ -337,7 +341,7 @@ def receipt_changed_in_its_event(ledger: Ledger) -> str:
 
 
 def account_change_rewritten(ledger: Ledger) -> str:
-    subject = changes.chain_of("user:7")
+    subject = account_changes.chain_of("user:7")
     found = Event.objects.get(subject=subject)
     forge("UPDATE ledger_event SET principal = 'user:9' WHERE id = %s", found.pk)
     reseal(subject)
@@ -347,7 +351,7 @@ def account_change_rewritten(ledger: Ledger) -> str:
 def checkpoint_signed_by_another_key(ledger: Ledger) -> str:
     key = Ed25519PrivateKey.generate()
     point = checkpoints.latest()
-    head = TreeHead.parse(point.signed().text)
+    head = TreeHead.parse(checkpoints.signed_note(point).text)
     forge(
         "UPDATE ledger_checkpoint SET note = %s, public_key = %s WHERE id = %s",
         str(signed(str(head), head.origin, key)),
@@ -547,7 +551,7 @@ def test_a_checkpoint_that_was_deleted_is_noticed_by_the_copy_outside(ledger, a_
         forge("UPDATE ledger_tile SET hashes = %s WHERE id = %s", hashes, tile)
 
     with pytest.raises(Broken, match=f"checkpoint of {gone.size} events, published outside"):
-        audit.verify(frozenset({PUBLIC_KEY.hex()}), against=[outside.read_text()])
+        verification.verify(frozenset({PUBLIC_KEY.hex()}), against=[outside.read_text()])
     theirs = list(second.verify(exports.lines(), [PUBLIC_KEY], 300, outside.read_text()))
     assert any(f"checkpoint of {gone.size} events" in fault for fault in theirs), theirs
 
@@ -591,7 +595,7 @@ def test_not_noticed_a_person_in_whose_name_the_application_itself_approves(ledg
 
 def test_both_verifiers_know_the_same_maps_and_columns():
     from a2a.states import ARROWS as TASKS
-    from ledger.sign_offs import MOVES
+    from ledger.transactions.sign_offs import MOVES
 
     for name, arrows in (("transaction", MOVES), ("task", TASKS)):
         ours = {kind: (set(arrow.sources), arrow.target) for kind, arrow in arrows.items()}

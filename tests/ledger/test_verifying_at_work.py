@@ -10,11 +10,14 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from ledger import audit, checkpoints, coordinator, execution, histories
-from ledger.audit import Broken
-from ledger.checkpoint_proof import NOTHING
+from ledger import execution
+from ledger.audit import histories, verification
+from ledger.audit.checkpoint_proof import NOTHING
+from ledger.audit.verification import Broken
+from ledger.log import checkpoints
 from ledger.models import Event
 from ledger.principals import Principal
+from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import forge, reseal_row
 
@@ -56,7 +59,7 @@ def test_a_ledger_at_work_is_never_called_broken(acme):
     for thread in threads:
         thread.start()
     try:
-        seen = [audit.verify().events for _ in range(25)]
+        seen = [verification.verify().events for _ in range(25)]
     finally:
         is_over.set()
         for thread in threads:
@@ -85,57 +88,57 @@ def test_a_proof_goes_on_where_the_one_before_it_ended(acme, tmp_path, capsys):
 
 
 def test_what_is_new_is_proved_although_the_slice_is_elsewhere(acme, monkeypatch):
-    monkeypatch.setattr(audit, "SLICE", 1)
+    monkeypatch.setattr(verification, "SLICE", 1)
     for _ in range(3):
         _carried_out()
     checkpoints.make()
-    proof = audit.verify(since=audit.Since(NOTHING))
+    proof = verification.verify(since=verification.Since(NOTHING))
     row = _carried_out()
     forge("UPDATE ledger_transaction SET receipt = 'forged' WHERE id = %s", row.pk)
 
     with pytest.raises(Broken, match=f"transaction {row.pk}: receipt is not"):
-        audit.verify(since=proof.reached)
+        verification.verify(since=proof.reached)
 
 
 def test_every_old_history_is_read_again_in_its_turn(acme, monkeypatch):
     """A change of an old row without a new event: found by the slice that has it."""
-    monkeypatch.setattr(audit, "SLICE", 2)
+    monkeypatch.setattr(verification, "SLICE", 2)
     rows = [_carried_out() for _ in range(6)]
     checkpoints.make()
-    reached = audit.verify().reached
+    reached = verification.verify().reached
     forge("UPDATE ledger_transaction SET receipt = 'forged' WHERE id = %s", rows[4].pk)
 
     def whole_round() -> None:
         at = reached
         for _ in range(4):
-            at = audit.verify(since=at).reached
+            at = verification.verify(since=at).reached
 
-    audit.verify(since=reached)  # its turn has not come
+    verification.verify(since=reached)  # its turn has not come
     with pytest.raises(Broken, match=str(rows[4].pk)):
         whole_round()
 
 
 def test_a_row_without_events_is_found_wherever_it_is(acme, monkeypatch):
-    monkeypatch.setattr(audit, "SLICE", 1)
+    monkeypatch.setattr(verification, "SLICE", 1)
     rows = [_carried_out() for _ in range(4)]
     checkpoints.make()
-    reached = audit.verify().reached
+    reached = verification.verify().reached
     forge("DELETE FROM ledger_delivery")
     forge("DELETE FROM ledger_event WHERE subject = %s", rows[3].pk)
 
     with pytest.raises(Broken, match=f"transaction {rows[3].pk} has no events"):
-        audit.verify(since=reached)
+        verification.verify(since=reached)
 
 
 def test_an_old_history_rewritten_with_its_seals_is_found_by_the_checkpoint(acme, monkeypatch):
-    monkeypatch.setattr(audit, "SLICE", 1)
+    monkeypatch.setattr(verification, "SLICE", 1)
     rows = [_carried_out() for _ in range(4)]
     checkpoints.make()
     forge("UPDATE ledger_transaction SET stated_reason = 'x' WHERE id = %s", rows[3].pk)
     reseal_row(rows[3].pk)
 
     with pytest.raises(Broken, match="not those that it signed"):
-        audit.verify()
+        verification.verify()
 
 
 def test_a_file_that_says_nothing_sensible_is_not_gone_on_from(acme, tmp_path):
@@ -172,21 +175,21 @@ def test_no_checkpoint_at_all_is_a_fault_once_events_are_old(acme, settings):
 
     _carried_out()
 
-    audit.verify(patience=timedelta(minutes=5))
+    verification.verify(patience=timedelta(minutes=5))
     with pytest.raises(Broken, match="are under no checkpoint"):
-        audit.verify(patience=timedelta(0))
+        verification.verify(patience=timedelta(0))
 
 
 def test_what_is_new_is_proved_however_much_of_it_there_is(acme, monkeypatch):
     monkeypatch.setattr(histories, "AT_ONCE", 2)
-    monkeypatch.setattr(audit, "SLICE", 1)
+    monkeypatch.setattr(verification, "SLICE", 1)
     _carried_out()
     checkpoints.make()
-    reached = audit.verify().reached
+    reached = verification.verify().reached
     rows = [_carried_out() for _ in range(5)]
     checkpoints.make()
 
-    assert audit.verify(since=reached).transactions == 5 + 2  # those of the slice
+    assert verification.verify(since=reached).transactions == 5 + 2  # those of the slice
     forge("UPDATE ledger_transaction SET receipt = 'forged' WHERE id = %s", rows[4].pk)
     with pytest.raises(Broken, match=f"transaction {rows[4].pk}: receipt is not"):
-        audit.verify(since=reached)
+        verification.verify(since=reached)

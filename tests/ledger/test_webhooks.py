@@ -21,9 +21,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from django.db.models.functions import Now
 
-from ledger import coordinator, deliveries, webhooks
+from ledger.events import outbox
 from ledger.models import Delivery
-from ledger.webhooks import AddressRefused, NotAccepted
+from ledger.transactions import coordinator
+from ledger.webhooks import channel
+from ledger.webhooks.channel import AddressRefused, NotAccepted
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 
@@ -84,9 +86,9 @@ def listening(helpdesk, receiver, settings):
 
 
 def deliver_all() -> None:
-    while due := deliveries.overdue():
+    while due := outbox.overdue():
         for delivery_id in due:
-            deliveries.deliver(delivery_id)
+            outbox.deliver(delivery_id)
 
 
 def test_the_agent_is_told_of_a_rejection_and_its_reason(listening, a_payment, alice):
@@ -121,10 +123,10 @@ def test_an_event_is_addressed_and_sent_once_however_often_the_job_runs(
     row = a_payment()
     coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
     for delivery_id in list(Delivery.objects.values_list("pk", flat=True)) * 3:
-        deliveries.deliver(delivery_id)
+        outbox.deliver(delivery_id)
     deliver_all()
     for delivery_id in Delivery.objects.values_list("pk", flat=True):
-        deliveries.deliver(delivery_id)
+        outbox.deliver(delivery_id)
 
     assert len(listening.taken) == 1
 
@@ -185,13 +187,13 @@ def test_a_webhook_never_reaches_a_private_address(url, settings):
     settings.WEBHOOK_NETWORKS = []
 
     with pytest.raises(AddressRefused):
-        webhooks.post(url, b"{}", {})
+        channel.post(url, b"{}", {})
 
 
 def test_a_silent_receiver_costs_a_timeout_and_nothing_else(
     helpdesk, settings, a_payment, alice, monkeypatch
 ):
-    monkeypatch.setattr(webhooks, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(channel, "TIMEOUT_S", 0.3)
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         helpdesk.webhook_url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
@@ -208,7 +210,7 @@ def test_a_silent_receiver_costs_a_timeout_and_nothing_else(
 
 def test_a_receiver_that_drips_is_cut_off_as_well(settings, monkeypatch):
     """Each read succeeds, so that no timeout of a single read would ever end it."""
-    monkeypatch.setattr(webhooks, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(channel, "TIMEOUT_S", 0.5)
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
 
     def drip(listener):
@@ -225,7 +227,7 @@ def test_a_receiver_that_drips_is_cut_off_as_well(settings, monkeypatch):
         threading.Thread(target=drip, args=[listener], daemon=True).start()
         begun = time.monotonic()
         with pytest.raises(NotAccepted, match="within"):
-            webhooks.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {})
+            channel.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {})
 
     assert time.monotonic() - begun < 3
 
@@ -248,7 +250,7 @@ def test_the_body_of_the_answer_is_not_read(settings):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         flooding = threading.Thread(target=flood, args=[listener], daemon=True)
         flooding.start()
-        status = webhooks.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {})
+        status = channel.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {})
         flooding.join(5)
 
     assert status == 200
@@ -278,7 +280,7 @@ def test_every_address_of_a_name_has_to_be_public(addresses, monkeypatch, settin
     resolving(monkeypatch, addresses)
 
     with pytest.raises(AddressRefused, match="not on the public internet"):
-        webhooks.post("https://hook.example/", b"{}", {})
+        channel.post("https://hook.example/", b"{}", {})
 
 
 def test_a_name_is_resolved_once_and_the_checked_address_is_used(receiver, monkeypatch, settings):
@@ -288,7 +290,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(receiver, monke
     url = f"http://hook.example:{receiver.server_port}/"
     receiver.statuses = [204]
 
-    assert webhooks.post(url, b"{}", {}) == 204
+    assert channel.post(url, b"{}", {}) == 204
     assert asked == ["hook.example"]
     assert receiver.hosts == [f"hook.example:{receiver.server_port}"]
 
@@ -300,7 +302,7 @@ def test_the_next_address_is_tried_when_the_first_takes_no_connection(
     resolving(monkeypatch, ["127.0.0.9", "127.0.0.1"])
     receiver.statuses = [204]
 
-    assert webhooks.post(f"http://hook.example:{receiver.server_port}/", b"{}", {}) == 204
+    assert channel.post(f"http://hook.example:{receiver.server_port}/", b"{}", {}) == 204
 
 
 def test_without_a_secret_nothing_is_sent(listening, helpdesk, a_payment, alice):
@@ -353,7 +355,7 @@ def over_tls(receiver, tmp_path, monkeypatch, settings):
     receiver.socket = theirs.wrap_socket(receiver.socket, server_side=True)
     receiver.handle_error = lambda *args: None  # a client that hangs up is what we test
     ours = ssl.create_default_context(cafile=str(path))
-    monkeypatch.setattr(webhooks, "trust", lambda: ours)
+    monkeypatch.setattr(channel, "trust", lambda: ours)
     resolving(monkeypatch, ["127.0.0.1"])
     return receiver
 
@@ -361,9 +363,9 @@ def over_tls(receiver, tmp_path, monkeypatch, settings):
 def test_the_certificate_is_checked_against_the_name_not_the_address(over_tls):
     over_tls.statuses = [204]
 
-    assert webhooks.post(f"https://hook.example:{over_tls.server_port}/", b"{}", {}) == 204
+    assert channel.post(f"https://hook.example:{over_tls.server_port}/", b"{}", {}) == 204
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE"):
-        webhooks.post(f"https://other.example:{over_tls.server_port}/", b"{}", {})
+        channel.post(f"https://other.example:{over_tls.server_port}/", b"{}", {})
 
 
 @pytest.mark.parametrize(
@@ -378,7 +380,7 @@ def test_the_certificate_is_checked_against_the_name_not_the_address(over_tls):
 def test_the_operators_networks_are_the_only_exception(address, allowed, settings):
     settings.WEBHOOK_NETWORKS = ["10.0.0.0/24", "fd00:1::/32"]
 
-    assert webhooks.is_allowed(ipaddress.ip_address(address)) is allowed
+    assert channel.is_allowed(ipaddress.ip_address(address)) is allowed
 
 
 @pytest.mark.parametrize(
@@ -392,7 +394,7 @@ def test_only_ports_that_webhooks_have_are_called_outside_the_operators_networks
     settings.WEBHOOK_NETWORKS = ["10.0.0.0/24"]
 
     if allowed:
-        assert webhooks.checked_addresses(address, port) == [ipaddress.ip_address(address)]
+        assert channel.checked_addresses(address, port) == [ipaddress.ip_address(address)]
     else:
-        with pytest.raises(webhooks.AddressRefused, match="ASSENT_WEBHOOK_PORTS"):
-            webhooks.checked_addresses(address, port)
+        with pytest.raises(channel.AddressRefused, match="ASSENT_WEBHOOK_PORTS"):
+            channel.checked_addresses(address, port)

@@ -15,10 +15,11 @@ from django.core.management import call_command
 
 from a2a.models import Question
 from approvals.models import SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
-from approvals.slack import credentials, responses
-from ledger import deliveries, doorbell
+from approvals.slack.api import credentials
+from approvals.slack.interactions import replies
+from ledger.events import doorbell, outbox
 from ledger.models import Delivery, Tenant, Transaction
-from ledger.queues import work
+from ledger.workers.queues import work
 from tests.fake_slack import FakeSlack, Message, SlackUser, Team
 
 CHANNEL = "C0FINANCE"
@@ -28,14 +29,14 @@ CHANNEL = "C0FINANCE"
 def _nothing_later() -> Iterator[None]:
     """What would be tried again after a test belongs to the test."""
     yield
-    for timer in list(responses.waiting):
+    for timer in list(replies.waiting):
         timer.cancel()
-    responses.waiting.clear()
+    replies.waiting.clear()
 
 
 def try_again() -> None:
     """As if the time had come for those who could not be answered yet."""
-    for timer in list(responses.waiting):
+    for timer in list(replies.waiting):
         timer.cancel()
         timer.function()
 
@@ -111,9 +112,9 @@ def settle() -> None:
     queues = [django_rq.get_queue(name) for name in django_settings.RQ_QUEUES]
     while True:
         work(list(django_settings.RQ_QUEUES), burst=True)
-        due = deliveries.overdue()
+        due = outbox.overdue()
         for delivery_id in due:
-            deliveries.deliver(delivery_id)
+            outbox.deliver(delivery_id)
         if not due and not any(queue.count for queue in queues):
             return
 

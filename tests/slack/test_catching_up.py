@@ -11,10 +11,12 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from approvals.models import SlackMessage, SlackRoute, SlackWorkspace
-from approvals.slack import blocks, copies, credentials
-from ledger import coordinator
-from ledger.deliveries import NotNow
+from approvals.slack.api import credentials
+from approvals.slack.messages import messages
+from approvals.slack.rendering import blocks
+from ledger.events.outbox import NotNow
 from ledger.models import Delivery, DeliveryState, Event
+from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import catch_up, make_due, only_message, settle, state_of, thread_of
 
@@ -80,20 +82,20 @@ def test_who_held_a_message_for_too_long_cannot_leave_buttons_on_it(slack, poste
     app = credentials.apps()[0]
 
     def wake_up_too_late():
-        with copies._held(copy.pk) as late:
+        with messages._held(copy.pk) as late:
             stale = blocks.shown(late)
             SlackMessage.objects.update(busy_until=Now() - timedelta(seconds=1))
             coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
             settle()
             assert "Rejected" in FakeSlack.plain(message)
             late.shown = ""
-            copies._update(app, late, stale)
+            messages._update(app, late, stale)
 
     with pytest.raises(NotNow, match="meanwhile"):
         wake_up_too_late()
     assert "approve" in str(message.blocks[-1])
 
-    copies.refresh(copy.pk)
+    messages.refresh(copy.pk)
 
     assert "Rejected" in FakeSlack.plain(message)
     assert len(message.blocks[-1]["elements"]) == 1

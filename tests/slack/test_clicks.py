@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from approvals.models import Membership, Role, SlackIdentity, SlackMessage
-from ledger import contracts, coordinator
+from ledger import contracts
 from ledger.models import Decision, Tenant, Transaction
+from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import (
     CHANNEL,

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from approvals.slack import buttons
-from ledger import coordinator
+from approvals.slack.rendering import buttons
 from ledger.models import Decision, Event, Transaction
+from ledger.transactions import coordinator
 from tests.slack.conftest import CHANNEL, buttons_of, settle, state_of, whispered
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from approvals.models import Membership, SlackRoute
-from approvals.slack import socket_mode
-from ledger import coordinator
+from approvals.slack.interactions import socket_mode
+from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import route, settle, state_of
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_home_lists_what_waits_for_me(
     slack, posted, served, slack_alice, alice, a_transaction, a_claimed_task, worker, globex
 ):
-    from a2a import questions
+    from a2a.tasks import questions
 
     row, _ = posted(reference="order-1042")
     mine_no_more, _ = posted("scuttle", rocket="Vega")
@@ -63,7 +63,7 @@ def test_home_is_as_long_as_a_view_may_be(slack, served, slack_alice, a_transact
 def test_who_has_much_to_look_at_and_nothing_to_decide_is_answered_at_once(
     workspace, slack_bob, bob_user, a_transaction, django_assert_max_num_queries
 ):
-    from approvals.slack import home
+    from approvals.slack.rendering import home
 
     Membership.objects.update(role="viewer")
     for _ in range(20):
@@ -271,12 +271,12 @@ def test_connecting_says_what_is_wrong(team, acme, settings):
 def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else(settings):
     import yaml
 
-    from approvals.slack import inspection
+    from approvals.slack import diagnostics
 
     page = (settings.BASE_DIR / "docs/slack.md").read_text()
     manifest = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
 
-    wanted = {*inspection.NEEDED, *inspection.HISTORY, "channels:read", "groups:read"}
+    wanted = {*diagnostics.NEEDED, *diagnostics.HISTORY, "channels:read", "groups:read"}
     assert set(manifest["oauth_config"]["scopes"]["bot"]) == wanted
     assert manifest["settings"]["interactivity"]["request_url"].endswith("/slack/interactions")
     assert manifest["settings"]["event_subscriptions"]["bot_events"] == ["app_home_opened"]

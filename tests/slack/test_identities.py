@@ -11,7 +11,7 @@ from django.core import signing
 
 from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
 from approvals.slack import identities
-from ledger import deliveries
+from ledger.events import outbox
 from ledger.models import Event
 from tests.fake_slack import FakeSlack
 
@@ -169,8 +169,8 @@ def test_what_an_operator_proposes_counts_when_the_person_confirms_it_at_the_des
     assert not SlackIdentity.objects.exists()
     assert "asked to link your account" in as_alice.get("/").content.decode()
 
-    for delivery in deliveries.overdue():
-        deliveries.deliver(delivery)
+    for delivery in outbox.overdue():
+        outbox.deliver(delivery)
     message = slack.messages[-1]
     assert slack.channels[message.team.id, message.channel].im_user == "U0ALICE"
     as_alice.post(link_in(slack))
@@ -184,8 +184,8 @@ def test_an_operator_cannot_link_their_own_slack_user_as_somebody_else(
 ):
     slack.add_user(team, "U0OLGA", name="olga")
     propose_link(alice_user, "U0OLGA")
-    for delivery in deliveries.overdue():
-        deliveries.deliver(delivery)
+    for delivery in outbox.overdue():
+        outbox.deliver(delivery)
 
     assert as_admin_olga.post(link_in(slack)).status_code == 409
     assert not SlackIdentity.objects.exists()

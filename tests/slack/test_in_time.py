@@ -10,11 +10,13 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.models.functions import Now
 
-from approvals import decisions
+from approvals.desk import decisions
 from approvals.models import SlackClick
-from approvals.slack import clicks, reactions, responses
-from approvals.slack.orders import Order
-from ledger import coordinator, doorbell
+from approvals.slack.interactions import click_queue, replies
+from approvals.slack.interactions import handle_click as reactions
+from approvals.slack.interactions.commands import Order
+from ledger.events import doorbell
+from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import catch_up, pass_pauses, settle, state_of, try_again
 
@@ -54,7 +56,7 @@ def locked_tables(*more):
 def test_slack_is_answered_in_time_whatever_the_database_does(
     slack, posted, served, slack_alice, a_claimed_task, worker
 ):
-    from a2a import questions
+    from a2a.tasks import questions
 
     row, message = posted()
     other, other_message = posted()
@@ -104,7 +106,7 @@ def test_when_the_database_stays_away_the_person_is_told(
     monkeypatch.undo()
     assert state_of(row) == "prepared"
     SlackClick.objects.update(claimed_until=Now(), created_at=Now() - timedelta(seconds=5))
-    for order in clicks.due():
+    for order in click_queue.due():
         reactions.react(order)
     assert state_of(row) == "approved"
 
@@ -131,7 +133,7 @@ def test_when_not_even_the_click_could_be_kept_the_person_is_told_so(
 
 
 def settle_reactions(name="react"):
-    from ledger.queues import work
+    from ledger.workers.queues import work
 
     work([name], burst=True)
 
@@ -204,15 +206,15 @@ def test_a_click_survives_a_flush_of_redis(slack, posted, served, slack_alice):
     row, message = posted()
     slack.click(message, "approve", slack_alice)
     doorbell.redis().flushdb()
-    assert clicks.due() == []  # its own job gets a moment
+    assert click_queue.due() == []  # its own job gets a moment
 
     SlackClick.objects.update(created_at=Now() - timedelta(seconds=5))
-    (order,) = clicks.due()
+    (order,) = click_queue.due()
     reactions.react(order)
     settle()
 
     assert state_of(row) == "committed"
-    assert clicks.due() == []
+    assert click_queue.due() == []
 
 
 def test_a_click_survives_the_worker_that_took_it(slack, posted, served, slack_alice):
@@ -220,13 +222,13 @@ def test_a_click_survives_the_worker_that_took_it(slack, posted, served, slack_a
     slack.click(message, "approve", slack_alice)
     doorbell.redis().flushdb()
     said = SlackClick.objects.get().said
-    assert clicks.claim(Order.from_text(said))  # and then it was killed
+    assert click_queue.claim(Order.from_text(said))  # and then it was killed
     SlackClick.objects.update(created_at=Now() - timedelta(minutes=5))
 
     reactions.react(said)
     assert state_of(row) == "prepared"  # somebody may still be at it
     SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    for order in clicks.due():
+    for order in click_queue.due():
         reactions.react(order)
 
     assert state_of(row) == "approved"
@@ -258,7 +260,7 @@ def test_a_click_that_cannot_be_carried_out_is_said_and_not_tried_for_ever(
 
     assert "Assent failed at this" in FakeSlack.plain(slack.ephemerals[0])
     SlackClick.objects.update(created_at=Now() - timedelta(minutes=5))
-    assert clicks.due() == []
+    assert click_queue.due() == []
 
 
 def test_a_click_waits_for_the_database_only_and_no_commit_waits_behind_it(
@@ -346,7 +348,7 @@ def test_without_a_database_the_form_itself_and_the_home_tab_say_so(
 
 @pytest.fixture
 def a_question_in_slack(slack, workspace, a_claimed_task, worker):
-    from a2a import questions
+    from a2a.tasks import questions
 
     task = a_claimed_task()
     questions.ask(
@@ -360,7 +362,7 @@ def test_without_a_queue_no_decision_waits_for_slack(
     slack, posted, served, slack_alice, monkeypatch
 ):
     """The sweeper carries clicks then, with the same hands as commits."""
-    from ledger import jobs
+    from ledger.workers import jobs
 
     row, message = posted()
     slack.click(message, "approve", slack_alice)
@@ -368,7 +370,7 @@ def test_without_a_queue_no_decision_waits_for_slack(
     answered_by = []
     monkeypatch.setattr(jobs, "enqueue", lambda *_, **__: False)
     monkeypatch.setattr(
-        responses, "respond", lambda _: answered_by.append(threading.current_thread().name)
+        replies, "respond", lambda _: answered_by.append(threading.current_thread().name)
     )
 
     reactions.react(said)
@@ -420,7 +422,7 @@ def test_while_it_fails_again_and_again_the_person_is_told_once(
         SlackClick.objects.update(
             claimed_until=Now() - timedelta(seconds=1), created_at=Now() - timedelta(minutes=1)
         )
-        for order in clicks.due():
+        for order in click_queue.due():
             reactions.react(order)
         settle()
 
@@ -428,7 +430,7 @@ def test_while_it_fails_again_and_again_the_person_is_told_once(
     assert SlackClick.objects.get().tries == 5
     monkeypatch.undo()
     SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    for order in clicks.due():
+    for order in click_queue.due():
         reactions.react(order)
     assert state_of(row) == "approved"
 
@@ -448,7 +450,7 @@ def test_a_click_of_another_version_is_put_aside(slack, workspace):
         id="01a1fb78-53c5-70b5-af29-92d7960ba506", said='{"kind": "press", "from": "the future"}'
     )
     SlackClick.objects.update(created_at=Now() - timedelta(seconds=9))
-    (order,) = clicks.due()
+    (order,) = click_queue.due()
 
     reactions.react(order)
 
@@ -482,7 +484,7 @@ def test_who_cannot_be_told_for_want_of_a_database_is_told_later(
         connection.close()
         settle_reactions("respond")
     connection.close()
-    assert len(responses.waiting) == 1
+    assert len(replies.waiting) == 1
 
     pass_pauses()
     try_again()

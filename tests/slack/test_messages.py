@@ -15,12 +15,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
 
 from approvals.models import Membership, SlackMessage, SlackRoute
-from approvals.slack import blocks, text
-from ledger import contracts, coordinator
-from ledger.coordinator import Proposal
+from approvals.slack.rendering import blocks, text
+from ledger import contracts
+from ledger.api.rendering import render_token
 from ledger.models import Delivery, Transaction
 from ledger.principals import Principal
-from ledger.rendering import render_token
+from ledger.transactions import coordinator
+from ledger.transactions.coordinator import Proposal
 from tests.fake_slack import FakeSlack
 from tests.fake_slack.block_kit import refuse_bad_blocks
 from tests.slack.conftest import CHANNEL, catch_up, make_due, only_message, route, settle, thread_of

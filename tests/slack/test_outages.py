@@ -8,8 +8,9 @@ import pytest
 from django.db import connection
 
 from approvals.models import SlackMessage
-from ledger import coordinator, deliveries
+from ledger.events import outbox
 from ledger.models import Decision, Delivery, DeliveryState, Event
+from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import catch_up, make_due, only_message, settle, state_of, thread_of
 
@@ -33,7 +34,7 @@ def test_what_slack_asks_for_in_patience_it_gets(slack, workspace, a_transaction
     owed = Delivery.objects.filter(recipient__startswith="copy:")
     assert {(one.state, one.failures) for one in owed} == {("waiting", 0)}
     soonest = owed.order_by("next_attempt_at").first()
-    assert soonest.next_attempt_at > soonest.event.at + (deliveries.FIRST_WAIT * 14)
+    assert soonest.next_attempt_at > soonest.event.at + (outbox.FIRST_WAIT * 14)
     make_due()
     settle()
     assert len(posts(slack)) == 1
@@ -191,7 +192,7 @@ def test_a_bot_that_is_not_in_the_channel_is_shown_to_operators_who_send_again(
     assert "not_in_channel" in page
     assert "C0FINANCE in Acme" in page
     Delivery.objects.filter(recipient__startswith="copy:").update(
-        failures=deliveries.MOST_ATTEMPTS, state=DeliveryState.GIVEN_UP
+        failures=outbox.MOST_ATTEMPTS, state=DeliveryState.GIVEN_UP
     )
     slack.channels[team.id, "C0FINANCE"].has_bot = True
 
@@ -204,8 +205,8 @@ def test_a_bot_that_is_not_in_the_channel_is_shown_to_operators_who_send_again(
 
 def test_two_at_work_on_one_message_post_it_once(slack, workspace, a_transaction):
     row = a_transaction()
-    (owed,) = deliveries.overdue()
-    deliveries.deliver(owed)
+    (owed,) = outbox.overdue()
+    outbox.deliver(owed)
     slack.fail("chat.postMessage", delay_s=0.4)
     event = Event.objects.get(subject=row.pk)
     copy = SlackMessage.objects.get()
@@ -213,10 +214,10 @@ def test_two_at_work_on_one_message_post_it_once(slack, workspace, a_transaction
         event=event, channel="slack", recipient=f"copy:{copy.pk} ".strip() + "0"
     )
     Delivery.objects.filter(recipient=f"copy:{copy.pk}0").update(recipient=f"copy:0{copy.pk}")
-    first, second = deliveries.overdue()
+    first, second = outbox.overdue()
 
     def deliver(pk):
-        deliveries.deliver(pk)
+        outbox.deliver(pk)
         connection.close()
 
     at_work = threading.Thread(target=deliver, args=(first,))

@@ -8,13 +8,14 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from a2a import questions, tasks
+from a2a import tasks
 from a2a.models import Question, Task
-from a2a.questions import lapse
+from a2a.tasks import questions
+from a2a.tasks.questions import lapse
 from approvals.models import SlackMessage
-from approvals.slack import modals
-from approvals.slack.channel import SlackChannel
-from ledger import deliveries
+from approvals.slack.messages.channel import SlackChannel
+from approvals.slack.rendering import modals
+from ledger.events import outbox
 from ledger.models import Event
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import only_message, route, settle, thread_of
@@ -361,8 +362,8 @@ def test_an_answered_question_is_rewritten_although_the_next_is_asked_already(
     message = only_message(slack)
     questions.answer(first.pk, "Monday", by=alice, via="web")
     ask("The second?")
-    for delivery_id in sorted(deliveries.overdue(), reverse=True):
-        deliveries.deliver(delivery_id)
+    for delivery_id in sorted(outbox.overdue(), reverse=True):
+        outbox.deliver(delivery_id)
     settle()
 
     assert labels(message) == ["Open"]

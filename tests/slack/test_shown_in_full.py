@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
 
-from approvals import showing
+from approvals.desk import showing
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.slack import blocks
-from approvals.slack.buttons import Press
+from approvals.slack.rendering import blocks
+from approvals.slack.rendering.buttons import Press
 from ledger import contracts, intents
 from ledger.models import Transaction
 from tests.conftest import propose

@@ -13,7 +13,7 @@ class ToolboxConfig(AppConfig):
     def ready(self) -> None:
         """A worker that is told to dies -9 at a named line."""
         if line := os.environ.get("ASSENT_TEST_KILL_AT"):
-            from ledger import crash_points
+            from ledger.execution import crash_points
 
             def die(here: str) -> None:
                 if here == line:

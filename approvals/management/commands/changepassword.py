@@ -6,8 +6,8 @@ from django.contrib.auth.management.commands import changepassword
 from django.contrib.auth.models import User
 from django.db.transaction import atomic
 
-from approvals import people
-from ledger import changes
+from approvals.people import accounts
+from ledger.events import account_changes
 
 
 class Command(changepassword.Command):
@@ -19,5 +19,5 @@ class Command(changepassword.Command):
             answer = super().handle(*args, **options)
             for person in User.objects.filter(pk__in=before):
                 if person.password != before[person.pk]:
-                    people.password_was_set(person, by=changes.command(), via="command")
+                    accounts.password_was_set(person, by=account_changes.command(), via="command")
         return answer

@@ -6,8 +6,8 @@ from django.contrib.auth.management.commands import createsuperuser
 from django.contrib.auth.models import User
 from django.db.transaction import atomic
 
-from approvals import people
-from ledger import changes
+from approvals.people import accounts
+from ledger.events import account_changes
 
 
 class Command(createsuperuser.Command):
@@ -18,5 +18,5 @@ class Command(createsuperuser.Command):
             known = set(User.objects.values_list("pk", flat=True))
             answer = super().handle(*args, **options)
             for person in User.objects.exclude(pk__in=known):
-                people.opened(person, by=changes.command(), via="command")
+                accounts.opened(person, by=account_changes.command(), via="command")
         return answer

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from approvals import embedded
+from approvals.local import embedded_services
 from approvals.local.processes import environment_of
 from approvals.local.programs import Program
 from approvals.management.commands import up
@@ -18,8 +18,8 @@ PEOPLE = {
     "olga": ("Olga Novak", "operator", "an operator, with the ledger admin"),
     "omar": ("Omar Haddad", "operator", "a second operator, to settle what takes two"),
 }
-TOKEN_FILE = embedded.HOME / "demo_agent_token"
-WORKER_TOKEN_FILE = embedded.HOME / "demo_worker_token"
+TOKEN_FILE = embedded_services.HOME / "demo_agent_token"
+WORKER_TOKEN_FILE = embedded_services.HOME / "demo_worker_token"
 
 
 class Command(up.Command):
@@ -42,7 +42,7 @@ class Command(up.Command):
     ) -> list[list[Program]]:
         bare = environment_of(None, environment)
         sandbox = ["-m", "examples.sandbox", "--port", str(ports.sandbox)]
-        data = str(embedded.HOME / "sandbox.sqlite3")
+        data = str(embedded_services.HOME / "sandbox.sqlite3")
         consolidation = "examples/consolidation_worker.py"
         agent, worker = ("--token-file", str(TOKEN_FILE)), ("--token-file", str(WORKER_TOKEN_FILE))
         return [
@@ -80,13 +80,14 @@ def make_demo_data(token_file: Path) -> None:
     from django.contrib.auth.models import Permission, User
     from django.db.models.functions import Now
 
-    from approvals import people
     from approvals.models import Notice
-    from ledger import changes, enrolment
+    from approvals.people import accounts
+    from ledger.agents import enrolment
+    from ledger.events import account_changes
     from ledger.models import AgentToken, Scope
 
     assert settings.DEBUG, "demo data belongs to the demo only"
-    by: dict[str, Any] = {"by": changes.command(), "via": "command"}
+    by: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
     acme = enrolment.tenant_named("acme", "Acme Travel", **by)
     enrolment.allow_tools(acme, ["*"], **by)
     for username, (name, role, _who) in PEOPLE.items():
@@ -95,13 +96,13 @@ def make_demo_data(token_file: Path) -> None:
             username=username, defaults={"first_name": first, "last_name": last}
         )
         if is_new:
-            people.opened(user, **by)
-            people.set_password(user, f"demo-{username}", **by)
-        people.set_flag(user, "is_staff", role == "operator", **by)
-        people.give_role(user, "acme", role, **by)
+            accounts.opened(user, **by)
+            accounts.set_password(user, f"demo-{username}", **by)
+        accounts.set_flag(user, "is_staff", role == "operator", **by)
+        accounts.give_role(user, "acme", role, **by)
     rights = Permission.objects.filter(content_type__app_label__in=["ledger", "a2a", "approvals"])
     for operator in User.objects.filter(username__in=["olga", "omar"]):
-        people.set_permissions(operator, rights, **by)
+        accounts.set_permissions(operator, rights, **by)
     # Nobody has to be told of what made the demo.
     Notice.objects.filter(dismissed_at=None, event__via="command").update(dismissed_at=Now())
 
@@ -119,10 +120,11 @@ def make_demo_data(token_file: Path) -> None:
 def make_demo_worker(token_file: Path) -> None:
     """An agent that consolidates transcripts, and asks when they contradict each other."""
     from a2a.models import Skill
-    from ledger import changes, enrolment
+    from ledger.agents import enrolment
+    from ledger.events import account_changes
     from ledger.models import Scope
 
-    by: dict[str, Any] = {"by": changes.command(), "via": "command"}
+    by: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
     acme = enrolment.tenant_named("acme", **by)
     archivist = enrolment.agent_named(acme, "archivist", "Archivist", **by)
     transcripts = {"type": "array", "items": {"type": "string"}, "minItems": 1}

@@ -6,9 +6,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import people
 from approvals.models import Role
-from ledger import changes, enrolment
+from approvals.people import accounts
+from ledger.agents import enrolment
+from ledger.events import account_changes
 
 
 class Command(BaseCommand):
@@ -25,7 +26,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"There is no user {user}. Make one: manage.py createsuperuser, or in the admin."
             )
-        said: dict[str, Any] = {"by": changes.command(), "via": "command"}
+        said: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
         home = enrolment.tenant_named(tenant, **said)
-        people.give_role(person, tenant, role, **said)
+        accounts.give_role(person, tenant, role, **said)
         self.stdout.write(f"{user} is {role} of {home.name}.")

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from approvals.slack.inspection import inspect
+from approvals.slack.diagnostics import inspect
 
 SIGN = {"ok": "ok      ", "hint": "hint    ", "missing": "MISSING "}
 

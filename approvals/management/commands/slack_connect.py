@@ -8,10 +8,10 @@ from django.db.transaction import atomic
 from slack_sdk.errors import SlackClientError
 
 from approvals.models import SlackRoute, SlackWorkspace
-from approvals.slack import workspaces
-from approvals.slack.calls import NETWORK
-from approvals.slack.credentials import apps
-from ledger import changes
+from approvals.slack.api import workspaces
+from approvals.slack.api.calls import NETWORK
+from approvals.slack.api.credentials import apps
+from ledger.events import account_changes
 from ledger.models import Tenant
 
 
@@ -55,8 +55,8 @@ class Command(BaseCommand):
                 self._record(f"slack_route:{route.pk}", "slack_route_added", tenant, str(route))
 
     def _record(self, subject: str, kind: str, tenant: Tenant, name: str) -> None:
-        by = changes.command()
-        changes.record(subject, kind, tenant=tenant.slug, by=by, via="command", name=name)
+        by = account_changes.command()
+        account_changes.record(subject, kind, tenant=tenant.slug, by=by, via="command", name=name)
 
     def _connected(self, team: str) -> Any:
         for app in apps():

@@ -14,8 +14,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import embedded
-from approvals.local import processes
+from approvals.local import embedded_services, processes
 from approvals.local.processes import Process, environment_of
 from approvals.local.programs import Program
 from approvals.local.supervisor import Supervisor, on_stop_signals
@@ -51,11 +50,11 @@ class Command(BaseCommand):
             self.stdout.write(self.banner())
             return
         on_stop_signals(_leave)
-        embedded.make_keys()
+        embedded_services.make_keys()
         try:
-            with embedded.running_services():
+            with embedded_services.running_services():
                 self._run(options["workers"])
-        except (embedded.AlreadyRunning, embedded.EngineMissing) as refusal:
+        except (embedded_services.AlreadyRunning, embedded_services.EngineMissing) as refusal:
             raise CommandError(str(refusal)) from refusal
 
     def _run(self, workers: int) -> None:
@@ -79,7 +78,9 @@ class Command(BaseCommand):
             "PYTHONUNBUFFERED": "1",
         }
         if not {"ASSENT_AUDIT_KEY", "ASSENT_AUDIT_KEY_FILE"} & set(os.environ):
-            environment["ASSENT_AUDIT_KEY"] = (embedded.HOME / embedded.AUDIT_KEY).read_text()
+            environment["ASSENT_AUDIT_KEY"] = (
+                embedded_services.HOME / embedded_services.AUDIT_KEY
+            ).read_text()
         return environment
 
     def stages(

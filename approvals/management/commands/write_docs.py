@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand
 from a2a import states as task_states
 from a2a.errors import Reason
 from a2a.states import TaskState
+from ledger.api.problems import TYPE
 from ledger.errors import LedgerError
-from ledger.problems import TYPE
 from ledger.states import FINAL, LEDGER_STATUS, MOVES, NOTES, State
 
 

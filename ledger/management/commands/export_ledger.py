@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger import exports
+from ledger.audit import exports
 
 
 class Command(BaseCommand):

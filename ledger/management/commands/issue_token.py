@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger import changes, enrolment
+from ledger.agents import enrolment
+from ledger.events import account_changes
 from ledger.models import Scope
 
 
@@ -22,7 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--tool", action="append", default=[], help=text)
 
     def handle(self, *args: Any, tenant: str, agent: str, **options: Any) -> None:
-        whose: dict[str, Any] = {"by": changes.command(), "via": "command"}
+        whose: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
         home = enrolment.tenant_named(tenant, **whose)
         enrolment.allow_tools(home, options["tool"], **whose)
         owner = enrolment.agent_named(home, agent, **whose)

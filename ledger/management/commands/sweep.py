@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from ledger.start_checks import refuse_if_unsafe
-from ledger.sweeper import Sweeper
+from ledger.workers.sweeper import Sweeper
 
 
 class Command(BaseCommand):

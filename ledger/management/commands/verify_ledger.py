@@ -14,9 +14,10 @@ from uuid import UUID
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import audit, checkpoints
-from ledger.audit import Proof, Since
-from ledger.checkpoint_proof import Coverage
+from ledger.audit import verification
+from ledger.audit.checkpoint_proof import Coverage
+from ledger.audit.verification import Proof, Since
+from ledger.log import checkpoints
 
 # How old an event may be that is under no checkpoint yet.
 PATIENCE_ROUNDS, LEAST_PATIENCE = 5, timedelta(minutes=5)
@@ -55,7 +56,7 @@ class Command(BaseCommand):
         since = None if file is None or options["full"] else _read_since(file)
         bar = ProgressBar(sys.stderr)
         try:
-            proof = audit.verify(
+            proof = verification.verify(
                 keys,
                 since=since,
                 against=[path.read_text() for path in options["against"]],
@@ -65,7 +66,7 @@ class Command(BaseCommand):
                 ),
                 progress=bar.show,
             )
-        except audit.Broken as broken:
+        except verification.Broken as broken:
             bar.end()
             for fault in broken.faults:
                 self.stderr.write(f"- {fault}")

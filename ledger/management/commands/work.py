@@ -8,9 +8,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
 
-from ledger import sessions
-from ledger.queues import work
+from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
+from ledger.workers.queues import work
 
 logger = logging.getLogger(__name__)
 LOOK_AGAIN_S = 1.0

@@ -1,0 +1,1 @@
+"""The skills that Assent itself has: prepare a transaction, ask a person."""

@@ -1,0 +1,1 @@
+"""Agent cards: ours and the plain dialect's, signed and published."""

@@ -1,0 +1,225 @@
+"""Our agent cards: made from what is deployed, versioned and signed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from a2a.models import Skill
+from a2a.models.builtin_skills import OWN_SKILLS, OwnSkill
+from a2a.states import TaskState
+from a2a.submissions.envelope import EXTENSION
+from a2a.wire import sdk, signatures
+from a2a.wire.sdk import pb
+from ledger.api.rendering import address_of
+
+PATH = "/.well-known/agent-card.json"
+JWKS_PATH = "/.well-known/jwks.json"
+CACHE_S = 300
+SKILLS = "urn:assent:a2a:skills:1"
+MODES = ["application/json", "text/plain"]
+RELEASE_NOTES = Path(settings.BASE_DIR) / "CHANGELOG.md"
+
+
+def public_card(skill: str = "") -> pb.AgentCard:
+    """For everybody: what Assent itself offers. What a tenant's agents offer is in the extended.
+
+    With ``skill`` that of the skill's own address. Of an agent's skill it says no more than the
+    address does, so that nobody learns from it which skills there are.
+    """
+    if not skill:
+        return _signed(_card(_own_skills(), {}))
+    own = OWN_SKILLS.get(skill)
+    return _signed(_card([_own_skill(own) if own else _unknown_skill(skill)], {}, at=skill))
+
+
+def extended_card(tenant: str, skill: str = "") -> pb.AgentCard | None:
+    """For an agent of that tenant: every skill that it may submit to, or the one of an address."""
+    offered = Skill.objects.offered_to(tenant).select_related("agent").order_by("tenant", "slug")
+    if skill in OWN_SKILLS:
+        return public_card(skill)
+    skills = list(offered.filter(slug=skill)[:1] if skill else offered)
+    if skill and not skills:
+        return None
+    own = [] if skill else _own_skills()
+    return _signed(_card([*own, *map(_skill, skills)], _terms_of(skills), at=skill))
+
+
+def as_json(card: pb.AgentCard) -> dict[str, Any]:
+    said: dict[str, Any] = sdk.agent_card_to_dict(card)
+    return said
+
+
+def etag_of(card: pb.AgentCard) -> str:
+    said = {name: value for name, value in as_json(card).items() if name != "signatures"}
+    return f'"{_digest(said)[:32]}"'
+
+
+def changed_at() -> datetime:
+    """When the release was made that the public card comes from."""
+    return datetime.fromtimestamp(int(RELEASE_NOTES.stat().st_mtime), tz=timezone.utc)  # noqa: UP017
+
+
+def v03_card(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
+    return sdk.v03_card(card, address=f"{_base(skill)}/v0.3")
+
+
+def for_v03(card: pb.AgentCard, skill: str = "") -> pb.AgentCard:
+    """As the SDK wants it before it makes a card of version 0.3 of it."""
+    return sdk.for_v03(card, address=f"{_base(skill)}/v0.3")
+
+
+def _base(skill: str) -> str:
+    return f"{settings.LIVE_URL}/a2a/skills/{skill}" if skill else f"{settings.LIVE_URL}/a2a"
+
+
+@cache
+def release() -> str:
+    """The newest version in the release notes."""
+    for line in RELEASE_NOTES.read_text().splitlines():
+        if line.startswith("## ") and line[3].isdigit():
+            return line.split()[1]
+    return "0"
+
+
+DESCRIPTION = (
+    "The desk where people sign off what agents are about to do, and answer what they ask."
+)
+
+
+def _card(skills: list[dict[str, Any]], terms: dict[str, Any], at: str = "") -> pb.AgentCard:
+    only = skills[0] if at else {"name": "Assent", "description": DESCRIPTION}
+    said: dict[str, Any] = {
+        "name": only["name"],
+        "description": only["description"],
+        "supportedInterfaces": [
+            {"url": f"{_base(at)}/v1", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+            {"url": f"{_base(at)}/rest", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+        ],
+        "provider": {"organization": "Assent", "url": settings.PUBLIC_URL},
+        "documentationUrl": address_of("/api/v1/docs"),
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": True,
+            "extendedAgentCard": True,
+            "extensions": [_envelope_extension(), _skills_extension(terms)],
+        },
+        "securitySchemes": {
+            "bearer": {"httpAuthSecurityScheme": {
+                "scheme": "Bearer", "description": "An agent token that an operator issued."}},
+        },
+        "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
+        "defaultInputModes": MODES,
+        "defaultOutputModes": MODES,
+        "skills": skills,
+    }  # fmt: skip
+    said["version"] = version_of(said)
+    card = pb.AgentCard()
+    sdk.ParseDict(said, card)
+    return card
+
+
+def _own_skills() -> list[dict[str, Any]]:
+    return [_own_skill(skill) for skill in OWN_SKILLS.values()]
+
+
+def _own_skill(skill: OwnSkill) -> dict[str, Any]:
+    return {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description,
+        "tags": skill.tags,
+        "inputModes": MODES,
+        "outputModes": MODES,
+    }
+
+
+def _unknown_skill(slug: str) -> dict[str, Any]:
+    return {
+        "id": slug,
+        "name": slug,
+        "description": "The address of one skill. What it does is said to who has a token.",
+        "tags": ["skill"],
+        "inputModes": MODES,
+        "outputModes": MODES,
+    }
+
+
+def _skill(skill: Skill) -> dict[str, Any]:
+    return {
+        "id": skill.slug,
+        "name": skill.name,
+        "description": skill.description or skill.name,
+        "tags": skill.tags or [skill.agent.slug],
+        "inputModes": MODES,
+        "outputModes": MODES,
+    }
+
+
+def _envelope_extension() -> dict[str, Any]:
+    return {
+        "uri": EXTENSION,
+        "description": "Who sends what to whom on whose behalf; required across tenants and for "
+        "delegated tasks.",
+        "required": False,
+        "params": {"schema": address_of("/a2a/schemas/envelope-1.json")},
+    }
+
+
+def _terms_of(skills: list[Skill]) -> dict[str, Any]:
+    return {
+        skill.slug: {
+            "owner": f"{skill.tenant}/{skill.agent.slug}",
+            "input_schema": skill.input_schema,
+            "output_schema": skill.output_schema,
+            "required_scope": skill.required_scope,
+            "requires_envelope": skill.requires_envelope,
+            "timeout_s": skill.timeout.total_seconds(),
+            "question_ttl_s": skill.question_ttl.total_seconds(),
+        }
+        for skill in skills
+    }
+
+
+def _skills_extension(terms: dict[str, Any]) -> dict[str, Any]:
+    """What the protocol has no field for: schemas, owners, limits, and the states there are."""
+    own = {
+        skill.id: {"owner": "assent", "input_schema": skill.input_schema}
+        for skill in OWN_SKILLS.values()
+    }
+    return {
+        "uri": SKILLS,
+        "description": "JSON Schemas, owners and limits of the skills; the states of a task.",
+        "required": False,
+        "params": {
+            "skills": {**own, **terms},
+            "states": {state.value: state.label for state in TaskState},
+            "task_schema": address_of("/a2a/schemas/task-1.json"),
+        },
+    }
+
+
+def _signed(card: pb.AgentCard) -> pb.AgentCard:
+    key = signatures.card_key()
+    if key is None:
+        return card
+    header = {
+        "kid": signatures.key_id(key), "alg": signatures.ALGORITHM, "typ": "JOSE",
+        "jku": address_of(JWKS_PATH),
+    }  # fmt: skip
+    return sdk.create_agent_card_signer(key, header)(card)  # type: ignore[arg-type]
+
+
+def version_of(said: dict[str, Any]) -> str:
+    """The release, and a digest of what the card offers: it changes when the offer does."""
+    return f"{release()}+{_digest(said)[:8]}"
+
+
+def _digest(said: Any) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

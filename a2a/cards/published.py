@@ -1,0 +1,51 @@
+"""The JSON Schemas that others may rely on. A new minor version only adds what may be left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from a2a.errors import Reason
+from a2a.states import TaskState
+from a2a.submissions.envelope import Envelope
+
+_TASK_1: dict[str, Any] = {
+    "title": "What Assent says about a task",
+    "description": "Under urn:assent:a2a:task:1 in the metadata of a task. Ignore what you do not "
+    "know: a later 1.x may add members.",
+    "type": "object",
+    "properties": {
+        "skill": {"type": "string"},
+        "owner": {"type": "string", "description": "The principal that has it now."},
+        "depth": {"type": "integer", "minimum": 0},
+        "trace_id": {"type": "string"},
+        "created_at": {"type": "string", "format": "date-time"},
+        "expires_at": {"type": "string", "format": "date-time"},
+        "parent_task": {"type": "string", "format": "uuid"},
+        "progress": {"type": "object"},
+        "reason": {
+            "type": "object",
+            "properties": {
+                "code": {"enum": Reason.values},
+                "detail": {"type": "string"},
+                "errors": {"type": "array"},
+            },
+            "required": ["code", "detail"],
+        },
+    },
+    "required": ["skill", "owner", "depth"],
+    "x-states": {state.value: state.label for state in TaskState},
+}
+
+
+def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:assent:schema:{name}",
+        **schema,
+    }
+
+
+SCHEMAS = {
+    "envelope-1.json": _named("envelope-1", Envelope.model_json_schema(by_alias=True)),
+    "task-1.json": _named("task-1", _TASK_1),
+}

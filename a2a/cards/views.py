@@ -1,0 +1,78 @@
+"""The agent cards, the key that signs them, and the published schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils.http import http_date
+from django.views.decorators.http import require_safe
+
+from a2a.cards import cards, dialect_card, published
+from a2a.wire import sdk, signatures
+from ledger.api.authentication import caller_with
+from ledger.api.problems import not_authenticated
+
+
+@require_safe
+def card(request: HttpRequest, skill: str = "") -> HttpResponse:
+    found, is_public = _card_for(request, skill)
+    return _cached(request, cards.as_json(found), cards.etag_of(found), is_public)
+
+
+@require_safe
+def v03_card(request: HttpRequest, skill: str = "") -> HttpResponse:
+    found, is_public = _card_for(request, skill)
+    return _cached(request, cards.v03_card(found, skill), cards.etag_of(found), is_public)
+
+
+def _card_for(request: HttpRequest, skill: str) -> tuple[sdk.pb.AgentCard, bool]:
+    """The card, and whether everybody may see it: whoever has a token learns what a skill takes."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if not skill or scheme.lower() != "bearer":
+        return cards.public_card(skill), True
+    caller = caller_with(token.strip())
+    found = cards.extended_card(caller.tenant, skill) if caller else cards.public_card(skill)
+    if found is None:
+        raise Http404
+    return found, False
+
+
+@require_safe
+def dialect(request: HttpRequest) -> HttpResponse:
+    """The card of the plain dialect; a token adds the skills of its tenant."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    caller = caller_with(token.strip()) if scheme.lower() == "bearer" else None
+    if scheme and caller is None:
+        return not_authenticated()
+    said = dialect_card.card(caller.tenant if caller else None)
+    return _cached(request, said, f'"{said["version"]}"', is_public=caller is None)
+
+
+@require_safe
+def jwks(request: HttpRequest) -> HttpResponse:
+    response = JsonResponse(signatures.public_jwks())
+    response["Cache-Control"] = f"public, max-age={cards.CACHE_S}"
+    return response
+
+
+@require_safe
+def schema(request: HttpRequest, name: str) -> HttpResponse:
+    if name not in published.SCHEMAS:
+        raise Http404
+    response = JsonResponse(published.SCHEMAS[name], content_type="application/schema+json")
+    response["Cache-Control"] = f"public, max-age={cards.CACHE_S}"
+    return response
+
+
+def _cached(request: HttpRequest, said: dict[str, Any], etag: str, is_public: bool) -> HttpResponse:
+    known = request.headers.get("If-None-Match", "")
+    is_known = etag in {item.strip().removeprefix("W/") for item in known.split(",")}
+    response = HttpResponse(status=304) if is_known else JsonResponse(said)
+    response["ETag"] = etag
+    response["Last-Modified"] = http_date(cards.changed_at().timestamp())
+    whose = "public" if is_public else "private"
+    response["Cache-Control"] = f"{whose}, max-age={cards.CACHE_S}"
+    response["Vary"] = "Authorization"
+    response["Access-Control-Allow-Origin"] = "*"
+    return response

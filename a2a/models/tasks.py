@@ -1,0 +1,389 @@
+"""The tables of tasks and questions. Read them anywhere; write them through the verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from a2a.errors import Reason
+from a2a.models.answerers import CLIENT
+from a2a.models.remote import Mirror, RemoteAgent
+from a2a.models.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySet
+from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
+from a2a.validation import spellings
+from ledger.api.authentication import Caller
+from ledger.encryption import SecretField
+from ledger.models import Event, Scope, Transaction, new_id
+from ledger.principals import Principal
+
+__all__ = [
+    "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror",
+    "PushConfig", "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
+    "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none",
+]  # fmt: skip
+
+# Whose the tasks are that no agent does.
+ASSENT = Principal("system", "assent", "Assent")
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    def for_tenants(self, tenants: frozenset[str]) -> TaskQuerySet:
+        return self.filter(tenant__in=tenants)
+
+    def visible_to(self, caller: Caller) -> TaskQuerySet:
+        """Those it submitted or works on; with ``read_all``, its tenant's."""
+        mine = Q(submitted_by=str(caller.principal)) | Q(
+            tenant=caller.tenant, owner=str(caller.principal)
+        )
+        if Scope.READ_ALL in caller.scopes:
+            mine |= Q(tenant=caller.tenant)
+        return self.filter(mine)
+
+    def open(self) -> TaskQuerySet:
+        return self.filter(state__in=sorted(OPEN))
+
+    def abandoned(self) -> TaskQuerySet:
+        """Worked on by somebody who fell silent, by the database's clock."""
+        return self.filter(
+            ~Q(owner=str(ASSENT)),
+            state=TaskState.WORKING,
+            lease_expires_at__lte=Now(),
+            mirror=None,
+        )
+
+    def has_room_in(self, skill: Skill) -> bool:
+        """The skill takes one more; true only while the caller holds the lock on its row."""
+        if skill.max_concurrency is None:
+            return True
+        return self.open().filter(skill=skill)[: skill.max_concurrency].count() < (
+            skill.max_concurrency
+        )
+
+    def of_assent(self) -> TaskQuerySet:
+        """Open ones that Assent does itself."""
+        return self.open().filter(owner=str(ASSENT))
+
+    def overtime(self) -> TaskQuerySet:
+        """Past their time, and nobody is being waited for."""
+        at_work = sorted({TaskState.SUBMITTED, TaskState.WORKING})
+        return self.filter(state__in=at_work, expires_at__lte=Now())
+
+
+class Task(models.Model):
+    """Work that an agent was given. ``state`` is written by ``a2a.tasks.transitions`` only."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.CharField(max_length=63)
+    context_id = models.CharField(max_length=100)
+    state = models.CharField(max_length=20, choices=TaskState)
+
+    skill = models.ForeignKey(Skill, on_delete=models.PROTECT, null=True, related_name="tasks")
+    skill_slug = models.CharField(max_length=100)
+    input = models.JSONField(null=True)
+    result = models.JSONField(null=True)
+    metadata = models.JSONField(default=dict)
+
+    # Who asked, who has it now, and for whose sake.
+    submitted_by = models.CharField(max_length=150)
+    submitted_by_name = models.CharField(max_length=200)
+    owner = models.CharField(max_length=150, blank=True)
+    owner_name = models.CharField(max_length=200, blank=True)
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    depth = models.PositiveSmallIntegerField(default=0)
+    # What the client's token and envelope lent to this request; a hand-over is held to it.
+    lent_scopes = ArrayField(models.CharField(max_length=200), default=list)
+    trace_id = models.CharField(max_length=128, blank=True)
+    idempotency_key = models.CharField(max_length=255, blank=True)
+    payload_hash = models.CharField(max_length=64)
+    envelope_message_id = models.CharField(max_length=200, blank=True)
+    card_version = models.CharField(max_length=50, blank=True)
+
+    # How far it is, and why it stopped.
+    stage = models.CharField(max_length=200, blank=True)
+    percent = models.PositiveSmallIntegerField(null=True)
+    note = models.TextField(blank=True)
+    reason_code = models.CharField(max_length=40, choices=Reason, blank=True)
+    reason = models.TextField(blank=True)
+    errors = models.JSONField(default=list, help_text="What did not fit a schema.")
+
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    # At work. The fencing token is raised at every claim; a write with an older one is void.
+    fencing_token = models.PositiveIntegerField(default=0)
+    lease_expires_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True)
+
+    # What it stands for, when the work is a sign-off.
+    transaction = models.ForeignKey(
+        Transaction, on_delete=models.PROTECT, null=True, related_name="tasks"
+    )
+
+    objects = TaskQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="a2a_task_state_is_on_the_map", condition=Q(state__in=TaskState.values)
+            ),
+            models.CheckConstraint(
+                name="a2a_task_ended_has_an_end",
+                condition=Q(state__in=sorted(FINAL), ended_at__isnull=False)
+                | (~Q(state__in=sorted(FINAL)) & Q(ended_at=None)),
+            ),
+            models.CheckConstraint(
+                name="a2a_task_bad_end_has_a_reason",
+                condition=~Q(state__in=["failed", "canceled", "rejected"]) | ~Q(reason_code=""),
+            ),
+            models.UniqueConstraint(
+                name="a2a_task_one_per_request",
+                fields=["submitted_by", "idempotency_key"],
+                condition=~Q(idempotency_key=""),
+            ),
+            models.UniqueConstraint(
+                name="a2a_task_one_per_envelope",
+                fields=["submitted_by", "envelope_message_id"],
+                condition=~Q(envelope_message_id=""),
+            ),
+        ]
+        indexes = [
+            # A worker that looks for work.
+            models.Index(
+                name="a2a_task_to_claim", fields=["owner", "id"], condition=Q(state="submitted")
+            ),
+            # What the sweeper asks once a second.
+            models.Index(
+                name="a2a_task_lease", fields=["lease_expires_at"], condition=Q(state="working")
+            ),
+            models.Index(
+                name="a2a_task_overtime",
+                fields=["expires_at"],
+                condition=Q(state__in=["submitted", "working"]),
+            ),
+            # How many a skill has; the desk's lists; a client's own.
+            models.Index(
+                name="a2a_task_open",
+                fields=["skill", "state"],
+                condition=Q(state__in=sorted(OPEN)),
+            ),
+            # What the operations page asks of the last minutes.
+            models.Index(
+                name="a2a_task_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
+            ),
+            models.Index(name="a2a_task_history", fields=["tenant", "-id"]),
+            models.Index(name="a2a_task_submitter", fields=["submitted_by", "-updated_at", "-id"]),
+            models.Index(
+                name="a2a_task_of_assent",
+                fields=["owner", "state"],
+                condition=Q(state__in=sorted(OPEN)),
+            ),
+            models.Index(name="a2a_task_trace", fields=["trace_id"], condition=~Q(trace_id="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.skill_slug} ({self.short_id})"
+
+    @property
+    def short_id(self) -> str:
+        return self.id.hex[-8:]
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def traceparent(self) -> str:
+        """As W3C Trace Context has it; empty for a trace id of another form."""
+        if not spellings.is_w3c(self.trace_id):
+            return ""
+        return f"00-{self.trace_id}-{self.pk.hex[:16]}-01"
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.state in INTERRUPTED
+
+    @property
+    def events(self) -> models.QuerySet[Event]:
+        return Event.objects.filter(subject=self.pk).order_by("seq")
+
+
+class Role(models.TextChoices):
+    USER = "user", "the client"
+    AGENT = "agent", "the agent"
+
+
+class Message(models.Model):
+    """One thing said about a task, by its client or by its worker. ``parts`` are the protocol's."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="messages")
+    message_id = models.CharField(max_length=200)
+    role = models.CharField(max_length=5, choices=Role)
+    principal = models.CharField(max_length=150)
+    principal_name = models.CharField(max_length=200)
+    parts = models.JSONField()
+    metadata = models.JSONField(default=dict)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(name="a2a_message_history", fields=["task", "id"])]
+
+    def __str__(self) -> str:
+        return f"{self.role} on {self.task_id}"
+
+
+class Artifact(models.Model):
+    """Something that came of a task. Parts are appended while it is being made."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="artifacts")
+    artifact_id = models.CharField(max_length=200)
+    name = models.CharField(max_length=200, blank=True)
+    description = models.TextField(blank=True)
+    parts = models.JSONField()
+    metadata = models.JSONField(default=dict)
+    is_complete = models.BooleanField(default=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a2a_artifact_one_per_id", fields=["task", "artifact_id"])
+        ]
+
+    def __str__(self) -> str:
+        return self.name or self.artifact_id
+
+
+class QuestionState(models.TextChoices):
+    OPEN = "open", "waiting for an answer"
+    ANSWERED = "answered", "answered"
+    LAPSED = "lapsed", "not answered in time"
+    WITHDRAWN = "withdrawn", "withdrawn: the task has ended"
+
+
+class QuestionQuerySet(models.QuerySet["Question"]):
+    def for_tenants(self, tenants: frozenset[str]) -> QuestionQuerySet:
+        return self.filter(tenant__in=tenants)
+
+    def waiting(self) -> QuestionQuerySet:
+        return self.filter(state=QuestionState.OPEN)
+
+    def for_people_only(self) -> QuestionQuerySet:
+        """As ``Question.is_for_client_of`` says no."""
+        client = Q(may_answer__contains=[CLIENT]) | Q(
+            may_answer__contains=[models.F("task__submitted_by")]
+        )
+        return self.filter(~client | Q(asked_by=models.F("task__submitted_by")))
+
+    def due(self) -> QuestionQuerySet:
+        """Unanswered past their deadline, by the database's clock."""
+        return self.filter(state=QuestionState.OPEN, expires_at__lte=Now())
+
+
+class Question(models.Model):
+    """What a worker needs to know before it can go on."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="questions")
+    tenant = models.CharField(max_length=63)
+    state = models.CharField(max_length=10, choices=QuestionState, default=QuestionState.OPEN)
+    text = models.TextField()
+    form = models.JSONField(default=dict, help_text="JSON Schema of the answer; empty: any text.")
+    evidence = models.JSONField(default=list, help_text="Parts to show beside the question.")
+    may_answer = ArrayField(
+        models.CharField(max_length=150),
+        default=list,
+        help_text="approver, operator, client, or principals. Empty: approvers and the client.",
+    )
+    asked_by = models.CharField(max_length=150)
+    asked_by_name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    ttl = models.DurationField()
+    answer = models.JSONField(null=True)
+    answered_by = models.CharField(max_length=150, blank=True)
+    answered_by_name = models.CharField(max_length=200, blank=True)
+    answered_via = models.CharField(max_length=20, blank=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = QuestionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="a2a_question_one_open_per_task", fields=["task"], condition=Q(state="open")
+            ),
+            models.CheckConstraint(
+                name="a2a_question_answered_by_somebody",
+                condition=~Q(state="answered") | ~Q(answered_by=""),
+            ),
+        ]
+        indexes = [
+            models.Index(name="a2a_question_due", fields=["expires_at"], condition=Q(state="open")),
+            models.Index(
+                name="a2a_question_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
+            ),
+            models.Index(
+                name="a2a_question_waiting",
+                fields=["tenant", "expires_at"],
+                condition=Q(state="open"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.text[:80]
+
+    @property
+    def short_id(self) -> str:
+        return self.id.hex[-8:]
+
+    @staticmethod
+    def named_in(details: Mapping[str, Any]) -> UUID | None:
+        """The id of the question that an event asked, answered or let lapse; else ``None``.
+
+        Two questions of one task may have the same text; only the id tells them apart.
+        """
+        return id_or_none(details.get("question", ""))
+
+    def is_for_client_of(self, task: Task) -> bool:
+        """Whether the agent that submitted the task may answer; else only people may."""
+        return self.asked_by != task.submitted_by and bool(
+            {CLIENT, task.submitted_by} & set(self.may_answer)
+        )
+
+
+class PushConfig(models.Model):
+    """Where a client wants to be told about a task."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="push_configs")
+    config_id = models.CharField(max_length=200)
+    url = models.CharField(max_length=2000)
+    token = SecretField(blank=True)
+    scheme = models.CharField(max_length=50, blank=True)
+    credentials = SecretField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a2a_push_one_per_id", fields=["task", "config_id"])
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def recipient(self) -> str:
+        return str(self.pk)
+
+
+def id_or_none(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except (ValueError, AttributeError):
+        return None

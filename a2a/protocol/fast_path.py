@@ -1,0 +1,259 @@
+"""The two requests that make up nearly all traffic, without the protocol's heavy parts.
+
+``GetTask``, and ``SendMessage`` that returns immediately with a new task: plain JSON in, plain JSON
+out. Whatever is unusual about a request, and whatever is refused, is left to the SDK's way, which
+says it as the specification has it. Both ways read and write the same tables by the same verbs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from django.db import connection
+
+from a2a import submissions
+from a2a.models import QuestionState, Task, id_or_none
+from a2a.models.builtin_skills import OWN_SKILLS
+from a2a.protocol.stream import in_thread
+from a2a.submissions import Submission, Submitted, addressing
+from a2a.submissions.envelope import EXTENSION
+from a2a.tasks import rate_limit
+from a2a.validation import parts
+from a2a.wire import to_json
+from ledger.api.authentication import callers_with
+from ledger.api.transactions import unquoted
+from ledger.database import prepared_statements
+from ledger.errors import LedgerError
+from ledger.models import AgentToken
+
+VIA = "a2a"
+MOST_KEPT = 4096  # tasks
+LARGEST_KEPT = 32 * 1024  # bytes of one task
+
+Asked = TypeVar("Asked")
+Found = TypeVar("Found")
+
+
+class Batch(Generic[Asked, Found]):
+    """Answers what is asked while a query runs with the next one, all together."""
+
+    def __init__(self, answer_all: Callable[[list[Asked]], list[Found]]) -> None:
+        self._answer_all = answer_all
+        self._waiting: list[tuple[Asked, asyncio.Future[Found]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def ask(self, asked: Asked) -> Found:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Found] = loop.create_future()
+        self._waiting.append((asked, answer))
+        if self._running is None or self._running.done():
+            # A task of its own: whoever asked first may leave, the others still get answers.
+            self._running = loop.create_task(self._run())
+        return await answer
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            await self._settle(batch)
+
+    async def _settle(self, batch: list[tuple[Asked, asyncio.Future[Found]]]) -> None:
+        try:
+            found = await in_thread(self._answer_all, [asked for asked, _ in batch])
+        except BaseException as failure:
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(failure)
+            if not isinstance(failure, Exception):
+                raise
+        else:
+            for (_, answer), one in zip(batch, found, strict=True):
+                if not answer.done():
+                    answer.set_result(one)
+
+
+async def answer(said: Any, token: str, headers: dict[bytes, bytes], skill: str) -> bytes | None:
+    """The answer to a usual request, or nothing: then it goes the long way.
+
+    ``skill`` is that of the address, if it has one.
+    """
+    if not _is_usual(said, headers):
+        return None
+    params = said["params"]
+    result: bytes | None = None
+    if said["method"] == "GetTask" and set(params) == {"id"} and isinstance(params["id"], str):
+        task_id = id_or_none(params["id"])
+        if task_id is not None:
+            result = await reads.ask((AgentToken.hash_of(token), task_id))
+    elif said["method"] == "SendMessage" and _is_usual_message(params):
+        key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
+        result = await sends.ask((params, token, key, skill))
+    if result is None:
+        return None
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (json.dumps(said["id"]).encode(), result)
+
+
+def _is_usual(said: Any, headers: dict[bytes, bytes]) -> bool:
+    return (
+        isinstance(said, dict)
+        and set(said) == {"jsonrpc", "id", "method", "params"}
+        and said["jsonrpc"] == "2.0"
+        and isinstance(said["id"], str | int)
+        and not isinstance(said["id"], bool)
+        and isinstance(said["params"], dict)
+        and headers.get(b"a2a-version", b"").partition(b".")[0] == b"1"
+    )
+
+
+# --- GetTask ----------------------------------------------------------------------------------
+
+# The rule is that of TaskQuerySet.visible_to: its own, what it works on, or all of its tenant.
+_LOOK = """
+    SELECT task.id, task.updated_at, task.tenant
+    FROM unnest(%s::text[], %s::uuid[]) WITH ORDINALITY AS asked (token_hash, task_id, place)
+    LEFT JOIN ledger_agenttoken token ON token.token_hash = asked.token_hash
+        AND token.revoked_at IS NULL AND (token.expires_at IS NULL OR token.expires_at > now())
+    LEFT JOIN ledger_agent agent ON agent.id = token.agent_id AND agent.is_active
+    LEFT JOIN a2a_task task ON task.id = asked.task_id AND (
+        task.submitted_by = 'agent:' || agent.tenant_id || '/' || agent.slug
+        OR (task.tenant = agent.tenant_id AND (
+            task.owner = 'agent:' || agent.tenant_id || '/' || agent.slug
+            OR 'read_all' = ANY (token.scopes))))
+    ORDER BY asked.place
+"""
+
+
+class Kept:
+    """Rendered tasks, each good for as long as the task's ``updated_at`` is the same."""
+
+    def __init__(self) -> None:
+        self._rendered: OrderedDict[UUID, tuple[datetime, bytes]] = OrderedDict()
+
+    def get(self, task_id: UUID, updated_at: datetime) -> bytes | None:
+        found = self._rendered.get(task_id)
+        if found is None or found[0] != updated_at:
+            return None
+        self._rendered.move_to_end(task_id)
+        return found[1]
+
+    def keep(self, task: Task, rendered: bytes) -> None:
+        if len(rendered) <= LARGEST_KEPT:
+            self._rendered[task.pk] = (task.updated_at, rendered)
+            while len(self._rendered) > MOST_KEPT:
+                self._rendered.popitem(last=False)
+
+
+_kept = Kept()
+
+
+def _look(asked: list[tuple[str, UUID]]) -> list[bytes | None]:
+    """Who asks, what they may see and how old what we have of it is, in one query for all."""
+    hashes, ids = [token for token, _ in asked], [task_id for _, task_id in asked]
+    with prepared_statements.kept(), connection.cursor() as cursor:
+        cursor.execute(_LOOK, [hashes, ids])
+        rows = cursor.fetchall()
+    rate_limit.count_reads(Counter(tenant for task_id, _, tenant in rows if task_id is not None))
+    seen = {task_id: updated_at for task_id, updated_at, _ in rows if task_id is not None}
+    rendered = {task_id: _kept.get(task_id, updated_at) for task_id, updated_at in seen.items()}
+    rendered |= _render_all([task_id for task_id, found in rendered.items() if found is None])
+    return [rendered.get(task_id) for task_id, *_ in rows]
+
+
+def _render_all(ids: list[UUID]) -> dict[UUID, bytes]:
+    """Those that are not kept, with what belongs to them, in a query a table."""
+    if not ids:
+        return {}
+    found = {}
+    rows = Task.objects.filter(pk__in=ids).select_related("transaction")
+    for task in rows.prefetch_related("messages", "artifacts", "questions"):
+        open_questions = [q for q in task.questions.all() if q.state == QuestionState.OPEN]
+        said = to_json.said_of_task(
+            task,
+            sorted(task.messages.all(), key=attrgetter("pk")),
+            sorted(task.artifacts.all(), key=attrgetter("pk")),
+            next(iter(open_questions), None),
+        )
+        found[task.pk] = json.dumps(said).encode()
+        _kept.keep(task, found[task.pk])
+    return found
+
+
+reads: Batch[tuple[str, UUID], bytes | None] = Batch(_look)
+
+
+# --- SendMessage ------------------------------------------------------------------------------
+
+
+def _is_usual_message(params: dict[str, Any]) -> bool:
+    """A new task with nothing but parts, told at once; texts where the protocol has texts."""
+    message, config = params.get("message"), params.get("configuration")
+    return (
+        set(params) == {"message", "configuration"}
+        and config == {"returnImmediately": True}
+        and isinstance(message, dict)
+        and set(message) <= {"messageId", "role", "parts", "contextId", "metadata"}
+        and message.get("role") == "ROLE_USER"
+        and isinstance(message.get("messageId"), str)
+        and bool(message["messageId"])
+        and isinstance(message.get("contextId", ""), str)
+        and isinstance(message.get("metadata", {}), dict)
+        and isinstance(message.get("parts"), list)
+        and bool(message["parts"])
+    )
+
+
+def _send_all(asked: list[tuple[dict[str, Any], str, str, str]]) -> list[bytes | None]:
+    """Nothing for a request that is refused: the long way says why."""
+    found: list[bytes | None] = [None] * len(asked)
+    drafts = []
+    callers = callers_with([token for _, token, *_ in asked])
+    for number, ((params, _, key, skill), caller) in enumerate(zip(asked, callers, strict=True)):
+        if caller is None:
+            continue
+        with suppress(LedgerError):
+            submission = _submission(params["message"], key, skill)
+            # What Assent does itself may ask a tool; nobody else waits for that.
+            if submission.skill and submission.skill not in OWN_SKILLS:
+                drafts.append((number, submission, caller))
+    submitted = submissions.submit_all(
+        [(submission, caller) for _, submission, caller in drafts], via=VIA
+    )
+    for (number, *_), one in zip(drafts, submitted, strict=True):
+        if isinstance(one, Submitted):
+            rendered = json.dumps(_said(one)).encode()
+            _kept.keep(one.task, rendered)
+            found[number] = b'{"task":%b}' % rendered
+    return found
+
+
+def _submission(message: dict[str, Any], key: str, address: str) -> Submission:
+    parts.refuse_unspeakable(message["parts"])
+    metadata = dict(message.get("metadata", {}))
+    envelope = metadata.pop(EXTENSION, None)
+    skill, value = addressing.read(message["parts"], metadata, envelope)
+    return Submission(
+        skill=addressing.at(address, skill),
+        input=value,
+        parts=message["parts"],
+        message_id=message["messageId"],
+        context_id=message.get("contextId", ""),
+        idempotency_key=key or str(metadata.pop("idempotency_key", "")),
+        card_version=str(metadata.pop("card_version", ""))[:50],
+        metadata=metadata,
+        envelope=envelope,
+    )
+
+
+def _said(submitted: Submitted) -> dict[str, Any]:
+    task, first = submitted.task, submitted.message
+    return to_json.said_of_task(task, [first], [], None) if first else to_json.render(task)
+
+
+sends: Batch[tuple[dict[str, Any], str, str, str], bytes | None] = Batch(_send_all)

@@ -1,0 +1,205 @@
+"""Waiting for a task inside an asynchronous process: SSE streams and blocking sends.
+
+The bell comes through Redis within milliseconds; once a second the table is asked for what the
+bell lost. Nothing is kept here but who waits: events are read from the audit chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db import close_old_connections, connection
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+from redis.asyncio import Redis
+
+from a2a.models import Task
+from a2a.states import FINAL, INTERRUPTED, TaskState
+from a2a.wire import sdk, to_json
+from ledger.models import Event
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+LOOK_BACK = timedelta(seconds=5)
+THREADS = 8
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="a2a")
+# Taking a message in may plan a transaction, which takes as long as its tool; reads do not wait.
+_patient_pool = ThreadPoolExecutor(max_workers=2 * THREADS, thread_name_prefix="a2a-patient")
+
+
+async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run one piece of database work in a thread that keeps its connection."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_pool, partial(_with_fresh_connection, work, *args, **kwargs))
+
+
+async def in_patient_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """As ``in_thread``, for what may take seconds."""
+    run = partial(_with_fresh_connection, work, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_patient_pool, run)
+
+
+def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """A thread that idles holds no session of a shared pool."""
+    close_old_connections()
+    try:
+        return work(*args, **kwargs)
+    finally:
+        close_old_connections()
+
+
+class Listener:
+    """Wakes whoever in this process waits for a task."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @contextmanager
+    def waiting_for(self, subject: UUID) -> Iterator[asyncio.Event]:
+        self._start()
+        bell = asyncio.Event()
+        self._waiting[subject].add(bell)
+        try:
+            yield bell
+        finally:
+            self._waiting[subject].discard(bell)
+            if not self._waiting[subject]:
+                del self._waiting[subject]
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is loop and self._tasks and not any(task.done() for task in self._tasks):
+            return
+        self._loop = loop
+        self._tasks = [loop.create_task(work()) for work in (self._listen, self._look)]
+
+    def _ring(self, subject: UUID) -> None:
+        for bell in self._waiting.get(subject, ()):
+            bell.set()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with Redis.from_url(settings.REDIS_URL) as redis, redis.pubsub() as bells:
+                    await bells.psubscribe("assent:subject:*")
+                    async for message in bells.listen():
+                        if message["type"] == "pmessage":
+                            self._ring(UUID(message["channel"].decode().rpartition(":")[2]))
+            except Exception as failure:
+                logger.info("no bell to listen to: %s", failure)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if not self._waiting:
+                continue
+            try:
+                for subject in await in_thread(_recently_changed):
+                    self._ring(subject)
+            except Exception:
+                logger.warning("could not look for what the bell lost", exc_info=True)
+
+
+def _recently_changed() -> set[UUID]:
+    since = Now() - LOOK_BACK
+    return set(
+        Event.objects.filter(at__gte=since, transaction=None).values_list("subject", flat=True)
+    )
+
+
+listener = Listener()
+
+
+# --- what a watcher sees -------------------------------------------------------------------
+
+
+def snapshot(task_id: UUID, history: int | None = None) -> tuple[sdk.pb.Task, int]:
+    """The task as it is, and the last event that it contains; one consistent look."""
+    with atomic():
+        if not connection.in_atomic_block or not connection.savepoint_ids:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        task = Task.objects.get(pk=task_id)
+        last = Event.objects.filter(subject=task_id).order_by("-seq").first()
+        return sdk.task_out(to_json.render(task, history)), last.seq if last else 0
+
+
+def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, str]:
+    """What happened after event ``seq``, as the protocol says it; the last event and its state."""
+    events = list(Event.objects.filter(subject=task_id, seq__gt=seq).order_by("seq"))
+    if not events:
+        return [], seq, ""
+    task = Task.objects.get(pk=task_id)
+    artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts.all()}
+    questions = {question.pk: question for question in task.questions.all()}
+    said = [to_json.said_of_event(event, task, artifacts, questions) for event in events]
+    updates = [sdk.update_out(update) for update in said if update is not None]
+    return updates, events[-1].seq, _state_after(events[-1], task)
+
+
+def _state_after(last: Event, task: Task) -> str:
+    """As the client is told; the row may be further than the events that we have seen."""
+    if last.to_state != TaskState.INPUT_REQUIRED:
+        return last.to_state
+    if task.state != TaskState.INPUT_REQUIRED:
+        return TaskState.WORKING
+    return to_json.state_for_client(task, to_json.open_question(task))
+
+
+# Where the stream of a message closes: the turn is over, or it is the client's. A subscription
+# goes on until the task has ended.
+TURN_OVER = FINAL | {TaskState.INPUT_REQUIRED}
+
+
+async def follow(task_id: UUID, until: frozenset[TaskState] = FINAL) -> AsyncIterator[Any]:
+    """The task, then everything that happens to it, until it rests in one of those states."""
+    with listener.waiting_for(task_id) as bell:
+        task, seq = await in_thread(snapshot, task_id)
+        yield task
+        state: str = sdk.STATE_IN[task.status.state]
+        while state not in until:
+            bell.clear()
+            news, seq, state = await in_thread(news_since, task_id, seq)
+            for update in news:
+                yield update
+            if state not in until:
+                await bell.wait()
+
+
+async def until_it_rests(task_id: UUID, seconds: float) -> None:
+    """Wait until the task has ended or waits for somebody, at most so long."""
+    deadline = time.monotonic() + seconds
+    with listener.waiting_for(task_id) as bell:
+        while (left := deadline - time.monotonic()) > 0:
+            bell.clear()
+            state = await in_thread(_state_of, task_id)
+            if state in FINAL | INTERRUPTED:
+                return
+            try:
+                await asyncio.wait_for(bell.wait(), left)
+            except TimeoutError:
+                return
+
+
+def _state_of(task_id: UUID) -> str:
+    task = Task.objects.get(pk=task_id)
+    return to_json.state_for_client(task, to_json.open_question(task))

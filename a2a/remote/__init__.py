@@ -1,0 +1,1 @@
+"""Agents elsewhere that do tasks for us: their cards, sending, polling, push."""

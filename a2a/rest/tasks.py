@@ -1,0 +1,223 @@
+"""The plain dialect: tasks for clients that speak JSON over HTTP and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Header, Query, Router
+
+from a2a import submissions, tasks
+from a2a.cards import dialect_card
+from a2a.models import Task
+from a2a.rest.schemas import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
+from a2a.states import TaskState
+from a2a.submissions import Submission
+from a2a.tasks import client, decision_records, rate_limit
+from a2a.tasks.rendering import event_as_json, task_as_json
+from a2a.validation import spellings
+from a2a.validation.parts import refuse_unstorable
+from ledger.api.authentication import AgentBearer, Caller, caller_of
+from ledger.api.polling import (
+    LONGEST_WAIT_S,
+    POLL_INTERVAL_S,
+    POLL_WATCHERS,
+    polls_too_fast,
+    wait_for,
+)
+from ledger.api.problems import problem
+from ledger.api.rendering import address_of, record_response
+from ledger.api.schemas import BODY, DecisionRecord, refusals
+from ledger.api.transactions import unquoted
+from ledger.events import doorbell
+from ledger.models import Scope
+
+PAGE = 50
+VIA = "api"
+router = Router(auth=AgentBearer(), tags=["tasks"])
+
+
+@router.post(
+    "",
+    operation_id="submitTask",
+    response={201: TaskOut, 200: TaskOut, **refusals(*BODY)},
+)
+def submit(
+    request: HttpRequest,
+    body: TaskIn,
+    idempotency_key: str = Header("", alias="Idempotency-Key"),
+    traceparent: str = Header(""),
+) -> HttpResponse:
+    """Have something done. A task that cannot begin is there at once, `rejected`, with the reason.
+
+    Repeating the request with the same `Idempotency-Key` gives the same task.
+    """
+    caller = caller_of(request)
+    submitted = submissions.submit(
+        Submission(
+            skill=body.skill,
+            input=body.input,
+            parts=[{"data": {"skill": body.skill, "input": body.input}}],
+            context_id=body.context_id,
+            metadata=body.metadata,
+            envelope=body.envelope,
+            idempotency_key=unquoted(idempotency_key),
+            trace_id=traceparent[3:35] if len(traceparent) == 55 else "",
+            card_version=body.card_version,
+        ),
+        caller=caller,
+        via=VIA,
+    )
+    task = submitted.task
+    warnings = []
+    if body.card_version:
+        current = dialect_card.current_versions(caller.tenant, body.skill)
+        warnings = [] if body.card_version in current else [_outdated(body.card_version)]
+    response = _rendered(task, 200 if submitted.is_replay else 201, warnings)
+    if body.card_version:
+        response["Assent-Card-Version"] = dialect_card.card(caller.tenant)["version"]
+    response["Location"] = address_of(f"/api/v1/tasks/{task.pk}")
+    if submitted.is_replay:
+        response["Idempotent-Replayed"] = "true"
+    return response
+
+
+@router.get(
+    "",
+    operation_id="listTasks",
+    response={200: TaskPage, **refusals(422)},
+)
+def list_tasks(
+    request: HttpRequest,
+    cursor: UUID | None = Query(None, description="next_cursor of the page before."),
+    limit: int = Query(PAGE, ge=1, le=200),
+    state: TaskState | None = None,
+    skill: str = Query("", max_length=100),
+    trace_id: str = Query("", max_length=128),
+) -> HttpResponse:
+    """The tasks that the agent submitted or works on, newest first."""
+    refuse_unstorable([skill, trace_id])
+    wanted = {"state": state, "skill_slug": skill, "trace_id": spellings.trace_id(trace_id)}
+    rows = Task.objects.visible_to(caller_of(request)).filter(
+        **{name: value for name, value in wanted.items() if value}
+    )
+    if cursor is not None:
+        rows = rows.filter(pk__lt=cursor)
+    page = list(rows.prefetch_related("questions", "artifacts").order_by("-pk")[: limit + 1])
+    items, more = page[:limit], page[limit:]
+    body = {
+        "items": [task_as_json(task, POLL_INTERVAL_S) for task in items],
+        "next_cursor": str(items[-1].pk) if more else None,
+    }
+    return HttpResponse(json.dumps(body), content_type="application/json")
+
+
+@router.get(
+    "/{uuid:task_id}",
+    operation_id="readTask",
+    response={200: TaskOut, **refusals(404, 422, 429)},
+)
+def read(
+    request: HttpRequest,
+    task_id: UUID,
+    wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a change."),
+) -> HttpResponse:
+    """One task. `Retry-After` says when to ask again; `wait` answers as soon as it changes."""
+    caller = caller_of(request)
+    is_too_fast = wait < POLL_INTERVAL_S and polls_too_fast(caller, task_id)
+    if is_too_fast == "stop":
+        return _slow_down(task_id)
+    task = tasks.visible(caller, task_id)
+    if wait and not task.is_final:
+        task = _changed(caller, task, wait) or task
+    return _rendered(task)
+
+
+def _changed(caller: Caller, seen: Task, wait: float) -> Task | None:
+    def look() -> Task | None:
+        task = tasks.visible(caller, seen.pk)
+        return task if task.updated_at != seen.updated_at else None
+
+    return wait_for(look, doorbell.channel_of(seen.pk), wait)
+
+
+def _slow_down(task_id: UUID) -> HttpResponse:
+    response = problem(
+        429,
+        "polling_too_fast",
+        "Polling too fast",
+        f"Task {task_id} was asked for more than {POLL_WATCHERS} times within {POLL_INTERVAL_S} s.",
+        f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
+    )
+    response["Retry-After"] = str(POLL_INTERVAL_S)
+    return response
+
+
+@router.get(
+    "/{uuid:task_id}/events",
+    operation_id="listTaskEvents",
+    response={200: list[TaskEventOut], **refusals(404)},
+)
+def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    """Everything that happened to the task: who had it, who waited for whom, why it ended."""
+    task = tasks.visible(caller_of(request), task_id)
+    body = [event_as_json(event) for event in task.events[:1000]]
+    return HttpResponse(json.dumps(body), content_type="application/json")
+
+
+@router.get(
+    "/{uuid:task_id}/record",
+    operation_id="getTaskRecord",
+    response={200: DecisionRecord, **refusals(404)},
+)
+def record(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    """All that proves this task, as one file that verifies offline: its decision record."""
+    return record_response(decision_records.of_task(tasks.visible(caller_of(request), task_id)))
+
+
+@router.post(
+    "/{uuid:task_id}/resolve",
+    operation_id="answerQuestion",
+    response={200: TaskOut, **refusals(*BODY, 403, 404, 409)},
+)
+def resolve(request: HttpRequest, task_id: UUID, body: AnswerIn) -> HttpResponse:
+    """Answer the question that the task waits with."""
+    caller = caller_of(request, Scope.SUBMIT)
+    client.by_client(tasks.visible(caller, task_id), body.answer, caller=caller, via=VIA)
+    return _rendered(tasks.visible(caller, task_id))
+
+
+@router.post(
+    "/{uuid:task_id}/cancel",
+    operation_id="cancelTask",
+    response={200: TaskOut, **refusals(*BODY, 403, 404, 409)},
+)
+def cancel(request: HttpRequest, task_id: UUID, body: TaskCancelIn) -> HttpResponse:
+    """Stop a task that has not ended, and what was delegated from it."""
+    caller = caller_of(request, Scope.SUBMIT)
+    client.cancel_by_client(
+        tasks.visible(caller, task_id), caller=caller, via=VIA, reason=body.reason
+    )
+    return _rendered(tasks.visible(caller, task_id))
+
+
+def _outdated(version: str) -> dict[str, str]:
+    """A warning and no refusal: what the request asks for was checked against today's schemas."""
+    return {
+        "code": "card_outdated",
+        "detail": f"The request was made from version {version} of the card; there is another.",
+        "hint": f"Fetch {address_of(dialect_card.PATH)} again before the next request.",
+    }
+
+
+def _rendered(
+    task: Task, status: int = 200, warnings: Sequence[dict[str, str]] = ()
+) -> HttpResponse:
+    pause = rate_limit.seconds_until_next(task.pk, task.state, task.tenant)
+    body = {**task_as_json(task, pause), "warnings": list(warnings)}
+    response = HttpResponse(json.dumps(body), status=status, content_type="application/json")
+    if not task.is_final:
+        response["Retry-After"] = str(pause)
+    return response

@@ -1,0 +1,269 @@
+"""REST for workers: agents that do tasks without running a server of their own."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from a2a import tasks
+from a2a.errors import TaskNotFound
+from a2a.models import Message, Question, QuestionState, Task
+from a2a.rest.schemas import (
+    ArtifactIn,
+    ArtifactOut,
+    AskIn,
+    ClaimIn,
+    CompleteIn,
+    DeclineIn,
+    FailIn,
+    HandOverIn,
+    HeldIn,
+    HeldOut,
+    MessagePage,
+    ProgressIn,
+    QuestionOut,
+    WorkOut,
+)
+from a2a.submissions import handovers
+from a2a.tasks import questions
+from a2a.tasks.doorbell import channel_of_work
+from a2a.tasks.rendering import (
+    artifact_as_json,
+    message_as_json,
+    question_as_json,
+    work_as_json,
+)
+from ledger.api.authentication import AgentBearer, Caller, caller_of
+from ledger.api.polling import LONGEST_WAIT_S, wait_for
+from ledger.api.schemas import BODY, refusals
+from ledger.events import doorbell
+from ledger.models import Scope
+
+PAGE = 50
+VIA = "api"
+router = Router(auth=AgentBearer(), tags=["workers"])
+
+
+@router.post(
+    "/claim",
+    operation_id="claimTask",
+    response={200: WorkOut, 204: None, **refusals(*BODY, 403)},
+)
+def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
+    """The oldest task that waits for one of the agent's skills; `204` when none came in time."""
+    caller = _worker(request)
+
+    def look() -> Task | None:
+        return tasks.claim(caller.principal, skills=body.skills, via=VIA)
+
+    task = look()
+    if task is None and body.wait_s:
+        task = wait_for(look, channel_of_work(caller.tenant), body.wait_s)
+    return HttpResponse(status=204) if task is None else _json(work_as_json(task))
+
+
+@router.post(
+    "/{uuid:task_id}/heartbeat",
+    operation_id="sendHeartbeat",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
+def heartbeat(request: HttpRequest, task_id: UUID, body: HeldIn) -> HttpResponse:
+    """Still at it. `409` means: stop, the task is not yours any more (or was canceled)."""
+    caller = _worker(request)
+    task = tasks.heartbeat(task_id, agent=caller.principal, fencing_token=body.fencing_token)
+    return _held(task)
+
+
+@router.get(
+    "/{uuid:task_id}/messages",
+    operation_id="readMessages",
+    response={200: MessagePage, **refusals(403, 404, 422)},
+)
+def read_messages(
+    request: HttpRequest,
+    task_id: UUID,
+    cursor: int = Query(0, ge=0, le=2**63 - 1, description="next_cursor of the answer before."),
+    limit: int = Query(PAGE, ge=1, le=200),
+    wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a new one."),
+) -> HttpResponse:
+    """What was said about the task since `cursor`, by its client and by workers, oldest first."""
+    caller = _worker(request)
+
+    def look() -> list[Message] | None:
+        if not Task.objects.filter(pk=task_id, owner=str(caller.principal)).exists():
+            raise TaskNotFound()
+        later = Message.objects.filter(task=task_id, pk__gt=cursor)
+        return list(later.order_by("pk")[:limit]) or None
+
+    messages = look()
+    if messages is None and wait:
+        messages = wait_for(look, doorbell.channel_of(task_id), wait)
+    return _json(
+        {
+            "items": [message_as_json(message) for message in messages or []],
+            "next_cursor": str(messages[-1].pk if messages else cursor),
+        }
+    )
+
+
+@router.post(
+    "/{uuid:task_id}/progress",
+    operation_id="reportProgress",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
+def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpResponse:
+    """How far it is; seen on the desk and by whoever subscribed. Renews the lease."""
+    task = tasks.report(
+        task_id,
+        **_held_by(request, body),
+        stage=body.stage,
+        percent=body.percent,
+        note=body.message,
+    )
+    return _held(task)
+
+
+@router.post(
+    "/{uuid:task_id}/artifacts",
+    operation_id="addArtifact",
+    response={200: ArtifactOut, **refusals(*BODY, 403, 404, 409)},
+)
+def add_artifact(request: HttpRequest, task_id: UUID, body: ArtifactIn) -> HttpResponse:
+    """Something that came of it; with `append`, more of one that is there."""
+    artifact = tasks.add_artifact(
+        task_id,
+        **_held_by(request, body),
+        artifact_id=body.artifact_id,
+        name=body.name,
+        description=body.description,
+        parts=body.parts,
+        append=body.append,
+        is_complete=body.is_complete,
+    )
+    return _json(artifact_as_json(artifact))
+
+
+@router.post(
+    "/{uuid:task_id}/ask",
+    operation_id="askQuestion",
+    response={200: QuestionOut, **refusals(*BODY, 403, 404, 409)},
+)
+def ask(request: HttpRequest, task_id: UUID, body: AskIn) -> HttpResponse:
+    """Ask people and the client; the task waits. Then long-poll the question for its answer."""
+    question = questions.ask(
+        task_id,
+        **_held_by(request, body),
+        text=body.text,
+        form=body.form,
+        evidence=body.evidence,
+        may_answer=body.may_answer,
+        ttl=None if body.ttl_s is None else timedelta(seconds=body.ttl_s),
+    )
+    return _json(question_as_json(question))
+
+
+@router.get(
+    "/{uuid:task_id}/questions/{uuid:question_id}",
+    operation_id="readQuestion",
+    response={200: QuestionOut, **refusals(403, 404, 422)},
+)
+def read_question(
+    request: HttpRequest,
+    task_id: UUID,
+    question_id: UUID,
+    wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the answer."),
+) -> HttpResponse:
+    """The question, and its answer as soon as somebody gave one."""
+    caller = _worker(request)
+    question = _question(caller, task_id, question_id)
+
+    def look() -> Question | None:
+        found = _question(caller, task_id, question_id)
+        return found if found.state != QuestionState.OPEN else None
+
+    if wait and question.state == QuestionState.OPEN:
+        question = wait_for(look, doorbell.channel_of(task_id), wait) or question
+    return _json(question_as_json(question))
+
+
+@router.post(
+    "/{uuid:task_id}/complete",
+    operation_id="completeTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
+def complete(request: HttpRequest, task_id: UUID, body: CompleteIn) -> HttpResponse:
+    """Done. Repeating it is safe."""
+    task = tasks.complete(task_id, **_held_by(request, body), result=body.result, note=body.message)
+    return _held(task)
+
+
+@router.post(
+    "/{uuid:task_id}/fail",
+    operation_id="failTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
+def fail(request: HttpRequest, task_id: UUID, body: FailIn) -> HttpResponse:
+    """It could not be done; say why, the client reads it."""
+    task = tasks.fail(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
+    return _held(task)
+
+
+@router.post(
+    "/{uuid:task_id}/decline",
+    operation_id="declineTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
+def decline(request: HttpRequest, task_id: UUID, body: DeclineIn) -> HttpResponse:
+    """Turn it down before beginning with it; the client reads why. Later, `fail` it instead."""
+    task = tasks.decline(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
+    return _held(task)
+
+
+@router.post(
+    "/{uuid:task_id}/hand_over",
+    operation_id="handOverTask",
+    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
+)
+def hand_over(request: HttpRequest, task_id: UUID, body: HandOverIn) -> HttpResponse:
+    """Give it to another skill of the tenant, on the terms of that skill; it waits there."""
+    held = _held_by(request, body)
+    return _held(handovers.hand_over(task_id, **held, slug=body.skill, reason=body.reason))
+
+
+def _worker(request: HttpRequest) -> Caller:
+    return caller_of(request, Scope.WORK)
+
+
+def _held_by(request: HttpRequest, body: HeldIn) -> dict[str, Any]:
+    agent = _worker(request).principal
+    return {"agent": agent, "fencing_token": body.fencing_token, "via": VIA}
+
+
+def _question(caller: Caller, task_id: UUID, question_id: UUID) -> Question:
+    mine = Question.objects.filter(task=task_id, task__owner=str(caller.principal))
+    question = mine.filter(pk=question_id).first()
+    if question is None:
+        raise TaskNotFound("There is no such question of a task of yours.")
+    return question
+
+
+def _held(task: Task) -> HttpResponse:
+    return _json(
+        {
+            "task_id": str(task.pk),
+            "state": task.state,
+            "lease_expires_at": task.lease_expires_at.isoformat()
+            if task.lease_expires_at
+            else None,
+            "messages": task.messages.count(),
+        }
+    )
+
+
+def _json(body: dict[str, Any]) -> HttpResponse:
+    return HttpResponse(json.dumps(body), content_type="application/json")

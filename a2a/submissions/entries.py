@@ -1,0 +1,112 @@
+"""How tasks enter: rows, first messages and first events in one statement. The hot path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, partial
+from typing import Any
+
+from django.db import connection
+from django.db.transaction import on_commit
+
+from a2a.models import Message, Task
+from a2a.states import Move
+from ledger.database import prepared_statements
+from ledger.database.inserts import as_json, columns_of
+from ledger.events import doorbell, outbox
+from ledger.models import Event
+from ledger.principals import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A new task with its first message and what its first event says."""
+
+    task: Task
+    message: Message
+    by: Principal
+    details: str
+
+
+def enter_all(entries: list[Entry], move: Move, *, via: str) -> list[bool]:
+    """Write new tasks, all in one statement and one commit.
+
+    ``False`` for a task whose key or envelope was used before: of that one nothing is written.
+    """
+    tasks, messages, events = [], [], []
+    for entry in entries:
+        entry.message.task_id = entry.task.pk
+        tasks.append(as_json(entry.task))
+        messages.append(as_json(entry.message))
+        events.append(as_json(_first_event(entry, move, via)))
+    channels = outbox.wanted_for(move.name)
+    values: list[Any] = [f"[{','.join(rows)}]" for rows in (tasks, messages, events)]
+    with prepared_statements.kept(), connection.cursor() as cursor:
+        cursor.execute(_enter_sql(), [*values, channels])
+        found = {row[0]: row[1:] for row in cursor.fetchall()}
+    for entry in entries:
+        if entry.task.pk in found:
+            _ring(entry.task, move, *found[entry.task.pk])
+    return [entry.task.pk in found for entry in entries]
+
+
+def _first_event(entry: Entry, move: Move, via: str) -> Event:
+    task = entry.task
+    return Event(
+        subject=task.pk,
+        tenant=task.tenant,
+        kind=move.name,
+        to_state=task.state,
+        principal=str(entry.by),
+        principal_name=entry.by.display_name,
+        via=via,
+        reason=task.reason,
+        details=entry.details,
+    )
+
+
+def _ring(
+    task: Task, move: Move, created_at: datetime, event_id: int, owed: list[int] | None
+) -> None:
+    task.created_at = task.updated_at = created_at
+    bell = partial(doorbell.ring, event_id, task.pk, task.tenant, move.name, owed or ())
+    on_commit(bell, robust=True)
+
+
+@cache
+def _enter_sql() -> str:
+    """The others are written only if the task was."""
+    columns = names_of(Task)
+    records = "jsonb_populate_recordset(NULL::a2a_task, %s::jsonb)"
+    return f"""
+        WITH task AS (
+                 INSERT INTO a2a_task ({columns}) SELECT {columns} FROM {records}
+                 ON CONFLICT DO NOTHING RETURNING id, created_at
+             ),
+             message AS ({_after_task(Message, "task_id")}),
+             event AS ({_after_task(Event, "subject")} RETURNING id, subject),
+             owed AS (
+                 INSERT INTO ledger_delivery (event_id, channel, recipient, state, attempts, error)
+                 SELECT event.id, channel, '', 'waiting', 0, ''
+                 FROM event, unnest(%s::text[]) AS channel
+                 RETURNING id, event_id
+             )
+        SELECT task.id, task.created_at, event.id,
+               (SELECT array_agg(owed.id) FROM owed WHERE owed.event_id = event.id)
+        FROM task JOIN event ON event.subject = task.id
+    """
+
+
+def _after_task(model: Any, key: str) -> str:
+    table = model._meta.db_table
+    record = ", ".join(f'record."{field.column}"' for field in columns_of(model))
+    return (
+        f'INSERT INTO "{table}" ({names_of(model)}) SELECT {record} FROM '
+        f"jsonb_populate_recordset(NULL::{table}, %s::jsonb) AS record "
+        f"JOIN task ON task.id = record.{key}"
+    )
+
+
+def names_of(model: Any) -> str:
+    return ", ".join(f'"{field.column}"' for field in columns_of(model))

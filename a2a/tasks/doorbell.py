@@ -1,0 +1,30 @@
+"""The doorbell of this floor: new work wakes workers that wait for it."""
+
+from __future__ import annotations
+
+import logging
+
+from redis import RedisError
+
+from ledger.events import doorbell
+
+logger = logging.getLogger(__name__)
+
+NEW_WORK = frozenset({"task_submitted", "task_put_back", "task_handed_over"})
+
+
+def channel_of_work(tenant: str) -> str:
+    return f"assent:work:{tenant}"
+
+
+def wake_workers(tenant: str, kind: str, **_: object) -> None:
+    """End the long-polls of the tenant's workers, in whichever process they wait."""
+    if kind not in NEW_WORK:
+        return
+    try:
+        doorbell.redis().publish(channel_of_work(tenant), kind)
+    except RedisError as failure:
+        logger.info("no bell for the workers of %s: %s", tenant, failure)
+
+
+doorbell.event_committed.connect(wake_workers, dispatch_uid="a2a.wake_workers")

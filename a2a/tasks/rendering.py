@@ -1,0 +1,133 @@
+"""Tasks and questions as the JSON of the plain dialect."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.utils import timezone
+
+from a2a.models import Artifact, Message, Question, QuestionState, Task
+from ledger.api.rendering import address_of
+from ledger.models import Event
+
+
+def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]:
+    here = f"/api/v1/tasks/{task.pk}"
+    return {
+        "task_id": str(task.pk),
+        "state": task.state,
+        "skill": task.skill_slug,
+        "result": task.result,
+        "reason": reason_as_json(task),
+        "input_required": _open_question(task),
+        "progress": {"stage": task.stage, "percent": task.percent, "message": task.note},
+        "artifacts": [artifact_as_json(artifact) for artifact in task.artifacts.all()],
+        "context_id": task.context_id,
+        "submitted_by": task.submitted_by,
+        "owner": task.owner,
+        "parent_task": str(task.parent_id) if task.parent_id else None,
+        "depth": task.depth,
+        "trace_id": task.trace_id,
+        "created_at": task.created_at.isoformat(),
+        "updated_at": task.updated_at.isoformat(),
+        "ended_at": task.ended_at.isoformat() if task.ended_at else None,
+        "expires_at": task.expires_at.isoformat() if task.expires_at else None,
+        "retry_after_s": None if task.is_final else retry_after_s,
+        "links": {
+            "self": address_of(here),
+            "resolve": address_of(f"{here}/resolve"),
+            "cancel": address_of(f"{here}/cancel"),
+            "desk": address_of(f"/tasks/{task.pk}/"),
+        },
+    }
+
+
+def reason_as_json(task: Task) -> dict[str, Any] | None:
+    if not task.reason_code:
+        return None
+    return {"code": task.reason_code, "detail": task.reason, "errors": task.errors}
+
+
+def _open_question(task: Task) -> dict[str, Any] | None:
+    waiting = [q for q in task.questions.all() if q.state == QuestionState.OPEN]
+    return question_as_json(waiting[0]) if waiting else None
+
+
+def question_as_json(question: Question) -> dict[str, Any]:
+    left = (question.expires_at - timezone.now()).total_seconds()
+    return {
+        "question_id": str(question.pk),
+        "task_id": str(question.task_id),
+        "state": question.state,
+        "text": question.text,
+        "description": question.text,
+        "form": question.form,
+        "evidence": question.evidence,
+        "may_answer": question.may_answer,
+        "expires_at": question.expires_at.isoformat(),
+        "expires_in": max(0.0, round(left, 3)),
+        "answer": question.answer,
+        "answered_by": question.answered_by_name,
+        "answered_via": question.answered_via,
+        "desk": address_of(f"/questions/{question.pk}/"),
+    }
+
+
+def artifact_as_json(artifact: Artifact) -> dict[str, Any]:
+    return {
+        "artifact_id": artifact.artifact_id,
+        "name": artifact.name,
+        "description": artifact.description,
+        "parts": artifact.parts,
+        "is_complete": artifact.is_complete,
+    }
+
+
+def work_as_json(task: Task) -> dict[str, Any]:
+    """What a worker needs to begin, or to go on where another one fell silent."""
+    lease = task.skill.lease.total_seconds() if task.skill else 60.0
+    answered = task.questions.filter(state=QuestionState.ANSWERED).order_by("pk")
+    messages = list(task.messages.order_by("pk"))
+    return {
+        "task_id": str(task.pk),
+        "fencing_token": task.fencing_token,
+        "lease_s": lease,
+        "lease_expires_at": task.lease_expires_at.isoformat() if task.lease_expires_at else None,
+        "attempt": task.attempts,
+        "skill": task.skill_slug,
+        "input": task.input,
+        "messages": [message_as_json(message) for message in messages],
+        "messages_cursor": str(messages[-1].pk if messages else 0),
+        "answers": [question_as_json(question) for question in answered],
+        "context_id": task.context_id,
+        "trace_id": task.trace_id,
+        "depth": task.depth,
+        "submitted_by": task.submitted_by,
+        "expires_at": task.expires_at.isoformat() if task.expires_at else None,
+    }
+
+
+def message_as_json(message: Message) -> dict[str, Any]:
+    return {
+        "message_id": message.message_id,
+        "role": message.role,
+        "principal": message.principal,
+        "parts": message.parts,
+        "metadata": message.metadata,
+        "at": message.at.isoformat(),
+    }
+
+
+def event_as_json(event: Event) -> dict[str, Any]:
+    return {
+        "seq": event.seq,
+        "kind": event.kind,
+        "from_state": event.from_state,
+        "to_state": event.to_state,
+        "principal": event.principal,
+        "via": event.via,
+        "reason": event.reason,
+        "details": json.loads(event.details),
+        "at": event.at.isoformat(),
+    }

@@ -1,0 +1,1 @@
+"""Checking what clients and workers send: parts, JSON Schemas, spellings of the envelope."""

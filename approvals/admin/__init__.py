@@ -1,0 +1,7 @@
+"""People, Slack and operators' actions in Django's admin."""
+
+from __future__ import annotations
+
+from approvals.admin import people, slack, transactions
+
+__all__ = ["people", "slack", "transactions"]

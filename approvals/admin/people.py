@@ -1,0 +1,165 @@
+"""People and roles in the admin. Changes go through ``approvals.people.accounts``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
+from django.db.models import ForeignKey, QuerySet
+from django.db.transaction import atomic
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from approvals.models import Membership, UserName
+from approvals.people import accounts
+from approvals.people.principals import principal_of
+from approvals.people.rights import FLAGS
+from ledger.admin.base import StrictLookups, tenants_of
+from ledger.admin.sealed_changes import VIA
+from ledger.models import Tenant
+
+admin.site.unregister(User)
+admin.site.unregister(Group)  # rights are given to people one by one, and sealed
+
+
+class MembershipInline(admin.TabularInline):
+    model = Membership
+    extra = 1
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # a role is given or taken, nothing between
+
+    def get_min_num(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
+        """Who has no role belongs to no tenant, and would be out of sight at once."""
+        return 0 if request.user.is_superuser else 1
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        return super().get_formset(request, obj, **{**kwargs, "validate_min": True})
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if db_field.name == "tenant":
+            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+class NameNeverChangesHands:
+    """Says at the field what the database would refuse."""
+
+    def clean_username(self) -> str:
+        name: str = self.cleaned_data["username"]  # type: ignore[attr-defined]
+        owner = UserName.objects.filter(name=name.lower()).first()
+        if owner is not None and owner.user_id != self.instance.pk:  # type: ignore[attr-defined]
+            raise ValidationError("Somebody else has this name, or once had it.")
+        return name
+
+
+class NewPersonForm(NameNeverChangesHands, AdminUserCreationForm):
+    pass
+
+
+class PersonForm(NameNeverChangesHands, UserChangeForm):
+    pass
+
+
+@admin.register(User)
+class PersonAdmin(StrictLookups, UserAdmin):
+    """A superuser keeps everybody; others keep those who belong to their own tenants only.
+
+    Otherwise whoever may change people could walk into any tenant, by a role or by a password.
+    """
+
+    form = PersonForm
+    add_form = NewPersonForm
+    inlines = (MembershipInline,)
+    list_filter = ("is_staff", "is_superuser", "is_active")
+    list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
+    filter_horizontal = ("user_permissions",)
+    fieldsets = (
+        (None, {"fields": ("username", "password", "first_name", "last_name", "email")}),
+        ("Rights", {
+            "fields": ("is_active", "is_staff", "is_superuser", "user_permissions"),
+            "description": "Rights in the admin, and every change of your own, take a second "
+                           "operator, who confirms them on the desk."}),
+        ("Dates", {"fields": ("last_login", "date_joined")}),
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        found: QuerySet[User] = super().get_queryset(request)
+        if request.user.is_superuser:
+            return found
+        tenants = tenants_of(request)
+        own = Membership.objects.filter(tenant__in=tenants).values("user")
+        others = Membership.objects.exclude(tenant__in=tenants).values("user")
+        return found.filter(is_superuser=False, pk__in=own).exclude(pk__in=others)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        dates = ("last_login", "date_joined")
+        if request.user.is_superuser:
+            return dates
+        return (*dates, "is_staff", "is_superuser", "user_permissions")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """The ledger names people for good: an account is closed, not deleted."""
+        return False
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """Names and address at once; rights through the verbs, which may want a second operator."""
+        said: dict[str, Any] = {"by": principal_of(_person(request)), "via": VIA}
+        if not change:
+            super().save_model(request, obj, form, change)
+            accounts.opened(obj, **said)
+            return
+        before = User.objects.get(pk=obj.pk)
+        wanted = {flag: getattr(obj, flag) for flag in FLAGS}
+        obj.save(update_fields=list(accounts.LABELS))
+        labels = {name: getattr(before, name) for name in accounts.LABELS}
+        accounts.relabelled(obj, labels, **said)
+        for flag, value in wanted.items():
+            setattr(obj, flag, getattr(before, flag))
+            if flag in form.changed_data:
+                self._say(request, accounts.set_flag(obj, flag, value, **said))
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        said: dict[str, Any] = {"by": principal_of(_person(request)), "via": VIA}
+        person = form.instance
+        if "user_permissions" in form.changed_data:
+            wanted = form.cleaned_data["user_permissions"]
+            self._say(request, accounts.set_permissions(person, wanted, **said))
+        for formset in formsets:
+            formset.save(commit=False)
+            for role in formset.deleted_objects:
+                args = (person, role.tenant_id, role.role)
+                self._say(request, accounts.take_role(*args, **said))
+            for role in formset.new_objects:
+                args = (person, role.tenant_id, role.role)
+                self._say(request, accounts.give_role(*args, **said))
+
+    def user_change_password(
+        self, request: HttpRequest, id: str, form_url: str = ""
+    ) -> HttpResponse:
+        """Somebody else's. One's own is changed on the desk, where the old one is asked for."""
+        if str(request.user.pk) == id:
+            return redirect("desk:password")
+        before = self.get_object(request, id)
+        with atomic():
+            response: HttpResponse = super().user_change_password(request, id, form_url)
+            after = User.objects.filter(pk=id).first()
+            if before and after and after.password != before.password:
+                accounts.password_was_set(after, by=principal_of(_person(request)), via=VIA)
+        return response
+
+    def _say(self, request: HttpRequest, is_done: bool) -> None:
+        if not is_done:
+            words = "A second operator has to confirm part of it: it waits on the desk."
+            self.message_user(request, words, messages.WARNING)
+
+
+def _person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user

@@ -1,0 +1,166 @@
+"""Slack in the admin: workspaces, routes and who is who, each within the operator's tenants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import ForeignKey, ManyToManyField, QuerySet
+from django.http import HttpRequest
+from django.shortcuts import redirect
+
+from approvals.models import Membership, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
+from approvals.people.principals import name_of
+from approvals.slack import identities
+from ledger.admin.base import BoundedPaginator, StrictLookups, TenantFilter, tenants_of
+from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
+from ledger.models import Tenant
+
+
+class WithinTenants(StrictLookups):
+    """A choice offers what is of one's own tenants."""
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        tenants = tenants_of(request)
+        if db_field.name == "tenant":
+            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants)
+        if db_field.name == "workspace":
+            kwargs["queryset"] = _within(SlackWorkspace.objects.all(), request)
+        if db_field.name in {"user", "approver"}:
+            people = Membership.objects.filter(tenant__in=tenants).values("user")
+            manager = db_field.related_model._default_manager
+            kwargs["queryset"] = manager.filter(pk__in=people)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+def _within(rows: QuerySet[SlackWorkspace], request: HttpRequest) -> QuerySet[SlackWorkspace]:
+    """A workspace that serves other tenants as well is kept by those who keep them all."""
+    if request.user.is_superuser:
+        return rows
+    tenants = tenants_of(request)
+    others = rows.filter(tenants__in=Tenant.objects.exclude(slug__in=tenants)).values("pk")
+    return rows.filter(tenants__in=tenants).exclude(pk__in=others).distinct()
+
+
+@admin.register(SlackWorkspace)
+class WorkspaceAdmin(WithinTenants, SealedEdits):
+    sealed_as = "slack_workspace"
+    list_display = ("name", "team_id", "bot_user_id")
+    readonly_fields = ("team_id", "name", "bot_user_id", "app")
+    filter_horizontal = ("tenants",)
+
+    def tenant_slug_of(self, row: SlackWorkspace) -> str:
+        """A workspace may serve several; then its changes are its superusers' to see."""
+        slugs = list(row.tenants.values_list("slug", flat=True)[:2])
+        return slugs[0] if len(slugs) == 1 else ""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """``manage.py slack_connect`` does, which asks Slack."""
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SlackWorkspace]:
+        return _within(super().get_queryset(request), request)
+
+    def formfield_for_manytomany(
+        self, db_field: ManyToManyField[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+
+@admin.register(SlackRoute)
+class RouteAdmin(WithinTenants, SealedEdits):
+    sealed_as = "slack_route"
+    list_display = (
+        "tenant", "concerns", "tool", "owner", "min_risk", "channel", "approver", "escalate_to",
+        "escalate_after",
+    )  # fmt: skip
+    list_filter = (("tenant", TenantFilter), "concerns")
+    list_select_related = ("tenant", "approver")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SlackRoute]:
+        rows: QuerySet[SlackRoute] = super().get_queryset(request)
+        return rows.filter(tenant__in=tenants_of(request))
+
+
+@admin.register(SlackIdentity)
+class IdentityAdmin(WithinTenants):
+    list_display = ("slack_user_id", "user", "workspace", "linked_by", "linked_at")
+    search_fields = ("slack_user_id", "user__username")
+    exclude = ("linked_by",)
+    readonly_fields = ("linked_at",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SlackIdentity]:
+        """Of people who belong to one's own tenants only: a link is a key to all of theirs."""
+        rows: QuerySet[SlackIdentity] = super().get_queryset(request)
+        if request.user.is_superuser:
+            return rows
+        return rows.filter(user__in=_own_people(request))
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if db_field.name == "user" and not request.user.is_superuser and field is not None:
+            field.queryset = field.queryset.filter(pk__in=_own_people(request))
+        return field
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is None and super().has_change_permission(request)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Only asks: the link counts when the person confirms it at the desk."""
+        said = (obj.user, obj.workspace, obj.slack_user_id, obj.home_team_id)
+        obj.pk = identities.ask_for(*said, by=principal_of(request)).pk
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """There is no row yet; the sealed event says who asked."""
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
+        words = f"{obj.slack_user_id} gets a link that {name_of(obj.user)} has to confirm."
+        self.message_user(request, words)
+        return redirect("admin:approvals_slackidentity_changelist")
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        identities.unlink(obj.user, obj.workspace, by=principal_of(request), via=VIA)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for identity in queryset:
+            self.delete_model(request, identity)
+
+
+def _own_people(request: HttpRequest) -> Any:
+    tenants = tenants_of(request)
+    own = Membership.objects.filter(tenant__in=tenants).values_list("user", flat=True)
+    others = Membership.objects.exclude(tenant__in=tenants).values_list("user", flat=True)
+    return own.exclude(user__in=others).exclude(user__is_superuser=True)
+
+
+@admin.register(SlackMessage)
+class MessageAdmin(StrictLookups):
+    """Where each transaction and question was posted. To look at only."""
+
+    list_display = ("pk", "workspace", "target", "channel", "ts", "is_gone")
+    list_select_related = ("workspace",)
+    ordering = ("-pk",)
+    sortable_by = ()
+    show_full_result_count = False
+    paginator = BoundedPaginator
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SlackMessage]:
+        rows: QuerySet[SlackMessage] = super().get_queryset(request)
+        tenants = tenants_of(request)
+        return rows.filter(transaction__tenant__in=tenants) | rows.filter(
+            question__tenant__in=tenants
+        )
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

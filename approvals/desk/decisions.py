@@ -1,0 +1,172 @@
+"""The one choke point for every yes and no of a person, whichever surface it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.transaction import atomic
+from django.utils import timezone
+
+from a2a import tasks
+from a2a.errors import Reason
+from a2a.models import Question, QuestionState, Task
+from a2a.tasks import questions
+from approvals.desk import policies, showing
+from approvals.desk.policies import Roles
+from approvals.desk.showing import DESK
+from approvals.http.middleware import roles_of, tenants_of
+from approvals.models import Role
+from approvals.people import independence
+from approvals.people.principals import principal_of
+from ledger.errors import InvalidRequest, NotAllowed, NotFound
+from ledger.models import Transaction, Verdict
+from ledger.states import State
+from ledger.transactions import coordinator, settlements
+
+
+def approve(
+    user: User, transaction_id: UUID, *, digest: str, via: str, typed: str = "", reason: str = "",
+    shown: str = "",
+) -> Transaction:  # fmt: skip
+    """Sign off what was on the screen, in full. What cannot be undone has to be typed as well.
+
+    ``shown`` is the proof of a page that shows more than the surface does by itself.
+
+    Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
+    ``coordinator.approve`` raises.
+    """
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.APPROVER, row, roles)
+    _refuse_elsewhere(row, via)
+    showing.check(row, via=via, user=user, proof=shown)
+    if policies.is_irreversible(row) and not is_typed(typed, policies.confirmation_word(row)):
+        raise InvalidRequest(
+            f"It cannot be undone: type “{policies.confirmation_word(row)}” to confirm.",
+            hint="Nothing was decided.",
+        )
+    with _by_another_person(row, user):
+        return coordinator.approve(
+            transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
+        )
+
+
+def reject(user: User, transaction_id: UUID, *, digest: str, via: str, reason: str) -> Transaction:
+    """Say no, with the reason that the agent will read.
+
+    On the desk a no needs no reading to the end: nothing happens then.
+    """
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.APPROVER, row, roles)
+    _refuse_elsewhere(row, via)
+    if via != DESK:
+        showing.check(row, via=via, user=user)
+    return coordinator.reject(
+        transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
+    )
+
+
+def resolve(
+    user: User, transaction_id: UUID, *, outcome: str, via: str, reason: str, receipt: str = ""
+) -> Transaction:
+    """Settle what is in doubt, on an operator's word."""
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.OPERATOR, row, roles)
+    said: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
+    if outcome == "decline":
+        return coordinator.resolve(transaction_id, outcome=outcome, **said)
+    with _by_another_person(row, user):
+        return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **said)
+
+
+def compensate(user: User, transaction_id: UUID, *, via: str, reason: str) -> Transaction:
+    """Have the tool make up for what it did."""
+    row, roles = _row_and_roles(user, transaction_id)
+    _require(Role.OPERATOR, row, roles)
+    with _by_another_person(row, user):
+        return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
+
+
+def answer(user: User, question_id: UUID, value: Any, *, via: str) -> Question:
+    """A person's answer to an agent's question.
+
+    Raises ``NotFound, NotAllowed`` and what ``questions.answer`` raises.
+    """
+    mine = Question.objects.for_tenants(tenants_of(user))
+    question = mine.select_related("task").filter(pk=question_id).first()
+    if question is None:
+        raise NotFound("There is no such question.")
+    check_may_answer(user, question)
+    if question.state == QuestionState.OPEN:
+        showing.check_question(question, via=via)
+    return questions.answer(question_id, value, by=principal_of(user), via=via)
+
+
+def check_may_answer(user: User, question: Question) -> None:
+    """Raises ``NotAllowed``. What is closed already is explained by ``answer`` itself."""
+    may = policies.may_answer(question, str(principal_of(user)), roles_of(user), timezone.now())
+    if not may and question.state == QuestionState.OPEN and question.expires_at > timezone.now():
+        raise NotAllowed(may.why_not)
+
+
+def cancel_task(user: User, task_id: UUID, *, via: str, reason: str) -> Task:
+    """Stop a task, and say why."""
+    task = Task.objects.for_tenants(tenants_of(user)).filter(pk=task_id).first()
+    if task is None:
+        raise NotFound("There is no such task.")
+    may = policies.may_cancel(task, roles_of(user))
+    if not may and not task.is_final:
+        raise NotAllowed(may.why_not)
+    return tasks.cancel(
+        task_id, by=principal_of(user), via=via, reason=reason, code=Reason.CANCELED_BY_PERSON
+    )
+
+
+def _row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles]:
+    """A transaction of another tenant does not exist for this person."""
+    row = Transaction.objects.for_tenants(tenants_of(user)).filter(pk=transaction_id).first()
+    if row is None:
+        raise NotFound()
+    return row, roles_of(user)
+
+
+def _require(role: Role, row: Transaction, roles: Roles) -> None:
+    if role not in roles.get(row.tenant, frozenset()):
+        raise NotAllowed(
+            f"You are not {'an ' + role.value} of {row.tenant}. "
+            f"{policies.who_can(row.tenant, role)}"
+        )
+
+
+@contextmanager
+def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
+    """Where it takes two, they are two people. Under the lock of the row, so that two requests at
+    once see each other."""
+    if row.quorum < 2 and not settlements.needs_a_second(row):
+        yield
+        return
+    with atomic():
+        row = Transaction.objects.select_for_update().get(pk=row.pk)
+        given = row.decisions.filter(verdict=Verdict.APPROVE).values_list("principal", flat=True)
+        if row.state == State.PREPARED:
+            independence.require_another_person(user, given, "approved it")
+        elif row.settlement is not None:
+            independence.require_another_person(user, [row.settlement["by"]], "proposed it")
+        yield
+
+
+def _refuse_elsewhere(row: Transaction, via: str) -> None:
+    if via != DESK and policies.only_on_the_desk(row):
+        raise NotAllowed(
+            "The contract of this tool has it signed off on the desk only.",
+            hint="Open it on the desk. Nothing was decided.",
+        )
+
+
+def is_typed(typed: str, word: str) -> bool:
+    """Typed like what is shown, apart from spaces and case."""
+    wanted = "".join(word.split()).casefold()
+    return bool(wanted) and "".join(typed.split()).casefold() == wanted

@@ -1,0 +1,210 @@
+"""What operators look at: how much waits, for how long, and what is late. Reads only.
+
+Every figure comes from the tables, over the open rows or the last minutes, so that a process that
+restarts loses none. Only the queue lengths and the count of reads are Redis's, and may be absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import django_rq
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, F, Max, Min, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+from redis import RedisError
+
+from a2a.models import Question, QuestionState, RemoteAgent, Task
+from a2a.states import OPEN, TaskState
+from a2a.tasks import rate_limit
+from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
+from ledger.states import FINAL, State
+
+WINDOW = timedelta(minutes=5)
+MOST_CARD_VERSIONS = 10  # with a series of their own
+QUANTILES = (0.5, 0.99)
+Tenants = frozenset[str] | None  # None: all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One named figure, with a value for each set of labels."""
+
+    name: str
+    help: str
+    values: dict[tuple[tuple[str, str], ...], float] = field(default_factory=dict)
+    kind: str = "gauge"
+
+    @property
+    def value(self) -> float:
+        """Of a metric without labels."""
+        return self.values.get((), 0.0)
+
+    def of(self, **labels: str) -> float:
+        return self.values.get(tuple(sorted(labels.items())), 0.0)
+
+
+def _labelled(name: str, help: str, label: str, found: Any) -> Metric:
+    return Metric(name, help, {((label, str(key)),): float(value) for key, value in found})
+
+
+def _single(name: str, help: str, value: float | None) -> Metric:
+    return Metric(name, help, {} if value is None else {(): float(value)})
+
+
+# --- transactions ----------------------------------------------------------------------------
+
+
+def transactions(tenants: Tenants) -> Iterator[Metric]:
+    still_open = _within(Transaction.objects.exclude(state__in=sorted(FINAL)), tenants)
+    states = still_open.values_list("state").annotate(Count("pk"))
+    yield _labelled("assent_transactions", "Open transactions by state.", "state", states)
+    oldest = still_open.filter(state=State.PREPARED).aggregate(at=Min("created_at"))["at"]
+    yield _single("assent_oldest_pending_seconds", "Age of what waits longest.", _age(oldest))
+    recent = _within(Event.objects.filter(at__gte=Now() - WINDOW), tenants)
+    kinds = recent.values_list("kind").annotate(Count("pk"))
+    yield _labelled("assent_events_recent", "Events of the last 5 minutes.", "kind", kinds)
+    decided = Q(kind__in=["approved", "rejected"], transaction__decided_at__isnull=False)
+    yield _quantiles(
+        "assent_decision_seconds", "From prepared to decided, last 5 minutes.",
+        recent.filter(decided), F("transaction__decided_at") - F("transaction__created_at"),
+    )  # fmt: skip
+    yield _quantiles(
+        "assent_commit_seconds", "From decided to committed, last 5 minutes.",
+        recent.filter(kind="committed"), F("at") - F("transaction__decided_at"),
+    )  # fmt: skip
+
+
+# --- tasks and questions ---------------------------------------------------------------------
+
+
+def tasks(tenants: Tenants) -> Iterator[Metric]:
+    still_open = _within(Task.objects.filter(state__in=sorted(OPEN)), tenants)
+    states = still_open.values_list("state").annotate(Count("pk"))
+    yield _labelled("assent_tasks", "Open tasks by state.", "state", states)
+    waiting = _within(Question.objects.waiting(), tenants)
+    oldest = waiting.aggregate(at=Min("created_at"))["at"]
+    yield _single("assent_input_required_seconds_max", "How long a question waits.", _age(oldest))
+    answered = Question.objects.filter(state=QuestionState.ANSWERED, ended_at__gte=Now() - WINDOW)
+    yield _quantiles(
+        "assent_answer_seconds", "From question to answer, last 5 minutes.",
+        _within(answered, tenants), F("ended_at") - F("created_at"),
+    )  # fmt: skip
+    ended = _within(Task.objects.filter(ended_at__gte=Now() - WINDOW), tenants)
+    outcomes = ended.values_list("state").annotate(Count("pk"))
+    yield _labelled("assent_tasks_ended_recent", "Tasks of the last 5 minutes.", "state", outcomes)
+    misfits = ended.filter(state=TaskState.REJECTED, reason_code="schema_mismatch")
+    yield _labelled(
+        "assent_validation_errors_recent", "Inputs that did not fit, last 5 minutes.",
+        "card_version", _by_card_version(misfits),
+    )  # fmt: skip
+    yield _reads_per_task(ended.filter(state=TaskState.COMPLETED).count(), tenants)
+    if tenants is None:
+        drifted = RemoteAgent.objects.exclude(drift="").count()
+        yield _single("assent_remote_agents_drifted", "Remote agents whose card differs.", drifted)
+
+
+def _by_card_version(misfits: QuerySet[Task]) -> list[tuple[str, int]]:
+    """Clients write what they like there, so only the most common ones have a series each."""
+    counted = misfits.values_list("card_version").annotate(number=Count("pk"))
+    common = [
+        (version or "not said", number)
+        for version, number in counted.order_by("-number", "card_version")[:MOST_CARD_VERSIONS]
+    ]
+    others = misfits.count() - sum(number for _, number in common)
+    return [*common, ("others", others)] if others > 0 else common
+
+
+def _reads_per_task(completed: int, tenants: Tenants) -> Metric:
+    reads = rate_limit.recent_reads(int(WINDOW.total_seconds() // 60), tenants)
+    per_task = reads / completed if reads is not None and completed else None
+    return _single("assent_reads_per_completed_task", "GETs per completed task.", per_task)
+
+
+# --- the machinery ---------------------------------------------------------------------------
+
+
+def machinery(tenants: Tenants) -> Iterator[Metric]:
+    waiting = Delivery.objects.filter(state=DeliveryState.WAITING)
+    given_up = Delivery.objects.filter(state=DeliveryState.GIVEN_UP)
+    if tenants is not None:
+        waiting, given_up = (rows.filter(event__tenant__in=tenants) for rows in (waiting, given_up))
+    counts = [("waiting", waiting.count()), ("given_up", given_up.count())]
+    yield _labelled("assent_deliveries", "Messages owed to the outside.", "state", counts)
+    yield _single("assent_sweeper_lag_seconds", "By how much due work is late.", _lag())
+    last = Checkpoint.objects.aggregate(at=Max("at"))["at"]
+    yield _single("assent_checkpoint_age_seconds", "Since the last audit checkpoint.", _age(last))
+    yield _labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())
+
+
+def _lag() -> float:
+    """How late the sweeper is with what is most overdue; 0 when nothing is."""
+    due = [
+        Transaction.objects.due().aggregate(at=Min("expires_at"))["at"],
+        Question.objects.due().aggregate(at=Min("expires_at"))["at"],
+        Delivery.objects.filter(state=DeliveryState.WAITING, next_attempt_at__lte=Now()).aggregate(
+            at=Min("next_attempt_at")
+        )["at"],
+    ]
+    return max((_age(at) or 0.0 for at in due if at is not None), default=0.0)
+
+
+def _queues() -> list[tuple[str, int]]:
+    try:
+        return [(name, int(django_rq.get_queue(name).count)) for name in settings.RQ_QUEUES]
+    except RedisError:
+        return []
+
+
+# What is shown and exported. Another room adds its own here.
+sources: list[Callable[[Tenants], Iterator[Metric]]] = [transactions, tasks, machinery]
+
+
+def gathered(tenants: Tenants = None) -> dict[str, Metric]:
+    return {metric.name: metric for source in sources for metric in source(tenants)}
+
+
+def as_prometheus(metrics: dict[str, Metric]) -> str:
+    """Text format 0.0.4."""
+    lines = []
+    for metric in metrics.values():
+        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+        for labels, value in sorted(metric.values.items()):
+            said = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+            lines.append(f"{metric.name}{{{said}}} {value:g}" if said else
+                         f"{metric.name} {value:g}")  # fmt: skip
+    return "\n".join([*lines, ""])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _within(rows: QuerySet[Any], tenants: Tenants) -> QuerySet[Any]:
+    return rows if tenants is None else rows.filter(tenant__in=tenants)
+
+
+def _age(at: Any) -> float | None:
+    return None if at is None else max(0.0, (timezone.now() - at).total_seconds())
+
+
+def _quantiles(name: str, help: str, rows: QuerySet[Any], span: Any) -> Metric:
+    """By PostgreSQL, over the rows' time spans in seconds."""
+    sql, params = rows.annotate(span=span).values_list("span").query.sql_with_params()
+    wanted = ", ".join(
+        f"percentile_cont({q}) WITHIN GROUP (ORDER BY extract(epoch FROM span))" for q in QUANTILES
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {wanted} FROM ({sql}) AS spans (span)", params)
+        found = cursor.fetchone()
+    values: dict[tuple[tuple[str, str], ...], float] = {
+        (("quantile", str(q)),): float(value)
+        for q, value in zip(QUANTILES, found, strict=True)
+        if value is not None
+    }
+    return Metric(name, help, values)

@@ -1,0 +1,165 @@
+"""As shown: a surface may take a decision only on what it has shown in full.
+
+The digest binds the row; this binds the eye. What there is to show is the same everywhere
+(``parts_of``); how much of it a surface shows without cutting is data (``Surface``). A surface
+that is not in the list shows nothing, so nothing is decided there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+from a2a.models import Question
+from approvals.desk import labels
+from ledger.errors import NotAllowed
+from ledger.models import Transaction
+from ledger.states import State
+
+DESK, SLACK = "web", "slack"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One text that whoever decides has to have seen."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """How much one surface shows without cutting: characters of a text, its lines, how many texts,
+    and the characters of all of them together with the markup that each takes."""
+
+    part_most: int
+    lines_most: int
+    parts_most: int
+    all_most: int
+    markup: int = 0
+
+
+# The desk folds what is longer, and takes an approval of it only from the page that shows it all.
+SURFACES = {
+    DESK: Surface(part_most=1200, lines_most=25, parts_most=60, all_most=12_000),
+    SLACK: Surface(part_most=1000, lines_most=25, parts_most=40, all_most=6000, markup=150),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Whether one surface shows one row in full; if not, what it leaves out, in words."""
+
+    missing: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.missing
+
+
+class NotShownInFull(NotAllowed):
+    code = "not_shown_in_full"
+    status = 409
+    title = "Not everything was shown"
+    hint = "Nothing was decided. Open it on the desk, choose “Show everything”, then decide."
+
+
+def of(row: Transaction, surface: str) -> Showing:
+    """Whether this surface shows the row in full as it is opened there."""
+    return _measured(list(parts_of(row)), surface)
+
+
+def of_question(question: Question, surface: str) -> Showing:
+    """The same of a question: its text and what the agent shows for it."""
+    showing = _measured(list(parts_of_question(question)), surface)
+    has_files = any("text" not in part and "data" not in part for part in question.evidence)
+    return Showing((*showing.missing, "a file")) if has_files and surface != DESK else showing
+
+
+def parts_of(row: Transaction) -> Iterator[Part]:
+    """Everything that the digest covers, and in whose words it was asked for."""
+    yield Part("the summary", row.action_summary)
+    for number, warning in enumerate(row.warnings, 1):
+        yield Part(f"warning {number}", str(warning))
+    for field in labels.compared(row):
+        if field.is_validated:
+            yield Part(field.name, labels.plain(field.validated))
+        if field.is_requested and (field.is_changed or not field.is_validated):
+            yield Part(f"{field.name} as requested", labels.plain(field.requested))
+    yield Part("the operation key", row.operation_key)
+    if row.stated_reason.strip():
+        yield Part("the agent's reason", row.stated_reason)
+
+
+def parts_of_question(question: Question) -> Iterator[Part]:
+    yield Part("the question", question.text)
+    for number, part in enumerate(question.evidence, 1):
+        yield Part(f"evidence {number}", labels.evidence(part))
+
+
+def _measured(parts: list[Part], surface: str) -> Showing:
+    limits = SURFACES.get(surface)
+    if limits is None:
+        return Showing(("everything",))
+    missing = [
+        f"{part.name[:80]} ({len(part.text):,} characters)"
+        for part in parts
+        if not _fits(part, limits)
+    ]
+    if len(parts) > limits.parts_most:
+        missing.append(f"{len(parts) - limits.parts_most} fields")
+    if not missing and sum(_cost(part, limits) for part in parts) > limits.all_most:
+        missing.append(f"{sum(len(part.text) for part in parts):,} characters together")
+    return Showing(tuple(missing))
+
+
+def _fits(part: Part, limits: Surface) -> bool:
+    is_long = max(_units(part.name), _units(part.text)) > limits.part_most
+    return not is_long and part.text.count("\n") < limits.lines_most
+
+
+def _cost(part: Part, limits: Surface) -> int:
+    return _units(part.name) + _units(part.text) + limits.markup
+
+
+def _units(text: str) -> int:
+    """UTF-16 units of the text as JSON: no surface counts a text as longer."""
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-16-le", "surrogatepass")) // 2 - 2
+
+
+# --- the proof -------------------------------------------------------------------------------
+
+
+def proof_of(row: Transaction, user: User) -> str:
+    """What only the page carries that shows this person the whole row."""
+    said = f"{row.pk}:{row.intent_digest}:{user.pk}"
+    return salted_hmac("approvals.showing", said, algorithm="sha256").hexdigest()
+
+
+def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
+    """Raises ``NotShownInFull`` unless this surface has shown this person the row in full.
+
+    A row that is open no more is left to the verb, which says who was faster.
+    """
+    showing = of(row, via)
+    if showing.is_complete or row.state != State.PREPARED:
+        return
+    if via == DESK and constant_time_compare(proof, proof_of(row, user)):
+        return
+    raise NotShownInFull(f"It was not shown in full: {in_words(showing)}.")
+
+
+def check_question(question: Question, *, via: str) -> None:
+    """The desk shows a question whole; any other surface may be too small for it."""
+    if via != DESK and not of_question(question, via).is_complete:
+        raise NotShownInFull(hint="Nothing was answered. Open it on the desk.")
+
+
+def in_words(showing: Showing) -> str:
+    """``the summary (2,900 characters), 12 fields and 3 more``."""
+    first, more = showing.missing[:3], len(showing.missing) - 3
+    return ", ".join(first) + (f" and {more} more" if more > 0 else "")

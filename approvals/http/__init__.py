@@ -1,0 +1,1 @@
+"""What every HTTP request gets: middleware, the OpenAPI document, error reports."""

@@ -1,0 +1,127 @@
+"""What every request gets, whichever page it is for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connection, connections
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import SimpleLazyObject
+
+from approvals.models import Membership
+from ledger.api.problems import problem
+from ledger.models import Tenant
+
+CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+def content_security_policy() -> str:
+    """Nothing inline, nothing from elsewhere; live updates may come from ``LIVE_URL``."""
+    live = urlsplit(settings.LIVE_URL)
+    socket = f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}"
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' data:",
+            "font-src 'self'",
+            f"connect-src 'self' {settings.LIVE_URL} {socket}",
+            "form-action 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        )
+    )
+
+
+class ReleaseConnections:
+    """Under ASGI a request has a thread of its own: its connection must not outlive it."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return self.get_response(request)
+        finally:
+            if isinstance(request, ASGIRequest) and not connection.in_atomic_block:
+                connections.close_all()
+
+
+class SecurityHeaders:
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+        self.policy = content_security_policy()
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Content-Security-Policy", self.policy)
+        response.headers.setdefault(
+            "Permissions-Policy", "camera=(), geolocation=(), microphone=()"
+        )
+        if not request.path.startswith(CACHED_BY_THEIR_OWN_RULES):
+            # Pages, exports and the admin: a shared computer keeps none of them.
+            response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+class TenantsOfUser:
+    """``request.roles`` (tenant → roles) and ``request.tenants``, asked for when first used."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.roles = SimpleLazyObject(lambda: roles_of(request.user))  # type: ignore[attr-defined]
+        request.tenants = SimpleLazyObject(lambda: tenants_of(request.user))  # type: ignore[attr-defined]
+        return self.get_response(request)
+
+
+def roles_of(user: object) -> dict[str, frozenset[str]]:
+    """The roles that a person was given, by tenant. A superuser has none by being one."""
+    if not getattr(user, "is_authenticated", False) or not getattr(user, "is_active", False):
+        return {}
+    found: dict[str, set[str]] = defaultdict(set)
+    rows = Membership.objects.filter(user_id=user.pk)  # type: ignore[attr-defined]
+    for tenant, role in rows.values_list("tenant_id", "role"):
+        found[tenant].add(role)
+    return {tenant: frozenset(roles) for tenant, roles in found.items()}
+
+
+def tenants_of(user: object) -> frozenset[str]:
+    """The tenants whose rows this person may see; a superuser sees all, and decides on none."""
+    if getattr(user, "is_superuser", False) and getattr(user, "is_active", False):
+        return frozenset(Tenant.objects.values_list("slug", flat=True))
+    return frozenset(roles_of(user))
+
+
+class ProblemsForMachines:
+    """Under ``/api/`` Django's own error pages are said as problem+json, like all the others."""
+
+    SAID = {
+        400: ("malformed", "The request cannot be read", "Correct it; nothing was changed."),
+        404: ("not_found", "There is nothing here", "See /api/v1/docs for what there is."),
+        405: ("method_not_allowed", "This method is not for this address", "See /api/v1/docs."),
+        413: ("too_large", "Too large", "Send less than 256 KiB."),
+    }
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        if response.status_code < 400 or not is_page or not request.path.startswith("/api/"):
+            return response
+        code, title, hint = self.SAID.get(
+            response.status_code, ("internal", "Assent failed", "Try again with the same key.")
+        )
+        answer = problem(response.status_code, code, title, f"{request.method} failed.", hint)
+        if "Allow" in response.headers:
+            answer["Allow"] = response.headers["Allow"]
+        return answer

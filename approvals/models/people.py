@@ -1,0 +1,136 @@
+"""Who may do what at the desk."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from approvals.models.slack import (
+    SlackClick,
+    SlackIdentity,
+    SlackLinkRequest,
+    SlackMessage,
+    SlackRoute,
+    SlackWorkspace,
+)
+from ledger.models import Event, Tenant
+
+__all__ = [
+    "Membership", "Notice", "PendingChange", "PendingState", "Role", "SlackClick",
+    "SlackIdentity", "SlackLinkRequest", "SlackMessage", "SlackRoute", "SlackWorkspace",
+    "UserName",
+]  # fmt: skip
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer", "viewer: sees everything, decides nothing"
+    APPROVER = "approver", "approver: approves and rejects"
+    OPERATOR = "operator", "operator: keeps the ledger, settles what is in doubt"
+
+
+class UserName(models.Model):
+    """A user name that somebody has, or once had. It is never given to anybody else.
+
+    The database enters it (``approvals/sql/user_names.sql``), whoever makes or renames a user. The
+    key of the user is no foreign key: a name stays taken when the account is gone.
+    """
+
+    name = models.CharField(max_length=150, primary_key=True, help_text="In small letters.")
+    user_id = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """One role of one person in one tenant. A person may have several."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"
+    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "tenant", "role"], name="approvals_membership_once_per_role"
+            ),
+            models.CheckConstraint(
+                name="approvals_membership_role_exists",
+                condition=models.Q(role__in=Role.values),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.tenant}"
+
+
+class PendingState(models.TextChoices):
+    WAITING = "waiting", "waits for a second operator"
+    CONFIRMED = "confirmed", "confirmed"
+    DECLINED = "declined", "declined"
+
+
+class PendingChange(models.Model):
+    """What somebody may do, about to change: waits for an operator who neither asked nor gains.
+
+    Written by ``approvals.people.second_operator`` alone.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pending_changes"
+    )
+    kind = models.CharField(max_length=30, help_text="Of the event that it becomes.")
+    tenant = models.CharField(max_length=63, blank=True)
+    details = models.JSONField(default=dict)
+    asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="asked_changes"
+    )
+    state = models.CharField(max_length=10, choices=PendingState, default=PendingState.WAITING)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    ended_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="ended_changes"
+    )
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="approvals_pendingchange_takes_two",
+                condition=~models.Q(state="confirmed")
+                | (
+                    models.Q(ended_by__isnull=False)
+                    & ~models.Q(ended_by=models.F("asked_by"))
+                    & ~models.Q(ended_by=models.F("user"))
+                ),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.user}"
+
+
+class Notice(models.Model):
+    """What was changed about a person, shown to them on the desk until they have seen it."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notices"
+    )
+    event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="+")
+    dismissed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            # What every page of the desk asks.
+            models.Index(
+                name="approvals_notice_open",
+                fields=["user", "-id"],
+                condition=models.Q(dismissed_at=None),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event.kind} to {self.user}"

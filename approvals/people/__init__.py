@@ -1,0 +1,1 @@
+"""People: accounts, roles, rights, second operators, and notices to them."""

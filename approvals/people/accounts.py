@@ -1,0 +1,92 @@
+"""The verbs of people: accounts, roles, rights and passwords. Admin, desk and commands call these.
+
+Each appends a sealed event in its own database transaction, and tells the person whom it concerns.
+What a person may do never changes by that person alone: see ``approvals.people.second_operator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.db.transaction import atomic
+
+from approvals.models import Role
+from approvals.people import second_operator
+from approvals.people.rights import apply, in_words, is_so, kind_of_flag, record
+from ledger.events import account_changes
+from ledger.principals import Principal
+
+# Columns of an account that say who it is, and what their change is called.
+LABELS = {
+    "username": "user_renamed", "first_name": "user_renamed", "last_name": "user_renamed",
+    "email": "email_changed",
+}  # fmt: skip
+
+
+def opened(person: User, *, by: Principal, via: str) -> None:
+    """An account was made a moment ago, in the same database transaction."""
+    record(person, "user_created", by=by, via=via, username=person.username, email=person.email)
+    for flag in ("is_staff", "is_superuser"):
+        if getattr(person, flag):  # a command on the server may make the first ones
+            record(person, kind_of_flag(flag, True), by=by, via=via)
+
+
+def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: str) -> None:
+    """Its names or its address were changed a moment ago, in the same database transaction."""
+    edits = account_changes.edits(before, {name: getattr(person, name) for name in LABELS})
+    for kind in dict.fromkeys(LABELS[name] for name in edits):
+        of_kind = {name: edit for name, edit in edits.items() if LABELS[name] == kind}
+        record(person, kind, by=by, via=via, edits=of_kind)
+
+
+def give_role(person: User, tenant: str, role: str, *, by: Principal, via: str) -> bool:
+    """True when it counts at once, False when a second operator has to confirm it."""
+    return _change(person, "role_granted", by=by, via=via, tenant=tenant, role=Role(role).value)
+
+
+def take_role(person: User, tenant: str, role: str, *, by: Principal, via: str) -> bool:
+    return _change(person, "role_revoked", by=by, via=via, tenant=tenant, role=Role(role).value)
+
+
+def set_flag(person: User, flag: str, value: bool, *, by: Principal, via: str) -> bool:
+    """``is_active``, ``is_staff`` or ``is_superuser``. As ``give_role``."""
+    kind = kind_of_flag(flag, value)
+    return _change(person, kind, by=by, via=via)
+
+
+def set_permissions(
+    person: User, permissions: Iterable[Permission], *, by: Principal, via: str
+) -> bool:
+    keys = sorted(permission.pk for permission in permissions)
+    return _change(person, "permissions_changed", by=by, via=via, permissions=keys)
+
+
+def _change(
+    person: User, kind: str, *, by: Principal, via: str, tenant: str = "", **details: Any
+) -> bool:
+    with atomic():
+        # One change of an account at a time; also what it has now is read under this lock.
+        User.objects.select_for_update().get(pk=person.pk)
+        if is_so(person, kind, tenant, details):
+            return True
+        if second_operator.has_to_confirm(person, kind, by, details.get("role", "")):
+            second_operator.ask(person, kind, by=by, via=via, tenant=tenant, details=details)
+            return False
+        apply(person, kind, tenant, details)
+        record(person, kind, by=by, via=via, tenant=tenant, **in_words(details))
+    return True
+
+
+def set_password(person: User, password: str, *, by: Principal, via: str) -> None:
+    """Ends every session of the account but the one that the caller keeps on purpose."""
+    with atomic():
+        person.set_password(password)
+        person.save(update_fields=["password"])
+        record(person, "password_changed", by=by, via=via)
+
+
+def password_was_set(person: User, *, by: Principal, via: str) -> None:
+    """It was set a moment ago, in the same database transaction."""
+    record(person, "password_changed", by=by, via=via)

@@ -1,0 +1,82 @@
+"""What a person may do, as rows: whether it is so, how it is written, and its sealed event.
+
+Only ``accounts`` and ``second_operator`` decide that something changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.db.transaction import atomic
+
+from approvals.models import Membership
+from approvals.people import notices
+from approvals.people.principals import name_of, principal_of
+from ledger.events import account_changes
+from ledger.models import Event
+from ledger.principals import Principal
+
+FLAGS = {"is_active": "user", "is_staff": "staff", "is_superuser": "superuser"}
+
+
+def record(
+    person: User, kind: str, *, by: Principal, via: str, tenant: str = "",
+    also_owed: Iterable[tuple[str, str]] = (), **details: Any,
+) -> Event:  # fmt: skip
+    """Seal a change of this account, and tell its person unless they did it themselves."""
+    with atomic():
+        event = account_changes.record(
+            str(principal_of(person)), kind, tenant=tenant, by=by, via=via,
+            name=name_of(person), details=details,
+            owed_to=[*notices.owed(person, kind, by), *also_owed],
+        )  # fmt: skip
+        notices.leave(person, event)
+    return event
+
+
+def is_so(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool:
+    """Whether nothing would change."""
+    if kind in {"role_granted", "role_revoked"}:
+        roles = Membership.objects.filter(user=person, tenant=tenant, role=details["role"])
+        return bool(roles.exists()) == (kind == "role_granted")
+    if kind == "permissions_changed":
+        keys = person.user_permissions.order_by("pk").values_list("pk", flat=True)
+        return bool(list(keys) == details["permissions"])
+    flag, value = _flag_of(kind)
+    now: bool = getattr(User.objects.get(pk=person.pk), flag)
+    return now == value
+
+
+def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None:
+    """Write it. Only inside the database transaction that records it."""
+    if kind == "role_granted":
+        Membership.objects.create(user=person, tenant_id=tenant, role=details["role"])
+    elif kind == "role_revoked":
+        Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
+    elif kind == "permissions_changed":
+        person.user_permissions.set(Permission.objects.filter(pk__in=details["permissions"]))
+    else:
+        flag, value = _flag_of(kind)
+        User.objects.filter(pk=person.pk).update(**{flag: value})
+        setattr(person, flag, value)
+
+
+def _flag_of(kind: str) -> tuple[str, bool]:
+    found = {kind_of_flag(flag, value): (flag, value) for flag in FLAGS for value in (True, False)}
+    return found[kind]
+
+
+def in_words(details: dict[str, Any]) -> dict[str, Any]:
+    """What an event keeps: permissions by their names, which stay the same elsewhere."""
+    if "permissions" not in details:
+        return details
+    rows = Permission.objects.filter(pk__in=details["permissions"]).select_related("content_type")
+    names = sorted(f"{row.content_type.app_label}.{row.codename}" for row in rows)
+    return {**details, "permissions": names}
+
+
+def kind_of_flag(flag: str, value: bool) -> str:
+    verbs = ("deactivated", "activated") if flag == "is_active" else ("revoked", "granted")
+    return f"{FLAGS[flag]}_{verbs[value]}"

@@ -1,0 +1,138 @@
+"""Four eyes for rights: who may do what never changes by the person who gains, or on one word.
+
+A change that takes a second operator is a row; confirming it is one compare-and-set, and the change
+and its sealed event are in the same database transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from approvals.http.middleware import roles_of
+from approvals.models import PendingChange, PendingState, Role
+from approvals.people import independence, rights
+from approvals.people.principals import name_of, principal_of
+from ledger.errors import NotAllowed, NotFound, NotPossible
+from ledger.principals import Principal
+
+VALID = timedelta(days=3)
+# Rights over people and the ledger's own pages, whoever gets them.
+ALWAYS = frozenset({"staff_granted", "superuser_granted", "permissions_changed"})
+ROLES = frozenset({"role_granted", "role_revoked"})
+
+
+def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bool:
+    """Commands on the server need nobody: they are how the very first operator is made.
+
+    A role that decides, given to an account that the giver could sign in as, is as good as given
+    to oneself.
+    """
+    if by.kind == "system":
+        return False
+    is_own = str(by) == str(principal_of(person))
+    decides = kind == "role_granted" and role != Role.VIEWER
+    return kind in ALWAYS or is_own or (decides and independence.could_speak_for(str(by), person))
+
+
+def ask(
+    person: User, kind: str, *, by: Principal, via: str, tenant: str, details: Mapping[str, Any]
+) -> PendingChange:
+    """Put a change before the other operators. The same one, asked again, is not asked twice."""
+    with atomic():
+        same = {"user": person, "kind": kind, "tenant": tenant, "details": dict(details)}
+        waiting = open_changes().filter(**same).first()
+        if waiting is not None:
+            return waiting
+        row = PendingChange.objects.create(**same, asked_by_id=int(by.id), expires_at=Now() + VALID)
+        rights.record(
+            person, "change_requested", by=by, via=via, tenant=tenant, change=kind,
+            **rights.in_words(dict(details)),
+        )  # fmt: skip
+    return row
+
+
+def open_changes() -> QuerySet[PendingChange]:
+    return PendingChange.objects.filter(state=PendingState.WAITING, expires_at__gt=Now())
+
+
+def visible_to(operator: User) -> QuerySet[PendingChange]:
+    """Those that this person may confirm, or asked for."""
+    rows = open_changes().select_related("user", "asked_by")
+    if operator.is_superuser and operator.is_active:
+        return rows
+    tenants = [slug for slug, roles in roles_of(operator).items() if Role.OPERATOR in roles]
+    return rows.filter(kind__in=ROLES, tenant__in=tenants)
+
+
+def why_not(operator: User, row: PendingChange) -> str:
+    """Why this operator may not confirm it; empty if they may."""
+    if operator.pk == row.asked_by_id:
+        return "You asked for it: another operator has to confirm it."
+    if operator.pk == row.user_id:
+        return "It is about yourself: another operator has to confirm it."
+    if not row.asked_by.is_active:
+        return "Whoever asked for it has no account any more."
+    if independence.may_be_one(operator, row.asked_by) or independence.could_speak_for(
+        str(principal_of(row.user)), operator
+    ):
+        return (
+            "Somebody could sign in both as you and as a person whom this change concerns: one "
+            "opened the account of the other, or set its password, less than "
+            f"{independence.AFTER.days} days ago, or a third person did so for both."
+        )
+    return ""
+
+
+def confirm(change_id: int, *, by: User, via: str) -> PendingChange:
+    """Make the change. Raises ``NotFound, NotAllowed, NotPossible``; nothing was changed then."""
+    row = _row(change_id, by)
+    if reason := why_not(by, row):
+        raise NotAllowed(reason, hint="Nothing was changed.")
+    with atomic():
+        _end(row, PendingState.CONFIRMED, by)
+        User.objects.select_for_update().get(pk=row.user_id)
+        if not rights.is_so(row.user, row.kind, row.tenant, row.details):
+            rights.apply(row.user, row.kind, row.tenant, row.details)
+            rights.record(
+                row.user, row.kind, by=principal_of(by), via=via, tenant=row.tenant,
+                asked_by=str(principal_of(row.asked_by)), asked_by_name=name_of(row.asked_by),
+                **rights.in_words(row.details),
+            )  # fmt: skip
+    return row
+
+
+def decline(change_id: int, *, by: User, via: str) -> PendingChange:
+    """Nothing changes. Whoever asked may take it back in the same way."""
+    row = _row(change_id, by)
+    with atomic():
+        _end(row, PendingState.DECLINED, by)
+        rights.record(
+            row.user, "change_declined", by=principal_of(by), via=via, tenant=row.tenant,
+            change=row.kind, **rights.in_words(row.details),
+        )  # fmt: skip
+    return row
+
+
+def _row(change_id: int, by: User) -> PendingChange:
+    row = visible_to(by).filter(pk=change_id).first()
+    if row is None:
+        gone = PendingChange.objects.filter(pk=change_id, ended_by=by).exists()
+        if gone:
+            raise NotPossible("You have settled it already.", hint="Nothing was changed.")
+        raise NotFound("No such change waits: it was settled, or its time was up.")
+    return row
+
+
+def _end(row: PendingChange, state: PendingState, by: User) -> None:
+    still_open = open_changes().filter(pk=row.pk)
+    if state == PendingState.CONFIRMED:
+        still_open = still_open.filter(~Q(asked_by=by), ~Q(user=by))
+    if not still_open.update(state=state, ended_by=by, ended_at=Now()):
+        raise NotPossible("Somebody was faster, or its time was up.", hint="Nothing was changed.")

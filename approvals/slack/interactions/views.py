@@ -1,0 +1,71 @@
+"""Slack's calls to us over HTTP: verify, hand on, acknowledge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from approvals.slack.api import credentials
+from approvals.slack.api.credentials import SlackApp
+from approvals.slack.interactions import interactions
+
+Handler = Callable[[bytes, list[SlackApp]], HttpResponse]
+
+
+def from_slack(handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
+    """Only what Slack signed in the last five minutes; 404 where Slack is not set up."""
+
+    @csrf_exempt
+    @require_POST
+    @wraps(handler)
+    def view(request: HttpRequest) -> HttpResponse:
+        if not credentials.is_configured():
+            raise Http404
+        try:
+            body = request.body
+        except RequestDataTooBig:
+            return HttpResponse("Too large.", status=413)
+        apps = credentials.signed_by(body, request.headers)
+        if not apps:
+            return HttpResponse("The signature is missing, wrong or old.", status=401)
+        try:
+            return handler(body, apps)
+        except (ValueError, RecursionError):
+            return HttpResponse("This cannot be read.", status=400)
+
+    return view
+
+
+@from_slack
+def interaction(body: bytes, apps: list[SlackApp]) -> HttpResponse:
+    answer = interactions.handle(_object(QueryDict(body).get("payload", "")), apps)
+    return HttpResponse() if answer is None else JsonResponse(answer)
+
+
+@from_slack
+def command(body: bytes, apps: list[SlackApp]) -> HttpResponse:
+    return JsonResponse(interactions.command(QueryDict(body).dict(), apps))
+
+
+@from_slack
+def event(body: bytes, apps: list[SlackApp]) -> HttpResponse:
+    said = _object(body)
+    if said.get("type") == "url_verification":
+        return HttpResponse(str(said.get("challenge", "")), content_type="text/plain")
+    interactions.event(said, apps)
+    return HttpResponse()
+
+
+def _object(text: str | bytes | None) -> dict[str, Any]:
+    """Raises ``ValueError``."""
+    said = json.loads(text or "")
+    if not isinstance(said, dict):
+        raise ValueError("not an object")
+    return said

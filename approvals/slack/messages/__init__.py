@@ -1,0 +1,1 @@
+"""Messages that Assent posts and keeps up to date in Slack."""

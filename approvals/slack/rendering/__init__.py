@@ -1,0 +1,1 @@
+"""Rows as Slack's blocks, modals and texts."""

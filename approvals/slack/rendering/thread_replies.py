@@ -1,0 +1,86 @@
+"""What is said in the thread below a message: who decided what, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from slack_sdk.models.blocks import Block, SectionBlock
+
+from approvals.desk import labels, policies
+from approvals.models import SlackMessage
+from approvals.slack.rendering.text import (
+    bold,
+    escaped,
+    fixed,
+    marked,
+    moment,
+    quoted,
+    rich,
+    shortened,
+)
+from approvals.slack.rendering.text import words as said
+from ledger.models import Event
+
+Note = tuple[str, list[dict[str, Any]]]
+
+SAID = frozenset(
+    {"approval_recorded", "approved", "rejected", "expired", "canceled", "hold_lapsed", "committed",
+     "failed", "fell_in_doubt", "retried", "disproved", "compensation_started", "compensated",
+     "task_answered", "task_question_lapsed", "task_completed", "task_failed", "task_canceled"}
+)  # fmt: skip
+# Whose doing it is goes without saying.
+BY_NOBODY = frozenset({"committed", "expired", "fell_in_doubt", "retried", "failed", "disproved"})
+
+
+def is_said(event: Event) -> bool:
+    return event.kind in SAID
+
+
+def note(event: Event) -> Note:
+    """As text for notifications, and as blocks."""
+    what, who = labels.said(event), ""
+    if event.kind not in BY_NOBODY and not event.principal.startswith("system:"):
+        who = f"{event.principal_name} {labels.via(event)}"
+    parts = [bold(what), *([said(f" by {who}")] if who else [])]
+    row = event.transaction
+    if event.kind == "committed" and row is not None:
+        parts += [said(" · receipt "), fixed(shortened(row.receipt, 200))]
+    blocks: list[Block] = [rich(*parts)]
+    if why := _words_of(event):
+        blocks.append(quoted(*why))
+    told = f"{what} by {who}" if who else what
+    if why:
+        told += f": {why[1]}"
+    return escaped(told), [block.to_dict() for block in blocks]
+
+
+def _words_of(event: Event) -> tuple[str, str] | None:
+    """Somebody's own words that belong to the event."""
+    if event.kind == "task_answered":
+        return "Answer", str(json.loads(event.details).get("answer", "-"))
+    if event.kind == "task_completed":
+        return None
+    if event.reason:
+        return "Reason", event.reason
+    if event.kind == "failed" and event.transaction is not None and event.transaction.error:
+        return "What the tool said", event.transaction.error
+    return None
+
+
+def reminder(copy: SlackMessage) -> Note:
+    row = copy.transaction
+    assert row is not None
+    missing = policies.still_missing(row)
+    who = "somebody" if missing <= 1 else f"{missing} more people"
+    blocks = [rich(bold("Still waits for sign-off"), said(f" by {who}. It lapses "),
+                   moment(row.expires_at))]  # fmt: skip
+    text = f"Still waits for sign-off: {row.action_summary}"
+    return escaped(text), [block.to_dict() for block in blocks]
+
+
+def escalated(channel: str) -> Note:
+    text = f"Nobody acted in time; it was put before <#{channel}> as well."
+    return escaped("Nobody acted in time; it was escalated."), [
+        SectionBlock(text=marked(text)).to_dict()
+    ]

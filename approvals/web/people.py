@@ -1,0 +1,205 @@
+"""Who changed what, what waits for a second operator, one's own password, and what one is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals.http.middleware import roles_of
+from approvals.models import Membership, PendingChange, Role
+from approvals.people import accounts, notices, rights, second_operator
+from approvals.people.principals import principal_of
+from ledger.errors import LedgerError
+from ledger.events import account_changes
+from ledger.models import Agent, Event
+
+PAGE = 50
+HIDDEN = {"subject", "name", "asked_by"}
+ASKED = {
+    "role_granted": "asks to give the role {role} in {tenant} to",
+    "role_revoked": "asks to take the role {role} in {tenant} from",
+    "user_activated": "asks to open the account of",
+    "user_deactivated": "asks to close the account of",
+    "staff_granted": "asks to let into the admin:",
+    "staff_revoked": "asks to shut out of the admin:",
+    "superuser_granted": "asks to make a superuser of",
+    "superuser_revoked": "asks to take the rights of a superuser from",
+    "permissions_changed": "asks to change the permissions in the admin of",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One change, as the page shows it."""
+
+    event: Event
+    what: str
+    whom: str
+    details: list[tuple[str, str]]
+
+
+@login_required
+@require_safe
+def changes_view(request: HttpRequest) -> HttpResponse:
+    """Newest first; ``before`` is the event that the last page ended with."""
+    person = _operator(request)
+    rows = changes_for(person)
+    who, kind = request.GET.get("who", "").replace("\x00", "").strip(), request.GET.get("kind", "")
+    if who:
+        rows = rows.filter(_about(who))
+    if kind in account_changes.KINDS:
+        rows = rows.filter(kind=kind)
+    before = request.GET.get("before", "")
+    if before.isdecimal() and len(before) < 19:
+        rows = rows.filter(pk__lt=int(before))
+    shown = list(rows.order_by("-pk")[: PAGE + 1])
+    pending = [
+        (row, second_operator.why_not(person, row), line_of_pending(row),
+         permissions_of_pending(row))
+        for row in second_operator.visible_to(person).order_by("pk")
+    ]  # fmt: skip
+    context = {
+        "lines": [line_of(event) for event in shown[:PAGE]],
+        "next": shown[PAGE - 1].pk if len(shown) > PAGE else None,
+        "pending": pending,
+        "who": who,
+        "kind": kind,
+        "kinds": sorted(account_changes.SAID.items(), key=lambda item: item[1]),
+    }
+    return render(request, "desk/changes.html", context)
+
+
+def _operator(request: HttpRequest) -> User:
+    person = cast(User, request.user)
+    if not (person.is_superuser or _tenants_kept_by(person)):
+        raise PermissionDenied("Who changed what is for operators to see.")
+    return person
+
+
+def _tenants_kept_by(person: User) -> list[str]:
+    return [slug for slug, roles in roles_of(person).items() if Role.OPERATOR in roles]
+
+
+def changes_for(person: User) -> QuerySet[Event]:
+    """Of one's own tenants, and of accounts that belong to these only; a superuser sees all."""
+    rows = Event.objects.filter(to_state="", kind__in=account_changes.KINDS)
+    if person.is_superuser:
+        return rows
+    tenants = _tenants_kept_by(person)
+    own = Membership.objects.filter(tenant__in=tenants).values_list("user", flat=True)
+    others = Membership.objects.exclude(tenant__in=tenants).values("user")
+    keys = own.exclude(user__in=others).distinct()
+    chains = [account_changes.chain_of(f"user:{key}") for key in keys]
+    return rows.filter(Q(tenant__in=tenants) | Q(tenant="", subject__in=chains))
+
+
+def _about(who: str) -> Q:
+    """By or of the people and agents of this name; whole user names, slugs, or parts of names."""
+    people_found = User.objects.filter(
+        Q(username__iexact=who) | Q(first_name__iexact=who) | Q(last_name__iexact=who)
+    )[:50]
+    agents = Agent.objects.filter(Q(slug=who) | Q(name__iexact=who))[:50]
+    keys = [str(principal_of(one)) for one in people_found]
+    keys += [str(agent.principal) for agent in agents]
+    chains = [account_changes.chain_of(key) for key in keys]
+    return Q(principal__in=keys) | Q(subject__in=chains) | Q(principal_name__iexact=who)
+
+
+def line_of(event: Event) -> Line:
+    details: dict[str, Any] = json.loads(event.details)
+    edits = details.pop("edits", {})
+    if "change" in details:
+        details["change"] = account_changes.SAID[details["change"]]
+    facts = [(name, _in_words(value)) for name, value in details.items() if name not in HIDDEN]
+    facts += [
+        (name, f"{_in_words(old) or 'nothing'} → {_in_words(new) or 'nothing'}")
+        for name, (old, new) in edits.items()
+    ]
+    shown = [(name.replace("_", " "), text) for name, text in facts if text]
+    return Line(event, account_changes.SAID[event.kind], str(details.get("name", "")), shown)
+
+
+def line_of_pending(row: PendingChange) -> str:
+    """What confirming it would do, as a sentence without its subject and object."""
+    return ASKED[row.kind].format(role=row.details.get("role", ""), tenant=row.tenant)
+
+
+def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
+    """Whoever confirms sees every single one that would come or go."""
+    if row.kind != "permissions_changed":
+        return []
+    has = set(row.user.user_permissions.values_list("pk", flat=True))
+    wanted = set(row.details["permissions"])
+    named = [(word, rights.in_words({"permissions": list(keys)})["permissions"])
+             for word, keys in (("Gives", wanted - has), ("Takes", has - wanted))]  # fmt: skip
+    return [(word, names) for word, names in named if names]
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_in_words(one) for one in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+@login_required
+@require_POST
+def confirm_change(request: HttpRequest, change_id: int) -> HttpResponse:
+    return _settle(request, change_id, second_operator.confirm, "Confirmed: it counts from now on.")
+
+
+@login_required
+@require_POST
+def decline_change(request: HttpRequest, change_id: int) -> HttpResponse:
+    return _settle(request, change_id, second_operator.decline, "Declined: nothing was changed.")
+
+
+def _settle(request: HttpRequest, change_id: int, verb: Any, words: str) -> HttpResponse:
+    try:
+        verb(change_id, by=_operator(request), via="web")
+    except LedgerError as refusal:
+        messages.error(request, f"{refusal.detail} {refusal.hint}")
+    else:
+        messages.success(request, words)
+    return redirect("desk:changes")
+
+
+@sensitive_post_parameters()
+@login_required
+@require_http_methods(["GET", "POST"])
+def password(request: HttpRequest) -> HttpResponse:
+    """The old one is asked for; every other session of the account ends."""
+    person = cast(User, request.user)
+    form = PasswordChangeForm(person, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        accounts.set_password(
+            person, form.cleaned_data["new_password1"], by=principal_of(person), via="web"
+        )
+        update_session_auth_hash(request, person)
+        messages.success(request, "Your password is changed. Every other session was ended.")
+        return redirect("desk:password")
+    status = 422 if form.errors else 200
+    return render(request, "desk/password.html", {"form": form}, status=status)
+
+
+@login_required
+@require_POST
+def dismiss_notice(request: HttpRequest, notice_id: int) -> HttpResponse:
+    notices.dismiss(notice_id, cast(User, request.user))
+    there = request.POST.get("next", "")
+    is_ours = there.startswith("/") and not there.startswith(("//", "/\\"))
+    return redirect(there if is_ours else "desk:inbox")

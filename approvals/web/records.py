@@ -1,0 +1,151 @@
+"""Decision records at the desk: as a page that prints well, and as the file that proves it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from a2a.models import Question, Task
+from a2a.tasks import decision_records as task_records
+from approvals.desk import labels
+from approvals.web.requests import tenants_of_request
+from ledger.api.rendering import record_response
+from ledger.audit import decision_records
+from ledger.audit.decision_records import Record
+from ledger.log import signed_notes
+from ledger.log.signed_notes import TreeHead
+from ledger.models import Event, Transaction
+
+# The intent's members in the order in which people read them; what is not named comes after.
+SHOWN_FIRST = ("action_summary", "financial_impact", "warnings", "tool", "proposed_by")
+APART = frozenset({"arguments", "transaction_id"})
+
+
+@login_required
+@require_safe
+def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    row = _transaction(request, transaction_id)
+    record = decision_records.of_transaction(row)
+    intent = json.loads(record["shown"])
+    context = {
+        "title": intent["action_summary"],
+        "intent": list(_in_order(intent)),
+        "arguments": intent["arguments"],
+        "tx": row,
+        "state": row.get_state_display(),
+        "back": reverse("desk:transaction", args=[row.pk]),
+        "file": reverse("desk:transaction-record-file", args=[row.pk]),
+    }
+    return _page(request, record, context)
+
+
+@login_required
+@require_safe
+def transaction_file(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    return record_response(decision_records.of_transaction(_transaction(request, transaction_id)))
+
+
+@login_required
+@require_safe
+def task(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    row = _task(request, task_id)
+    record = task_records.of_task(row)
+    asked = [
+        {
+            "id": question["id"],
+            **json.loads(question["asked"]),
+            "answer": json.loads(question["answer"]),
+        }
+        for question in record["questions"]
+    ]
+    context = {
+        "title": f"{row.skill_slug} {row.short_id}",
+        "task": row,
+        "input": json.loads(record["task"]["input"]),
+        "result": json.loads(record["task"]["result"]),
+        "questions": asked,
+        "state": row.get_state_display(),
+        "back": reverse("desk:task", args=[row.pk]),
+        "file": reverse("desk:task-record-file", args=[row.pk]),
+    }
+    return _page(request, record, context)
+
+
+@login_required
+@require_safe
+def task_file(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    return record_response(task_records.of_task(_task(request, task_id)))
+
+
+def _transaction(request: HttpRequest, transaction_id: UUID) -> Transaction:
+    """Another tenant's is not there."""
+    rows = Transaction.objects.for_tenants(tenants_of_request(request))
+    row = rows.filter(pk=transaction_id).first()
+    if row is None:
+        raise Http404
+    return row
+
+
+def _task(request: HttpRequest, task_id: UUID) -> Task:
+    row = Task.objects.for_tenants(tenants_of_request(request)).filter(pk=task_id).first()
+    if row is None:
+        raise Http404
+    return row
+
+
+def _page(request: HttpRequest, record: Record, context: dict[str, Any]) -> HttpResponse:
+    context |= {
+        "record": record,
+        "events": list(_events(record)),
+        "checkpoint": _checkpoint(record["checkpoint"]),
+        "is_covered": not record["not_in_checkpoint"],
+    }
+    response = render(request, "desk/record.html", context)
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def _in_order(intent: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    rest = sorted(set(intent) - set(SHOWN_FIRST) - APART)
+    for name in (*SHOWN_FIRST, *rest):
+        if intent[name] not in (None, [], ""):
+            yield name.replace("_", " ").capitalize(), intent[name]
+
+
+def _events(record: Record) -> Iterator[dict[str, Any]]:
+    for event in record["events"]:
+        at = datetime.fromtimestamp(int(event["at"]) / 1e6, UTC)
+        said = labels.said(Event(kind=event["kind"], details=event["details"]))
+        question = Question.named_in(json.loads(event["details"]))
+        yield {**event, "when": at, "said": said, "question": question}
+
+
+def _checkpoint(text: str | None) -> dict[str, Any] | None:
+    """What the signed note says, for people."""
+    if text is None:
+        return None
+    note = signed_notes.Note.parse(text)
+    head = TreeHead.parse(note.text)
+    cosigned = [
+        {"name": line.name, "at": datetime.fromtimestamp(line.cosigned_at, UTC)}
+        for line in note.signatures
+        if line.cosigned_at
+    ]
+    root = base64.b64encode(head.root).decode()
+    return {
+        "origin": head.origin,
+        "size": head.size,
+        "root": root,
+        "cosigned": cosigned,
+        "note": text,
+    }

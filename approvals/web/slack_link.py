@@ -1,0 +1,77 @@
+"""The page where a person links their Slack user with their account, once."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals.models import SlackIdentity, SlackWorkspace
+from approvals.people.principals import principal_of
+from approvals.slack import identities
+from approvals.slack.api import credentials
+from approvals.slack.identities import NotLinked
+
+
+@login_required
+@require_safe
+def slack(request: HttpRequest) -> HttpResponse:
+    person = cast(User, request.user)
+    linked = {
+        identity.workspace_id: identity for identity in SlackIdentity.objects.filter(user=person)
+    }
+    rows = [(one, linked.get(one.pk)) for one in identities.workspaces_for(person)]
+    context = {"rows": rows, "is_configured": credentials.is_configured()}
+    return render(request, "desk/slack.html", context)
+
+
+@login_required
+@require_POST
+def ask(request: HttpRequest, workspace_id: int) -> HttpResponse:
+    person, workspace = cast(User, request.user), _workspace(request, workspace_id)
+    try:
+        identities.ask_to_link(person, workspace)
+    except NotLinked as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, f"A link waits among your direct messages in {workspace.name}.")
+    return redirect("desk:slack")
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def confirm(request: HttpRequest, token: str) -> HttpResponse:
+    """Opening the link shows what would be linked; only pressing the button does it."""
+    person = cast(User, request.user)
+    try:
+        asked = identities.request_of(token, person)
+        if request.method == "POST":
+            identities.link(token, person)
+    except NotLinked as refusal:
+        return render(request, "desk/slack_confirm.html", {"problem": str(refusal)}, status=409)
+    if request.method == "POST":
+        messages.success(request, f"Linked. What you click in {asked.workspace.name} counts.")
+        return redirect("desk:slack")
+    return render(request, "desk/slack_confirm.html", {"asked": asked})
+
+
+@login_required
+@require_POST
+def unlink(request: HttpRequest, workspace_id: int) -> HttpResponse:
+    person = cast(User, request.user)
+    identities.unlink(person, _workspace(request, workspace_id), by=principal_of(person), via="web")
+    messages.success(request, "Unlinked. What you click in Slack decides nothing any more.")
+    return redirect("desk:slack")
+
+
+def _workspace(request: HttpRequest, workspace_id: int) -> SlackWorkspace:
+    mine = identities.workspaces_for(cast(User, request.user))
+    found = next((one for one in mine if one.pk == workspace_id), None)
+    if found is None:
+        raise Http404
+    return found

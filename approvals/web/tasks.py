@@ -1,0 +1,196 @@
+"""Questions and tasks at the desk: read the request, call one verb, render the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from a2a.models import Question, Task, TaskQuerySet
+from a2a.states import TaskState
+from a2a.validation import spellings
+from approvals.desk import decisions, policies
+from approvals.desk.answer_forms import Unreadable, answer_from, fields_of
+from approvals.people.principals import principal_of
+from approvals.web.forms import CancelTaskForm, TaskListForm
+from approvals.web.requests import tenants_of_request, wants_fragment
+from ledger.errors import LedgerError, NotFound
+from ledger.models import Event
+
+PAGE = 50
+MOST_BELOW = 100
+
+
+@login_required
+@require_safe
+def question(request: HttpRequest, question_id: UUID) -> HttpResponse:
+    return _question_page(request, _question(request, question_id))
+
+
+@login_required
+@require_POST
+def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
+    """Answer what is on the screen; the item as it is afterwards."""
+    found = _question(request, question_id)
+    try:
+        value = answer_from(request.POST, found.form)
+        decisions.answer(request.user, question_id, value, via="web")  # type: ignore[arg-type]
+    except Unreadable as refusal:
+        return _question_page(request, found, status=422, problem=str(refusal))
+    except NotFound:
+        raise Http404 from None
+    except LedgerError as refusal:
+        found = _question(request, question_id)
+        return _question_page(request, found, status=refusal.status, problem=refusal.detail)
+    if not wants_fragment(request):
+        return redirect("desk:question", question_id)
+    return _question_page(request, _question(request, question_id))
+
+
+def _question(request: HttpRequest, question_id: UUID) -> Question:
+    """Another tenant's question is not there."""
+    mine = Question.objects.for_tenants(tenants_of_request(request))
+    found = mine.select_related("task__skill").filter(pk=question_id).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def _question_page(
+    request: HttpRequest, found: Question, status: int = 200, problem: str = ""
+) -> HttpResponse:
+    template = "desk/_question.html" if wants_fragment(request) else "desk/question.html"
+    context = question_context(request, found) | {"problem": problem, "said": request.POST}
+    return render(request, template, context, status=status)
+
+
+def question_context(request: HttpRequest, found: Question) -> dict[str, Any]:
+    principal = str(principal_of(request.user))  # type: ignore[arg-type]
+    roles = request.roles  # type: ignore[attr-defined]
+    return {
+        "question": found,
+        "task": found.task,
+        "may_answer": policies.may_answer(found, principal, roles, timezone.now()),
+        "who_may": policies.who_may_answer(found),
+        "fields": fields_of(found.form),
+        "events": _condensed(found.task.events[:500]),
+    }
+
+
+@login_required
+@require_safe
+def tasks(request: HttpRequest) -> HttpResponse:
+    form = TaskListForm(request.GET)
+    found = list(_listed(request, form)[: PAGE + 1])
+    page, more = found[:PAGE], found[PAGE:]
+    query = request.GET.copy()
+    query.pop("before", None)
+    context = {
+        "rows": page,
+        "form": form,
+        "query": query.urlencode(),
+        "next": page[-1].pk if more else None,
+        "is_filtered": any(request.GET.values()),
+    }
+    return render(request, "desk/tasks.html", context)
+
+
+def _listed(request: HttpRequest, form: TaskListForm) -> TaskQuerySet:
+    form.is_valid()
+    said = form.cleaned_data
+    rows = Task.objects.for_tenants(tenants_of_request(request))
+    if said.get("state"):
+        rows = rows.filter(state=said["state"])
+    if said.get("skill"):
+        rows = rows.filter(skill_slug=said["skill"])
+    if said.get("trace"):
+        rows = rows.filter(trace_id=spellings.trace_id(said["trace"]))
+    if said.get("before"):
+        rows = rows.filter(pk__lt=said["before"])
+    return rows.order_by("-pk")
+
+
+@login_required
+@require_safe
+def task(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    return _task_page(request, task_id)
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    form = CancelTaskForm(request.POST)
+    if not form.is_valid():
+        message = str(next(iter(form.errors.values()))[0])
+        return _task_page(request, task_id, status=422, problem=message)
+    try:
+        reason = form.cleaned_data["reason"]
+        decisions.cancel_task(request.user, task_id, via="web", reason=reason)  # type: ignore[arg-type]
+    except NotFound:
+        raise Http404 from None
+    except LedgerError as refusal:
+        return _task_page(request, task_id, status=refusal.status, problem=refusal.detail)
+    if not wants_fragment(request):
+        return redirect("desk:task", task_id)
+    return _task_page(request, task_id)
+
+
+def _task_page(
+    request: HttpRequest, task_id: UUID, status: int = 200, problem: str = ""
+) -> HttpResponse:
+    mine = Task.objects.for_tenants(tenants_of_request(request))
+    found = mine.select_related("parent", "skill").filter(pk=task_id).first()
+    if found is None:
+        raise Http404
+    template = "desk/_task.html" if wants_fragment(request) else "desk/task.html"
+    roles = request.roles  # type: ignore[attr-defined]
+    context = {
+        "task": found,
+        "problem": problem,
+        "messages_said": list(found.messages.order_by("pk")[:200]),
+        "artifacts": list(found.artifacts.order_by("pk")),
+        "questions": list(found.questions.order_by("pk")),
+        "events": _condensed(found.events[:500]),
+        "above": _above(found),
+        "below": list(_below(found)),
+        "may_cancel": policies.may_cancel(found, roles),
+        "is_open": found.state in set(TaskState) and not found.is_final,
+    }
+    return render(request, template, context, status=status)
+
+
+def _condensed(events: Iterable[Event]) -> list[Event]:
+    """Of progress reports in a row only the last: people read what changed, not every step."""
+    found: list[Event] = []
+    for event in events:
+        if found and found[-1].kind == event.kind == "task_progressed":
+            found.pop()
+        found.append(event)
+    return found
+
+
+def _below(found: Task) -> Iterator[Task]:
+    """What was delegated from it, and from that: each followed by its own, 100 at most."""
+    waiting = list(found.children.order_by("-pk")[:MOST_BELOW])
+    for _ in range(MOST_BELOW):
+        if not waiting:
+            return
+        child = waiting.pop()
+        yield child
+        waiting += child.children.order_by("-pk")[:MOST_BELOW]
+
+
+def _above(found: Task) -> list[Task]:
+    """Its parents, the topmost first."""
+    above: list[Task] = []
+    parent = found.parent
+    while parent is not None and len(above) < 20:
+        above.insert(0, parent)
+        parent = parent.parent
+    return above

@@ -1,0 +1,247 @@
+"""Tenants, agents and their tokens in the ledger admin. A token is shown once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import QuerySet
+from django.db.transaction import atomic
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+
+from ledger import contracts
+from ledger.admin.base import TenantAdmin, tenants_of
+from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
+from ledger.agents import enrolment
+from ledger.agents.allowances import ONE_TOOL
+from ledger.encryption import new_webhook_secret
+from ledger.models import (
+    Agent,
+    AgentToken,
+    Scope,
+    Tenant,
+)
+from ledger.models.agents import ALL_TOOLS
+from ledger.webhooks import channel
+
+
+class Undeletable(TenantAdmin):
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class KnownTools:
+    """Names that are misspelled would be allowed to nobody, silently."""
+
+    cleaned_data: dict[str, Any]
+
+    def clean_tools(self) -> list[str]:
+        names: list[str] = self.cleaned_data["tools"] or []
+        known = {ALL_TOOLS, *contracts.tools, *contracts.readonly_tools}
+        if unknown := sorted(set(names) - known):
+            raise ValidationError(
+                f"There is no tool named {', '.join(unknown)}. There are: "
+                f"{', '.join(sorted(known - {ALL_TOOLS}))}; * stands for all."
+            )
+        return names
+
+
+class TenantForm(KnownTools, forms.ModelForm):
+    pass
+
+
+@admin.register(Tenant)
+class TenantListAdmin(Undeletable, SealedEdits):
+    form = TenantForm
+    tenant_path = "slug"
+    sealed_as = "tenant"
+    list_display = ("slug", "name")
+    ordering = ("slug",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("slug",) if obj else ()
+
+    def tenant_slug_of(self, row: Tenant) -> str:
+        return row.slug
+
+
+class AgentForm(KnownTools, forms.ModelForm):
+    webhook_url = forms.URLField(
+        required=False,
+        assume_scheme="https",
+        help_text=Agent._meta.get_field("webhook_url").help_text,
+    )
+
+    def clean_webhook_url(self) -> str:
+        url: str = self.cleaned_data["webhook_url"]
+        if url:
+            try:
+                channel.target_of(url)
+            except channel.AddressRefused as refusal:
+                raise ValidationError(str(refusal)) from None
+        return url
+
+
+@admin.register(Agent)
+class AgentAdmin(Undeletable, SealedEdits):
+    sealed_as = "agent"
+    form = AgentForm
+    list_display = ("name", "slug", "tenant", "is_active", "webhook_url")
+    list_select_related = ("tenant",)
+    list_filter = ("is_active",)
+    exclude = ("webhook_secret",)
+    actions = ("renew_secret",)
+
+    def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+        is_new_secret = bool(obj.webhook_url) and not obj.webhook_secret
+        if is_new_secret:
+            obj.webhook_secret = new_webhook_secret()
+        super().save_model(request, obj, form, change)
+        if is_new_secret:
+            self._show_once(request, obj)
+
+    def seal(
+        self, request: HttpRequest, row: Agent, edits: dict[str, list[Any]], *, is_new: bool
+    ) -> None:
+        by = principal_of(request)
+        if is_new:
+            enrolment.was_added(row, by=by, via=VIA)
+        else:
+            enrolment.was_changed(row, edits, by=by, via=VIA)
+
+    @admin.action(description="Renew the webhook secret", permissions=["change"])
+    def renew_secret(self, request: HttpRequest, rows: QuerySet[Agent]) -> None:
+        for agent in rows:
+            enrolment.renew_secret(agent, by=principal_of(request), via=VIA)
+            self.log_change(request, agent, "Renewed the webhook secret.")
+            self._show_once(request, agent)
+
+    def _show_once(self, request: HttpRequest, agent: Agent) -> None:
+        words = format_html(
+            "Webhooks to {} are signed with <code>{}</code>. It is not shown again.",
+            agent.name,
+            agent.webhook_secret,
+        )
+        self.message_user(request, words, messages.WARNING)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        # Rows name an agent by tenant and slug; a renamed one would be another agent's past.
+        return ("tenant", "slug") if obj else ()
+
+    def formfield_for_foreignkey(
+        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if db_field.name == "tenant":
+            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+class AgentTokenForm(forms.ModelForm):
+    scopes = forms.MultipleChoiceField(
+        choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE],
+        required=False,
+    )  # fmt: skip
+    further_scopes = forms.RegexField(
+        r"^[A-Za-z0-9:._-]{1,120}( [A-Za-z0-9:._-]{1,120}){0,19}$",
+        required=False,
+        help_text="With spaces between: propose:pay for a token that may use the tool pay alone, "
+        "and what skills ask for besides, like transcripts:read",
+    )
+
+    def clean_further_scopes(self) -> list[str]:
+        """A tool that is misspelled, or a scope that covers it anyway, would narrow nothing."""
+        further: list[str] = self.cleaned_data["further_scopes"].split()
+        tools = [name.removeprefix(ONE_TOOL) for name in further if name.startswith(ONE_TOOL)]
+        if unknown := sorted({*tools} - {*contracts.tools, *contracts.readonly_tools}):
+            raise ValidationError(f"There is no tool named {', '.join(unknown)}.")
+        if tools and Scope.PROPOSE in self.cleaned_data.get("scopes", []):
+            raise ValidationError("The scope propose is for every tool: untick it.")
+        return further
+
+    def clean(self) -> Any:
+        said = super().clean() or {}
+        said["scopes"] = [*said.get("scopes", []), *said.get("further_scopes", [])]
+        if not said["scopes"] and not self.errors:
+            raise ValidationError("Without any scope a token is good for nothing.")
+        return said
+
+    def clean_expires_at(self) -> Any:
+        expires_at = self.cleaned_data["expires_at"]
+        if expires_at is not None and expires_at <= timezone.now():
+            raise ValidationError("It would have expired already.")
+        return expires_at
+
+
+@admin.register(AgentToken)
+class AgentTokenAdmin(Undeletable):
+    """A token is shown once, in the message after it was made."""
+
+    form = AgentTokenForm
+    tenant_path = "agent__tenant"
+    list_display = ("hint", "agent", "scopes", "created_at", "expires_at", "revoked_at")
+    list_select_related = ("agent",)
+    fields = ("agent", "scopes", "further_scopes", "default_skill", "expires_at")
+    actions = ("rotate", "revoke")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is None and super().has_change_permission(request)
+
+    def formfield_for_foreignkey(
+        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if db_field.name == "agent":
+            kwargs["queryset"] = Agent.objects.filter(tenant__in=tenants_of(request))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: AgentToken, form: Any, change: bool) -> None:
+        row, token = enrolment.issue(
+            obj.agent, scopes=obj.scopes, default_skill=obj.default_skill,
+            expires_at=obj.expires_at, by=principal_of(request), via=VIA,
+        )  # fmt: skip
+        obj.pk, obj.hint, obj.token_hash = row.pk, row.hint, row.token_hash
+        self._show_once(request, row, token)
+
+    @admin.action(description="Rotate: issue a new token, revoke this one", permissions=["change"])
+    def rotate(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> None:
+        for old in rows.filter(revoked_at=None).select_related("agent"):
+            with atomic():
+                if not self._revoke(request, old, "Revoked: rotated."):
+                    continue  # somebody was faster
+                row, token = enrolment.issue(
+                    old.agent,
+                    scopes=old.scopes,
+                    default_skill=old.default_skill,
+                    expires_at=same_lifetime(old),
+                    by=principal_of(request),
+                    via=VIA,
+                    reason=f"In place of {old}",
+                )
+                self.log_addition(request, row, f"Issued in place of {old}.")
+            self._show_once(request, row, token)
+
+    @admin.action(description="Revoke", permissions=["change"])
+    def revoke(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> None:
+        number = sum(self._revoke(request, row, "Revoked.") for row in rows)
+        self.message_user(request, f"{number} tokens are revoked.", messages.SUCCESS)
+
+    def _revoke(self, request: HttpRequest, row: AgentToken, words: str) -> bool:
+        is_revoked = enrolment.revoke(row, by=principal_of(request), via=VIA, reason=words)
+        if is_revoked:
+            self.log_change(request, row, words)
+        return is_revoked
+
+    def _show_once(self, request: HttpRequest, row: AgentToken, token: str) -> None:
+        words = format_html(
+            "The token of {} is <code>{}</code>. It is not shown again.", row.agent.name, token
+        )
+        self.message_user(request, words, messages.WARNING)
+
+
+def same_lifetime(old: AgentToken) -> Any:
+    """A rotated token lives as long as the one before was meant to."""
+    return old.expires_at and timezone.now() + (old.expires_at - old.created_at)

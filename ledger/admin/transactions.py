@@ -1,0 +1,230 @@
+"""The ledger for operators. Truth is read here; it is changed through the verbs only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin import TabularInline
+from django.db import models
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Cast, Right
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from ledger.admin.base import (
+    FOUND,
+    ReadOnly,
+    ReadonlyToolFilter,
+    SearchedByIndex,
+    TenantAdmin,
+    ToolFilter,
+    as_json,
+    link_to,
+    tenants_of,
+    uuid_in,
+)
+from ledger.events import outbox
+from ledger.models import (
+    Agent,
+    Checkpoint,
+    Decision,
+    Delivery,
+    DeliveryState,
+    Event,
+    IdempotencyKey,
+    Reading,
+    Transaction,
+)
+from ledger.states import WITHOUT_EFFECT
+from ledger.transactions.proposals import PREPARE_ROUTE
+
+# Whoever may do more than look, within the roles that the verbs ask for.
+OPERATE = "ledger.change_transaction"
+
+
+class EventInline(ReadOnly, TabularInline):
+    model = Event
+    fields = ("seq", "at", "kind", "from_state", "to_state", "principal_name", "via", "reason")
+    readonly_fields = fields
+    ordering = ("seq",)
+    extra = 0
+
+
+class DecisionInline(ReadOnly, TabularInline):
+    model = Decision
+    fields = ("verdict", "principal", "principal_name", "via", "reason", "at")
+    readonly_fields = fields
+    extra = 0
+
+
+@admin.register(Transaction)
+class TransactionAdmin(ReadOnly, SearchedByIndex):
+    list_display = (
+        "summary", "state", "tool", "money", "proposed_by", "tenant", "receipt", "created_at",
+    )  # fmt: skip
+    list_filter = ("state", ToolFilter)
+    search_help_text = (
+        "Id (whole, how it begins, or its last eight digits), idempotency or operation key, "
+        "receipt, trace id or run id."
+    )
+    inlines = (DecisionInline, EventInline)
+    fieldsets = (
+        (None, {"fields": (
+            "action_summary", "state", "money", "warnings_", "error", "error_detail", "tool")}),
+        ("Outcome", {"fields": (
+            "receipt", "receipt_url", "late_receipt", "settlement_", "result_", "ending",
+            "ending_reason", "compensation_receipt")}),
+        ("Contract", {"fields": (
+            "owner_service", "risk_level", "required_approver", "consequence_level", "quorum")}),
+        ("Proposal", {"fields": (
+            "tenant", "proposed_by", "proposed_by_name", "stated_reason", "payload_", "arguments_",
+            "held_", "run_id", "step_id", "traceparent")}),
+        ("Keys", {"fields": (
+            "id", "operation_key", "input_hash", "intent_digest", "trace_id")}),
+        ("Time and work", {"fields": (
+            "created_at", "expires_at", "hold_expires_at", "decided_at", "ended_at",
+            "retain_until", "attempts", "fencing_token", "lease_expires_at", "next_attempt_at")}),
+    )  # fmt: skip
+    payload_ = as_json("payload", "payload, as proposed")
+    arguments_ = as_json("arguments", "arguments, as validated")
+    held_ = as_json("held", "held")
+    result_ = as_json("result", "result")
+    settlement_ = as_json("settlement", "proposed settlement")
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        rows = self.get_queryset(request)
+        digits = value.replace("-", "").lower()
+        if re.fullmatch(r"[0-9a-f]{9,32}", digits):  # an id, or how it begins
+            first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+            yield rows.filter(pk__gte=first, pk__lte=last)
+        if re.fullmatch(r"[0-9a-f]{8}", digits):
+            tail = Right(Cast("pk", models.TextField()), 8)
+            yield self.among_latest(request, rows.alias(tail=tail).filter(tail=digits))
+        yield rows.filter(receipt=value)
+        yield rows.filter(run_id=value)
+        yield rows.filter(trace_id=digits)
+        keys = IdempotencyKey.objects.filter(
+            agent__in=agents_of(tenants_of(request)), route=PREPARE_ROUTE, key=value
+        )
+        yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:FOUND]))
+        without_effect = Q(state__in=sorted(WITHOUT_EFFECT))
+        yield rows.filter(~without_effect, operation_key=value)
+        if ":" in value:
+            ended = rows.filter(without_effect, operation_key=value)
+            yield self.among_latest(request, ended)
+
+    @admin.display(description="transaction")
+    def summary(self, row: Transaction) -> str:
+        return f"{row.action_summary[:80]} · {row.short_id}"
+
+    @admin.display(description="amount")
+    def money(self, row: Transaction) -> str:
+        impact = row.financial_impact
+        return f"{impact['amount']} {impact['currency']}" if impact else ""
+
+    @admin.display(description="warnings")
+    def warnings_(self, row: Transaction) -> str:
+        return " ".join(row.warnings)
+
+
+def agents_of(tenants: frozenset[str]) -> list[str]:
+    """The agents of these tenants, as rows name them."""
+    return [str(agent.principal) for agent in Agent.objects.filter(tenant__in=tenants)]
+
+
+class OfTransaction(ReadOnly, SearchedByIndex):
+    """Rows that belong to a transaction, and are found by its id."""
+
+    # By the transaction's own column, which has an index and statistics for rare tenants.
+    tenant_path = "transaction__tenant"
+    search_help_text = "Whole id of a transaction."
+
+    @admin.display(description="transaction")
+    def linked(self, row: Any) -> SafeString | str:
+        return link_to(row.transaction_id)
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        if transaction_id := uuid_in(value):
+            yield self.get_queryset(request).filter(transaction=transaction_id)
+
+
+@admin.register(Event)
+class EventAdmin(OfTransaction):
+    list_display = ("at", "kind", "linked", "principal_name", "via", "reason")
+    fields = (
+        "linked", "seq", "at", "tenant", "kind", "from_state", "to_state", "principal",
+        "principal_name", "via", "reason", "details_", "previous_hash", "hash",
+    )  # fmt: skip
+    details_ = as_json("details", "details")
+
+
+@admin.register(Decision)
+class DecisionAdmin(OfTransaction):
+    list_display = ("at", "verdict", "principal_name", "via", "linked", "reason")
+
+
+@admin.register(IdempotencyKey)
+class IdempotencyKeyAdmin(OfTransaction):
+    list_display = ("key", "agent", "route", "status", "linked", "created_at")
+    search_help_text = "Whole key, or whole id of a transaction."
+    fields = (
+        "key", "agent", "route", "payload_hash", "linked", "status", "answer_",
+        "created_at",
+    )  # fmt: skip
+    answer_ = as_json("answer", "answer")
+
+    def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
+        """By agent: a cancel that came before its prepare has no transaction."""
+        return rows.filter(agent__in=agents_of(tenants))
+
+    def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
+        yield self.get_queryset(request).filter(route=PREPARE_ROUTE, key=value)
+        yield from super().rows_of(request, value)
+
+
+@admin.register(Reading)
+class ReadingAdmin(ReadOnly, TenantAdmin):
+    list_display = ("at", "tool", "agent", "error")
+    list_filter = (ReadonlyToolFilter,)
+    fields = ("id", "at", "tenant", "agent", "tool", "arguments_", "result_hash", "error")
+    arguments_ = as_json("arguments", "arguments")
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(ReadOnly, TenantAdmin):
+    tenant_path = "event__tenant"
+    list_display = (
+        "id", "linked", "channel", "recipient", "state", "attempts", "next_attempt_at",
+        "done_at", "error",
+    )  # fmt: skip
+    list_filter = ("state",)
+    list_select_related = ("event",)
+    actions = ("send_again",)
+
+    @admin.display(description="transaction")
+    def linked(self, row: Delivery) -> SafeString | str:
+        return link_to(row.event.transaction_id)
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(OPERATE)
+
+    @admin.action(description="Send again now", permissions=["operate"])
+    def send_again(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:
+        owed = list(rows.exclude(state=DeliveryState.DONE))
+        for delivery in owed:
+            outbox.retry(delivery.pk)
+            self.log_change(request, delivery, "Sent again.")
+        self.message_user(request, f"{len(owed)} deliveries are due now.", messages.SUCCESS)
+
+
+@admin.register(Checkpoint)
+class CheckpointAdmin(ReadOnly, TenantAdmin):
+    list_display = ("id", "at", "size", "upto_event", "root")
+
+    def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
+        """They are about everything, and say nothing of anybody."""
+        return rows if tenants else rows.none()

@@ -1,0 +1,1 @@
+"""Agents and their tokens: enrolment, and which tools each may use."""

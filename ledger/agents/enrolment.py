@@ -1,0 +1,115 @@
+"""The verbs of agents and their tokens. Each change is sealed with who made it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger.encryption import new_webhook_secret
+from ledger.events import account_changes
+from ledger.models import Agent, AgentToken, Tenant
+from ledger.principals import Principal
+
+
+def tenant_named(slug: str, name: str = "", *, by: Principal, via: str) -> Tenant:
+    """The tenant, which is made when it is new."""
+    with atomic():
+        name = name or slug.title()
+        tenant, is_new = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
+        if is_new:
+            account_changes.record(
+                f"tenant:{slug}", "tenant_added", tenant=slug, by=by, via=via, name=tenant.name
+            )
+    return tenant
+
+
+def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: str) -> None:
+    """These as well, from now on."""
+    with atomic():
+        before = Tenant.objects.select_for_update().get(pk=tenant.pk).tools
+        tenant.tools = [*before, *sorted(set(tools) - set(before))]
+        if tenant.tools != before:
+            tenant.save(update_fields=["tools"])
+            edits = account_changes.edits({"tools": before}, {"tools": tenant.tools})
+            account_changes.record(
+                f"tenant:{tenant.slug}", "tenant_changed", tenant=tenant.slug, by=by, via=via,
+                name=tenant.name, details={"edits": edits},
+            )  # fmt: skip
+
+
+def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via: str) -> Agent:
+    """The agent, which is made when it is new. Its tenant and slug are for good."""
+    with atomic():
+        name = name or slug.replace("-", " ").capitalize()
+        agent, is_new = Agent.objects.get_or_create(
+            tenant=tenant, slug=slug, defaults={"name": name}
+        )
+        if is_new:
+            was_added(agent, by=by, via=via)
+    return agent
+
+
+def was_added(agent: Agent, *, by: Principal, via: str) -> None:
+    _record(agent, "agent_added", by, via, webhook_url=agent.webhook_url)
+
+
+def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via: str) -> None:
+    """One event for each kind of change that is among the edits."""
+    rest = dict(edits)
+    if rest.pop("is_active", None):
+        _record(agent, "agent_activated" if agent.is_active else "agent_deactivated", by, via)
+    if webhook := rest.pop("webhook_url", None):
+        _record(agent, "webhook_changed", by, via, edits={"webhook_url": webhook})
+    if rest:
+        _record(agent, "agent_changed", by, via, edits=rest)
+
+
+def renew_secret(agent: Agent, *, by: Principal, via: str) -> Agent:
+    """The secret that signs its webhooks from now on."""
+    with atomic():
+        agent.webhook_secret = new_webhook_secret()
+        agent.save(update_fields=["webhook_secret"])
+        _record(agent, "webhook_secret_renewed", by, via)
+    return agent
+
+
+def issue(
+    agent: Agent, *, scopes: list[str], by: Principal, via: str, reason: str = "", **columns: Any
+) -> tuple[AgentToken, str]:
+    """A new token: the row, and the token in clear, which is never to be seen again."""
+    with atomic():
+        row, token = AgentToken.issue(agent, scopes=list(scopes), **columns)
+        until = row.expires_at.isoformat() if row.expires_at else None
+        terms = {"token": row.hint, "scopes": list(scopes), "expires_at": until}
+        _record(agent, "token_issued", by, via, reason=reason, **terms)
+    return row, token
+
+
+def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: str) -> None:
+    with atomic():
+        before = AgentToken.objects.select_for_update().get(pk=row.pk).scopes
+        if before != scopes:
+            AgentToken.objects.filter(pk=row.pk).update(scopes=scopes)
+            edits = {"scopes": [before, scopes]}
+            _record(row.agent, "token_changed", by, via, token=row.hint, edits=edits)
+
+
+def revoke(row: AgentToken, *, by: Principal, via: str, reason: str = "") -> bool:
+    """From the next request on it is worth nothing. False when somebody was faster."""
+    with atomic():
+        alive = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
+        if not alive.update(revoked_at=Now()):
+            return False
+        _record(row.agent, "token_revoked", by, via, reason=reason, token=row.hint)
+    return True
+
+
+def _record(
+    agent: Agent, kind: str, by: Principal, via: str, *, reason: str = "", **details: Any
+) -> None:
+    account_changes.record(
+        str(agent.principal), kind, tenant=agent.tenant_id, by=by, via=via, name=agent.name,
+        reason=reason, details=details,
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Proofs for strangers: that an event is in the log, that the log only grew. No token is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from ledger.api.schemas import ConsistencyOut, InclusionOut, refusals
+from ledger.errors import NotFound
+from ledger.log import checkpoints, merkle, tree
+from ledger.log.merkle import ProofRefused
+from ledger.models.log import Checkpoint
+
+LARGEST = 2**62
+router = Router(tags=["log"])
+
+
+@router.get(
+    "/inclusion",
+    response={200: InclusionOut, **refusals(404, 422, is_open=True)},
+    operation_id="proveInclusion",
+)
+def inclusion(
+    request: HttpRequest,
+    event: int = Query(ge=1, le=LARGEST, description="The id of a sealed event."),
+    size: int | None = Query(
+        None, ge=1, le=LARGEST, description="Of the tree; the newest checkpoint's when absent."
+    ),
+) -> HttpResponse:
+    """That an event is a leaf of the log: RFC 6962, section 2.1.1.
+
+    The leaf is the 32 bytes of the event's `hash`; its record has the rest of the event.
+    """
+    newest, index = checkpoints.latest(), checkpoints.place_of(event)
+    if newest is None or index is None:
+        raise NotFound()
+    wanted = newest.size if size is None else size
+    if not index < wanted <= newest.size:
+        raise NotFound()
+    stored = tree.StoredTree()
+    body = {
+        "event": event,
+        "leaf_index": index,
+        "leaf_hash": _text(stored.read(0, index)),
+        "size": wanted,
+        "root": _text(merkle.root(wanted, stored.read)),
+        "path": [_text(node) for node in merkle.inclusion(index, wanted, stored.read)],
+        "checkpoint": _note_of(wanted),
+    }
+    return HttpResponse(json.dumps(body), content_type="application/json")
+
+
+@router.get(
+    "/consistency",
+    response={200: ConsistencyOut, **refusals(404, 422, is_open=True)},
+    operation_id="proveConsistency",
+)
+def consistency(
+    request: HttpRequest,
+    old: int = Query(ge=1, le=LARGEST, description="The size of the smaller tree."),
+    new: int = Query(ge=1, le=LARGEST, description="The size of the larger tree."),
+) -> HttpResponse:
+    """That the log of `new` events begins with the one of `old` events: RFC 6962, 2.1.2."""
+    try:
+        path = checkpoints.consistency(old, new)
+    except ProofRefused:
+        raise NotFound() from None
+    stored = tree.StoredTree()
+    body = {
+        "old": old,
+        "old_root": _text(merkle.root(old, stored.read)),
+        "new": new,
+        "new_root": _text(merkle.root(new, stored.read)),
+        "path": [_text(node) for node in path],
+    }
+    return HttpResponse(json.dumps(body), content_type="application/json")
+
+
+def _note_of(size: int) -> str | None:
+    point = Checkpoint.objects.filter(size=size).first()
+    return None if point is None else str(checkpoints.cosigned_note(point))
+
+
+def _text(node: bytes) -> str:
+    return base64.b64encode(node).decode()

@@ -1,0 +1,119 @@
+"""Rows as the JSON that agents read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpResponse
+
+from ledger.audit import decision_records
+from ledger.models import Transaction
+
+
+def render_token(row: Transaction, duplicate_of: UUID | None) -> str:
+    return json.dumps(_token(row, duplicate_of))
+
+
+def _token(row: Transaction, duplicate_of: UUID | None = None) -> dict[str, Any]:
+    here = f"/api/v1/transactions/{row.pk}"
+    token = {
+        "status": row.state,
+        "transaction_id": str(row.pk),
+        "action_summary": row.action_summary,
+        "warnings": row.warnings,
+        "financial_impact": row.financial_impact,
+        "consequence_level": row.consequence_level,
+        "expires_at": row.expires_at.isoformat(),
+        "expires_in": (row.expires_at - row.created_at).total_seconds(),
+        "intent_digest": row.intent_digest,
+        "links": {
+            "self": address_of(here),
+            "wait": f"{settings.LIVE_URL}{here}?wait=30",
+            "desk": address_of(f"/transactions/{row.pk}/"),
+        },
+    }
+    if duplicate_of is not None:
+        token["duplicate_of"] = str(duplicate_of)
+    return token
+
+
+def beside_today(token: str, row: Transaction, reader: str) -> str:
+    """A Token of Intent as it was given once, and how its transaction stands today.
+
+    Whose duplicate it was is told only whether it still stands; the receipt is the proposer's.
+    """
+    is_own = row.proposed_by == reader
+    now = {
+        "status": row.state,
+        "ledger_status": row.ledger_status.value,
+        "receipt": row.receipt if is_own else "",
+        "ending_reason": row.ending_reason if is_own else "",
+        "ended_at": row.ended_at.isoformat() if row.ended_at else None,
+    }
+    return json.dumps({**json.loads(token), "now": now})
+
+
+COPIED = (
+    "tool", "owner_service", "proposed_by", "stated_reason", "risk_level", "required_approver",
+    "quorum", "payload", "arguments", "input_hash", "operation_key", "run_id", "step_id",
+    "trace_id", "receipt", "receipt_url", "result", "error", "ending", "ending_reason",
+    "compensation_receipt",
+)  # fmt: skip
+INSTANTS = ("created_at", "decided_at", "ended_at")
+
+
+def as_json(row: Transaction) -> dict[str, Any]:
+    body = _token(row)
+    body["ledger_status"] = row.ledger_status.value
+    body |= {name: getattr(row, name) for name in COPIED}
+    body |= {name: at.isoformat() if (at := getattr(row, name)) else None for name in INSTANTS}
+    body["decisions"] = [
+        {
+            "verdict": vote.verdict,
+            "principal": vote.principal,
+            "principal_name": vote.principal_name,
+            "via": vote.via,
+            "reason": vote.reason,
+            "at": vote.at.isoformat(),
+        }
+        for vote in sorted(row.decisions.all(), key=lambda vote: vote.at)
+    ]
+    return body
+
+
+def versioned(row: Transaction) -> tuple[dict[str, Any], str]:
+    """The body, and an entity tag that changes when anything but the passing of time does."""
+    body = as_json(row)
+    etag = hashlib.sha256(json.dumps(body).encode()).hexdigest()[:32]
+    left = row.expires_at.timestamp() - time.time()
+    return body | {"expires_in": max(0.0, round(left, 3))}, f'"{etag}"'
+
+
+def rendered(row: Transaction) -> HttpResponse:
+    body, etag = versioned(row)
+    response = HttpResponse(json.dumps(body), content_type="application/json")
+    response["ETag"] = etag
+    return response
+
+
+def record_response(record: Mapping[str, Any]) -> HttpResponse:
+    """A decision record as a file."""
+    response = HttpResponse(decision_records.as_file(record), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{file_name_of(record)}"'
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def file_name_of(record: Mapping[str, Any]) -> str:
+    subject = record["subject"]
+    return f"decision-record-{subject['type']}-{subject['id']}.json"
+
+
+def address_of(path: str) -> str:
+    return f"{settings.PUBLIC_URL}{path}"

@@ -1,0 +1,284 @@
+"""REST for agents. Each operation reads the request, calls one verb and renders the answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Header, Query, Router
+
+from ledger import intents
+from ledger.agents import allowances
+from ledger.api.authentication import (
+    AgentBearer,
+    caller_of,
+    supervisor_of,
+    visible,
+    visible_to,
+)
+from ledger.api.polling import (
+    LONGEST_WAIT_S,
+    POLL_INTERVAL_S,
+    POLL_WATCHERS,
+    polls_too_fast,
+    wait_for_change,
+)
+from ledger.api.problems import problem
+from ledger.api.rendering import (
+    address_of,
+    as_json,
+    beside_today,
+    record_response,
+    render_token,
+    rendered,
+    versioned,
+)
+from ledger.api.schemas import (
+    BODY,
+    TRACEPARENT,
+    ApproveIn,
+    CancelByKeyIn,
+    CanceledKey,
+    CancelIn,
+    DecisionRecord,
+    Prepared,
+    ProposalIn,
+    RejectIn,
+    TransactionOut,
+    TransactionPage,
+    refusals,
+)
+from ledger.audit import decision_records
+from ledger.errors import NotFound
+from ledger.models import Scope, Transaction
+from ledger.states import FINAL, State
+from ledger.transactions import coordinator
+from ledger.transactions.coordinator import Proposal
+
+PAGE = 50
+router = Router(auth=AgentBearer(), tags=["transactions"])
+
+
+@router.post(
+    "",
+    operation_id="prepareTransaction",
+    response={201: Prepared, 200: Prepared, **refusals(*BODY, 403, 404, 409, 502)},
+)
+def prepare(
+    request: HttpRequest,
+    body: ProposalIn,
+    idempotency_key: str = Header("", alias="Idempotency-Key"),
+    traceparent: str = Header(""),
+) -> HttpResponse:
+    """Propose a transaction. Nothing happens until it is signed off.
+
+    Send an `Idempotency-Key` (any text, bare or quoted): repeating the request with the same key
+    gives the same answer, marked `Idempotent-Replayed: true`, and never a second transaction. A
+    replayed answer says as `now` how the transaction stands today.
+    """
+    caller = caller_of(request, Scope.PROPOSE)
+    if not caller.may_use(body.tool):
+        raise allowances.unknown(body.tool)
+    answer = coordinator.prepare(
+        Proposal(
+            tool=body.tool,
+            arguments=body.arguments,
+            reason=body.reason,
+            run_id=body.run_id,
+            step_id=body.step_id,
+            traceparent=traceparent if re.match(TRACEPARENT, traceparent) else "",
+            ttl=None if body.ttl_s is None else timedelta(seconds=body.ttl_s),
+        ),
+        by=caller.principal,
+        tenant=caller.tenant,
+        key=unquoted(idempotency_key),
+        via="api",
+        render=render_token,
+    )
+    text = answer.text
+    if answer.is_replay and answer.transaction_id is not None:
+        row = Transaction.objects.get(pk=answer.transaction_id)
+        text = beside_today(text, row, reader=str(caller.principal))
+    response = HttpResponse(text, status=answer.status, content_type="application/json")
+    response["Location"] = address_of(f"/api/v1/transactions/{answer.transaction_id}")
+    if answer.is_replay:
+        response["Idempotent-Replayed"] = "true"
+    return response
+
+
+@router.get(
+    "",
+    operation_id="listTransactions",
+    response={200: TransactionPage, **refusals(422)},
+)
+def list_transactions(
+    request: HttpRequest,
+    cursor: UUID | None = Query(None, description="next_cursor of the page before."),
+    limit: int = Query(PAGE, ge=1, le=200),
+    state: State | None = None,
+    tool: str = Query("", max_length=100),
+    run_id: str = Query("", max_length=200),
+    trace_id: str = Query("", max_length=32),
+) -> HttpResponse:
+    """The agent's own transactions, newest first; with the scope `read_all`, its tenant's."""
+    caller = caller_of(request)
+    wanted = {"state": state, "tool": tool, "run_id": run_id, "trace_id": trace_id}
+    intents.refuse_unsafe_text([tool, run_id, trace_id])
+    rows = visible_to(caller).filter(**{name: value for name, value in wanted.items() if value})
+    if cursor is not None:
+        rows = rows.filter(pk__lt=cursor)
+    page = list(rows.prefetch_related("decisions").order_by("-pk")[: limit + 1])
+    items, more = page[:limit], page[limit:]
+    body = {
+        "items": [as_json(row) for row in items],
+        "next_cursor": str(items[-1].pk) if more else None,
+    }
+    return HttpResponse(json.dumps(body), content_type="application/json")
+
+
+@router.post(
+    "/cancel",
+    operation_id="cancelByIdempotencyKey",
+    response={200: CanceledKey, **refusals(*BODY, 403, 409)},
+)
+def cancel_by_key(request: HttpRequest, body: CancelByKeyIn) -> HttpResponse:
+    """Cancel by the idempotency key of a prepare whose answer never came.
+
+    If the prepare arrives after this, it is refused.
+    """
+    caller = caller_of(request, Scope.PROPOSE)
+    row = coordinator.cancel_request(
+        unquoted(body.idempotency_key), by=caller.principal, via="api", reason=body.reason
+    )
+    answer = {
+        "idempotency_key": body.idempotency_key,
+        "transaction": None if row is None else as_json(row),
+    }
+    return HttpResponse(json.dumps(answer), content_type="application/json")
+
+
+@router.get(
+    "/{uuid:transaction_id}",
+    operation_id="readTransaction",
+    response={200: TransactionOut, 304: None, **refusals(404, 422, 429)},
+)
+def read(
+    request: HttpRequest,
+    transaction_id: UUID,
+    wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a change."),
+    if_none_match: str = Header("", alias="If-None-Match"),
+) -> HttpResponse:
+    """One transaction. With `wait`, answers as soon as it changes (or when it has ended).
+
+    Read with `If-None-Match` and the `ETag` you have: nothing new costs no body. Without `wait`,
+    ask every two seconds at most.
+    """
+    caller = caller_of(request)
+    is_too_fast = wait < POLL_INTERVAL_S and polls_too_fast(caller, transaction_id)
+    if is_too_fast == "stop":
+        response = problem(
+            429,
+            "polling_too_fast",
+            "Polling too fast",
+            f"Transaction {transaction_id} was asked for more than {POLL_WATCHERS} times "
+            f"within {POLL_INTERVAL_S} s.",
+            f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
+        )
+        response["Retry-After"] = str(POLL_INTERVAL_S)
+        return response
+    row = visible(caller, transaction_id)
+    body, etag = versioned(row)
+    known = if_none_match.removeprefix("W/")
+    if wait and row.state not in FINAL and known in {"", etag}:
+        row, body, etag = wait_for_change(caller, transaction_id, (row, body, etag), wait)
+    response = (
+        HttpResponse(status=304)
+        if known == etag
+        else HttpResponse(json.dumps(body), content_type="application/json")
+    )
+    response["ETag"] = etag
+    response["Cache-Control"] = "private, no-cache"
+    if is_too_fast or row.state not in FINAL:
+        response["Retry-After"] = str(POLL_INTERVAL_S)
+    return response
+
+
+@router.get(
+    "/{uuid:transaction_id}/record",
+    operation_id="getTransactionRecord",
+    response={200: DecisionRecord, **refusals(404)},
+)
+def record(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    """All that proves this transaction, as one file that verifies offline: its decision record.
+
+    For the agent that proposed it, and for the scope `read_all`.
+    """
+    caller = caller_of(request)
+    rows = Transaction.objects.for_tenants(frozenset({caller.tenant}))
+    if Scope.READ_ALL not in caller.scopes:
+        rows = rows.proposed_by(caller.principal)
+    row = rows.filter(pk=transaction_id).first()
+    if row is None:
+        raise NotFound()
+    return record_response(decision_records.of_transaction(row))
+
+
+@router.post(
+    "/{uuid:transaction_id}/cancel",
+    operation_id="cancelTransaction",
+    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
+)
+def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpResponse:
+    """Take a proposal back, as long as nobody has decided."""
+    caller = caller_of(request, Scope.PROPOSE)
+    visible(caller, transaction_id)
+    row = coordinator.cancel(transaction_id, by=caller.principal, via="api", reason=body.reason)
+    return rendered(row)
+
+
+@router.post(
+    "/{uuid:transaction_id}/approve",
+    operation_id="approveTransaction",
+    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
+)
+def approve(request: HttpRequest, transaction_id: UUID, body: ApproveIn) -> HttpResponse:
+    """A supervisor's yes, where the contract says `required_approver: SUPERVISOR`."""
+    caller = supervisor_of(request, transaction_id)
+    return rendered(
+        coordinator.approve(
+            transaction_id,
+            digest=body.intent_digest,
+            by=caller.principal,
+            via="api",
+            reason=body.reason,
+        )
+    )
+
+
+@router.post(
+    "/{uuid:transaction_id}/reject",
+    operation_id="rejectTransaction",
+    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
+)
+def reject(request: HttpRequest, transaction_id: UUID, body: RejectIn) -> HttpResponse:
+    """A supervisor's no, and why."""
+    caller = supervisor_of(request, transaction_id)
+    return rendered(
+        coordinator.reject(
+            transaction_id,
+            digest=body.intent_digest,
+            by=caller.principal,
+            via="api",
+            reason=body.reason,
+        )
+    )
+
+
+def unquoted(key: str) -> str:
+    """An Idempotency-Key comes bare or as a quoted string (RFC 8941)."""
+    if len(key) >= 2 and key[0] == key[-1] == '"':
+        return key[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return key

@@ -1,0 +1,1 @@
+"""Proving the ledger: verification, exports and decision records."""

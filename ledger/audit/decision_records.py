@@ -1,0 +1,139 @@
+"""Decision records: one subject of the log as one file that verifies offline, years later.
+
+What is in it is what the events sealed, with the proof that they are in the log. docs/audit.md
+has the format; ``examples/verify.py record`` checks it without a line of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.transaction import atomic
+
+from ledger import intents
+from ledger.events import seals
+from ledger.events.seals import Link
+from ledger.log import checkpoints
+from ledger.log.checkpoints import Inclusion
+from ledger.models import Event, Transaction
+from ledger.models.log import Checkpoint
+
+FORMAT, VERSION = "assent-decision-record", 1
+HOW_TO_VERIFY = (
+    "python verify.py record THIS_FILE --key VERIFIER_KEY_OF_THE_LOG. The script is "
+    "examples/verify.py of Assent and needs only Python and the package cryptography; the format "
+    "is in docs/audit.md. Take the verifier key from somewhere else than this file."
+)
+VOTES = frozenset({"approval_recorded", "approved", "rejected"})
+
+Record = dict[str, Any]
+
+
+def of_transaction(row: Transaction) -> Record:
+    """One transaction: what was shown, who signed, what came of it. Reads one instant."""
+    with one_instant():
+        row = Transaction.objects.get(pk=row.pk)
+        return record_of(
+            "transaction",
+            row.pk,
+            shown=intents.canonical(intents.intent_of(row)).decode(),
+            prepared={name: seals.column_text(name, getattr(row, name)) for name in seals.FIXED},
+            result=seals.column_text("result", row.result),
+        )
+
+
+def record_of(kind: str, subject: Any, **sections: Any) -> Record:
+    """The frame that every record has: its events, the checkpoint over them, the keys."""
+    rows = Event.objects.filter(subject=subject).order_by("seq")
+    links = [Link(*values) for values in rows.values_list(*Link._fields)]
+    point = _checkpoint_over(links[-1].id) if links else None
+    proofs = checkpoints.inclusions([link.id for link in links], point) if point else {}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "how_to_verify": HOW_TO_VERIFY,
+        "subject": {"type": kind, "id": str(subject)},
+        **sections,
+        "summary": summary_of(links),
+        "events": [_event(link, proofs.get(link.id)) for link in links],
+        "checkpoint": None if point is None else str(checkpoints.cosigned_note(point)),
+        "keys": {
+            "log": None if point is None else str(checkpoints.key_of(point)),
+            "witnesses": _witnesses_of(point),
+        },
+        "not_in_checkpoint": [link.id for link in links if link.id not in proofs],
+        "next_checkpoint_within_s": int(settings.CHECKPOINT_EVERY_S),
+    }
+
+
+def summary_of(links: Iterable[Link]) -> Record:
+    """Who signed and what came of it, as the events have it."""
+    chain = list(links)
+    outcome = seals.sealed_outcome(link.says for link in chain)
+    return {
+        "state": chain[-1].to_state if chain else "",
+        "prepared_at": in_words(chain[0].at) if chain else "",
+        "decisions": [
+            {
+                "event": link.id,
+                "kind": link.kind,
+                "principal": link.principal,
+                "principal_name": link.principal_name,
+                "via": link.via,
+                "reason": link.reason,
+                "at": in_words(link.at),
+                "intent_digest": link.says.get("intent_digest", ""),
+            }
+            for link in chain
+            if link.kind in VOTES
+        ],
+        "outcome": outcome,
+    }
+
+
+def in_words(at: datetime) -> str:
+    """RFC 3339, in UTC, to the microsecond."""
+    return f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}"  # noqa: UP017
+
+
+def as_file(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False, indent=1) + "\n"
+
+
+def _event(link: Link, proof: Inclusion | None) -> Record:
+    fields: Record = {name: seals.as_text(getattr(link, name)) for name in Link._fields}
+    fields |= {"id": link.id, "seq": link.seq}
+    fields["leaf_index"] = None if proof is None else proof.index
+    path = None if proof is None else [base64.b64encode(node).decode() for node in proof.path]
+    return {**fields, "inclusion": path}
+
+
+def _checkpoint_over(event_id: int) -> Checkpoint | None:
+    """The newest that a witness cosigned and that covers the event; or just the newest."""
+    cosigned = Checkpoint.objects.filter(upto_event__gte=event_id, cosignatures__isnull=False)
+    return cosigned.order_by("-size").first() or checkpoints.latest()
+
+
+def _witnesses_of(point: Checkpoint | None) -> list[str]:
+    """The keys of the witnesses that cosigned, as far as this installation knows them."""
+    if point is None:
+        return []
+    return [str(key) for key in checkpoints.cosigned_note(point).by(checkpoints.witness_keys())]
+
+
+@contextmanager
+def one_instant() -> Iterator[None]:
+    """Events, checkpoint and tiles as they were together."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield

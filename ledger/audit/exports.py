@@ -1,0 +1,68 @@
+"""The ledger as JSON lines, for verifiers that are not ours. docs/audit.md has the format.
+
+Nothing is judged here: what is in the tables is written down, broken or not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from ledger.audit import histories
+from ledger.audit.histories import History
+from ledger.events import seals
+from ledger.log import checkpoints
+from ledger.models.log import Checkpoint
+
+VERSION = 1
+
+
+def lines() -> Iterator[str]:
+    """One JSON object a line, of one instant: what comes of each subject, then checkpoints."""
+    counts: Counter[str] = Counter()
+    with histories.snapshot():
+        yield _line(
+            {
+                "type": "ledger",
+                "version": VERSION,
+                "public_keys": sorted(checkpoints.own_public_keys()),
+            }
+        )
+        for record in _records():
+            counts[record["type"]] += 1
+            yield _line(record)
+        yield _line({"type": "end", "counts": dict(counts)})
+
+
+def _records() -> Iterator[dict[str, Any]]:
+    for history in histories.read():
+        yield from _records_of(history)
+    for point in Checkpoint.objects.order_by("size").iterator():
+        names = ("id", "size", "upto_event", "root", "note", "public_key")
+        yield {"type": "checkpoint", **{name: getattr(point, name) for name in names}}
+
+
+def _records_of(history: History) -> Iterator[dict[str, Any]]:
+    for name, row in history.rows.items():
+        yield _record(name, row)
+    for vote in history.votes:
+        yield _record("decision", vote)
+    for link in history.links:
+        yield _record("event", link)
+
+
+def _record(kind: str, row: Any) -> dict[str, Any]:
+    return {"type": kind} | {name: _plain(name, getattr(row, name)) for name in row._fields}
+
+
+def _plain(column: str, value: Any) -> Any:
+    """JSON stays JSON, numbers stay numbers, everything else is text as it is sealed."""
+    if value is None or isinstance(value, int) or column in seals.AS_JSON:
+        return value
+    return seals.as_text(value)
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,212 @@
+"""Every history with the rows that it is about, side by side, in bounded memory.
+
+Events, rows and decisions are read in the order of their subjects, as PostgreSQL's indexes have
+them, and merged: a row without events and events without a row come out as such.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count, groupby, starmap
+from operator import attrgetter
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection, models
+from django.db.models import Exists, OuterRef, Q
+from django.db.transaction import atomic
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
+
+from ledger.events import seals
+from ledger.events.seals import Link
+from ledger.models import Decision, Event, Transaction
+from ledger.transactions.sign_offs import MOVES, Map
+
+CHUNK = 2_000  # rows of one fetch
+AT_ONCE = 1_000  # subjects that are looked up by one statement
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One kind of thing that has chains: what it is called, its map, and its table."""
+
+    name: str
+    moves: Map
+    model: type[models.Model]
+
+
+# An upper room adds its own in AppConfig.ready().
+families: dict[str, Family] = {"transaction": Family("transaction", MOVES, Transaction)}
+
+
+class Vote(NamedTuple):
+    """One row of decisions."""
+
+    transaction_id: UUID
+    id: int
+    principal: str
+    principal_name: str
+    verdict: str
+    intent_digest: str
+    via: str
+    reason: str
+    at: Any
+
+
+_TRANSACTION = ("id", "state", *(name for name in seals.FIXED if name != "id"), *seals.OUTCOME)
+Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[misc]
+
+
+class StateOnly(NamedTuple):
+    """What the log knows of a row of an upper room."""
+
+    id: UUID
+    state: str
+
+
+@dataclass(slots=True)
+class History:
+    """All there is about one subject."""
+
+    subject: UUID
+    links: list[Link] = field(default_factory=list)
+    votes: list[Vote] = field(default_factory=list)
+    rows: dict[str, Any] = field(default_factory=dict)  # by the name of the family
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which subjects are read. Without limits all of them are."""
+
+    only: tuple[UUID, ...] | None = None
+    after: UUID | None = None
+    upto: UUID | None = None
+
+    def of(self, column: str) -> Q:
+        wanted = Q()
+        if self.only is not None:
+            wanted &= Q(**{f"{column}__in": self.only})
+        if self.after is not None:
+            wanted &= Q(**{f"{column}__gt": self.after})
+        if self.upto is not None:
+            wanted &= Q(**{f"{column}__lte": self.upto})
+        return wanted
+
+
+EVERYTHING = Part()
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """One instant of the ledger, however long it is read and whoever writes meanwhile.
+
+    Inside of a database transaction of the caller it is whatever that one sees.
+    """
+    if connection.in_atomic_block:
+        yield
+        return
+    with atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        cursor.execute("SET LOCAL statement_timeout = 0")
+        yield
+
+
+def newer_than(event_id: int) -> Iterator[Part]:
+    """The subjects with an event that is newer than this one, so many at a time that PostgreSQL
+    looks each of them up: asked for all at once, it may rather go through the whole ledger.
+    """
+    newer = Event.objects.filter(pk__gt=event_id).order_by("subject").distinct()
+    subjects = [subject for (subject,) in _stream(newer, ["subject"])]
+    for begin in range(0, len(subjects), AT_ONCE):
+        yield Part(only=tuple(subjects[begin : begin + AT_ONCE]))
+
+
+def events_in(part: Part) -> models.QuerySet[Event]:
+    return Event.objects.filter(part.of("subject"))
+
+
+def read(part: Part = EVERYTHING) -> Iterator[History]:
+    """Histories in the order of their subjects."""
+    chains = groupby(_links(part), key=attrgetter("subject.int"))
+    sources: dict[str, _Source] = {"events": _Source((key, [*links]) for key, links in chains)}
+    votes = groupby(_votes(part), key=attrgetter("transaction_id.int"))
+    sources["votes"] = _Source((key, [*rows]) for key, rows in votes)
+    for name, family in families.items():
+        sources[name] = _Source((row.id.int, row) for row in _rows(family, part))
+    while keys := [source.key for source in sources.values() if source.key is not None]:
+        subject = min(keys)
+        taken = {name: s.take() for name, s in sources.items() if s.key == subject}
+        yield History(UUID(int=subject), taken.pop("events", []), taken.pop("votes", []), taken)
+
+
+def without_events() -> Iterator[tuple[str, UUID]]:
+    """Rows that no event is about, wherever they are."""
+    for name, family in families.items():
+        events = Event.objects.filter(subject=OuterRef("pk"))
+        rows = family.model._default_manager.filter(~Exists(events)).order_by("pk")
+        yield from ((name, pk) for pk in rows.values_list("pk", flat=True)[:CHUNK])
+
+
+class _Source:
+    """A stream of (key, value), in the order of the keys, of which the next one is known.
+
+    Keys are the numbers of UUIDs, which compare many times as fast.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[int, Any]]) -> None:
+        self._pairs = iter(pairs)
+        self.key: int | None = None
+        self._value: Any = None
+        self._advance()
+
+    def _advance(self) -> None:
+        self.key, self._value = next(self._pairs, (None, None))
+
+    def take(self) -> Any:
+        value = self._value
+        self._advance()
+        return value
+
+
+def _links(part: Part) -> Iterator[Link]:
+    rows = events_in(part).order_by("subject", "seq", "pk")
+    return starmap(Link, _stream(rows, Link._fields))
+
+
+def _votes(part: Part) -> Iterator[Vote]:
+    rows = Decision.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
+    return starmap(Vote, _stream(rows, Vote._fields))
+
+
+def _rows(family: Family, part: Part) -> Iterator[Any]:
+    kind: Any = Row if family.model is Transaction else StateOnly
+    rows = family.model._default_manager.filter(part.of("pk")).order_by("pk")
+    return starmap(kind, _stream(rows, kind._fields))
+
+
+def _stream(rows: models.QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The columns, chunk by chunk, in PostgreSQL's binary format: half the work of Django's way."""
+    sql, params = rows.values_list(*columns).query.sql_with_params()
+    connection.ensure_connection()
+    name = f"histories_{next(_cursor_numbers)}"
+    outlives = connection.get_autocommit()
+    with connection.connection.cursor(name, binary=True, withhold=outlives) as cursor:
+        cursor.adapters.register_loader("jsonb", _Json)
+        cursor.execute(sql, params)
+        while chunk := cursor.fetchmany(CHUNK):
+            yield from chunk
+
+
+class _Json(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        return json.loads(str(data[1:], "utf-8"))  # after the number of the format's version
+
+
+_cursor_numbers = count()

@@ -1,0 +1,227 @@
+"""The proof of the whole ledger: what was carried out was signed off, by whom the contract asked.
+
+``histories`` reads one instant of it, ``ledger.transactions.sign_offs`` has the rules, and
+``checkpoint_proof`` proves that the events are those that were signed. docs/audit.md says
+all of it so that others can write a verifier of their own; examples/verify.py is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import chain
+from uuid import UUID
+
+from ledger.audit import checkpoint_proof, histories
+from ledger.audit.checkpoint_proof import Coverage
+from ledger.audit.histories import EVERYTHING, History, Part, Vote
+from ledger.events import account_changes, seals
+from ledger.events.seals import Link, hash_of
+from ledger.models import Event
+from ledger.states import Arrow
+from ledger.transactions import sign_offs
+from ledger.transactions.sign_offs import VOTES, Map
+
+__all__ = ["Broken", "Proof", "hash_of", "verify"]
+
+FAULTS_MAX = 20  # that are named before the rest is left unread
+SLICE = 10_000  # old subjects that an incremental proof reads again, in turn
+
+# Changes of accounts have no state; their chains are proved, and their kinds are known.
+CHANGES: Map = {kind: Arrow(frozenset({""}), "") for kind in account_changes.KINDS}
+
+
+class Broken(checkpoint_proof.Broken):
+    """What cannot be true of an untouched ledger; every fault names its row."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = list(faults)
+        super().__init__(" ".join(self.faults))
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """How far an earlier proof came: its checkpoints, and which old subjects were read again."""
+
+    coverage: Coverage
+    read_again_upto: UUID | None = None
+
+
+@dataclass
+class Proof:
+    """What was proved, in numbers."""
+
+    events: int = 0
+    transactions: int = 0
+    others: int = 0
+    checkpoints: int = 0
+    uncovered: int = 0
+    public_keys: set[str] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+    reached: Since | None = None
+
+    @property
+    def is_full_of_faults(self) -> bool:
+        return len(self.faults) >= FAULTS_MAX
+
+
+# What is being proved, how much of it is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+
+def verify(
+    trusted_keys: frozenset[str] | None = None,
+    *,
+    since: Since | None = None,
+    against: Sequence[str] = (),
+    patience: timedelta | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Proof:
+    """Prove every history, every row against its history, and every checkpoint, of one instant.
+
+    With ``since``, histories without a newer event are taken as proved then, but for the next
+    slice of old ones, so that in time each is read again; ``proof.reached`` is where to go on.
+
+    ``trusted_keys``, ``against`` and ``patience`` as in ``checkpoint_proof.verify``.
+
+    Raises ``Broken`` with up to ``FAULTS_MAX`` faults.
+    """
+    proof = Proof()
+    with histories.snapshot():
+        for what, parts in _parts(since):
+            _prove(what, parts, proof, progress)
+        if since is not None:
+            proof.faults += [f"{name} {pk} has no events." for name, pk in _unheard_of()]
+        covered = _prove_checkpoints(proof, since, trusted_keys, against, patience, progress)
+        if proof.faults:
+            raise Broken(proof.faults[:FAULTS_MAX])
+        proof.checkpoints, proof.uncovered = covered.checkpoints, covered.uncovered
+        proof.public_keys = set(covered.public_keys)
+        proof.reached = Since(covered, _slice(since).upto if since else None)
+    return proof
+
+
+def _parts(since: Since | None) -> Iterator[tuple[str, list[Part]]]:
+    if since is None:
+        yield "histories", [EVERYTHING]
+        return
+    yield "new histories", [*histories.newer_than(since.coverage.upto_event)]
+    yield "old histories", [_slice(since)]
+
+
+def _slice(since: Since) -> Part:
+    """The next old subjects; from the beginning again when there are none."""
+    first = Event.objects.filter(seq=1).order_by("subject")
+    after = since.read_again_upto
+    later = first.filter(subject__gt=after) if after else first
+    return Part(after=after, upto=later.values_list("subject", flat=True)[SLICE:].first())
+
+
+def _unheard_of() -> list[tuple[str, UUID]]:
+    return list(histories.without_events())[:FAULTS_MAX]
+
+
+def _prove_checkpoints(
+    proof: Proof,
+    since: Since | None,
+    trusted_keys: frozenset[str] | None,
+    against: Sequence[str],
+    patience: timedelta | None,
+    progress: Progress,
+) -> Coverage:
+    before = since.coverage if since else checkpoint_proof.NOTHING
+    total = Event.objects.filter(pk__gt=before.upto_event).count()
+    try:
+        return checkpoint_proof.verify(
+            trusted_keys,
+            since=before,
+            against=against,
+            patience=patience,
+            progress=lambda done: progress("checkpoints", done - before.size, total),
+        )
+    except checkpoint_proof.Broken as broken:
+        proof.faults.append(str(broken))
+        return checkpoint_proof.NOTHING
+
+
+# --- histories ----------------------------------------------------------------------------
+
+
+def _prove(what: str, parts: Sequence[Part], proof: Proof, progress: Progress) -> None:
+    total, done = sum(histories.events_in(part).count() for part in parts), 0
+    for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
+        proof.faults += faults_of(history)
+        if proof.is_full_of_faults:
+            return
+        done += len(history.links)
+        proof.transactions += "transaction" in history.rows
+        proof.others += "transaction" not in history.rows
+        if number % 1_000 == 0:
+            progress(what, done, total)
+    proof.events += done
+    progress(what, total, total)
+
+
+def faults_of(history: History) -> list[str]:
+    """Everything that cannot be true of one subject."""
+    name, moves = _family_of(history)
+    if not history.links:
+        whats = [f"{family} {history.subject}" for family in history.rows]
+        whats = whats or [f"decision {vote.id}" for vote in history.votes]
+        return [f"{what} has no events." for what in whats]
+    faults = [*sign_offs.chain_faults(history.links, moves, name)]
+    row = history.rows.get(name)
+    if row is None:
+        if name in histories.families:
+            faults.append(f"{name} {history.subject} is missing; its events are there.")
+        return faults
+    if name == "transaction":
+        faults += sign_offs.row_faults(row, history.links)
+        faults += sign_offs.sign_off_faults(row, history.links)
+        faults += _decision_faults(history)
+    elif row.state != history.links[-1].to_state:
+        last = history.links[-1]
+        faults.append(
+            f"{name} {row.id} is {row.state}, but its last event ({last.id}) left it "
+            f"{last.to_state}."
+        )
+    return faults
+
+
+def _family_of(history: History) -> tuple[str, Map]:
+    """What a history is about: by its row, or where that is gone, by its events."""
+    for name in history.rows:
+        return name, histories.families[name].moves
+    kinds = {link.kind for link in history.links}
+    if kinds & set(CHANGES):
+        return "account", CHANGES
+    for family in histories.families.values():
+        if kinds & set(family.moves):
+            return family.name, family.moves
+    return "account", CHANGES
+
+
+def _decision_faults(history: History) -> Iterator[str]:
+    """Decisions say what sealed votes say; the desk shows the decisions."""
+    left = {link.principal: link for link in history.links if link.kind in VOTES}
+    for vote in history.votes:
+        name = f"decision {vote.id} of transaction {vote.transaction_id}"
+        link = left.pop(vote.principal, None)
+        if link is None:
+            yield f"{name}: no event sealed a vote of {vote.principal}."
+        elif _as_sealed(link) != _as_decided(vote):
+            yield f"{name} is not what event {link.id} sealed."
+    for link in left.values():
+        yield f"event {link.id} of transaction {link.subject}: its decision is missing."
+
+
+def _as_sealed(link: Link) -> tuple[object, ...]:
+    says = link.says
+    sealed = (says.get("verdict"), says.get("intent_digest"), says.get("decision_at"))
+    return (*sealed, link.principal_name, link.via, link.reason)
+
+
+def _as_decided(vote: Vote) -> tuple[object, ...]:
+    decided = (vote.verdict, vote.intent_digest, seals.as_text(vote.at))
+    return (*decided, vote.principal_name, vote.via, vote.reason)

@@ -1,0 +1,1 @@
+"""PostgreSQL beyond the ORM: prepared statements, multi-table inserts, session limits."""

@@ -1,0 +1,1 @@
+"""The event chain: appending sealed events, the outbox, and the doorbell after commit."""

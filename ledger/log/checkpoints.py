@@ -1,0 +1,207 @@
+"""Checkpoints of the transparency log: making them, and proofs against them.
+
+A checkpoint is a C2SP signed note: how many sealed events there are, and the RFC 6962 root over
+their hashes. ``ledger.audit.checkpoint_proof`` verifies them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.conf import settings
+from django.db import OperationalError, connection
+from django.db.models import Max
+from django.db.transaction import atomic
+
+from ledger.log import merkle, signed_notes, tree
+from ledger.log.merkle import ProofRefused
+from ledger.log.signed_notes import SIGNATURE, Note, Signature, TreeHead, VerifierKey
+from ledger.log.tree import NotStored, StoredTree
+from ledger.models import Event
+from ledger.models.log import Checkpoint
+
+# Events that one checkpoint takes at most; what is left goes under the next one, at once.
+MOST_EVENTS = 50_000
+ONE_WRITER = 0x0A55E48  # the advisory lock of whoever makes a checkpoint
+
+
+class Contradiction(Exception):
+    """To sign now would be to sign a history that contradicts the one signed before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inclusion:
+    """That an event is the leaf ``index`` of the tree of a checkpoint."""
+
+    checkpoint: Checkpoint
+    index: int
+    leaf_hash: bytes
+    path: list[bytes]
+
+
+# --- making -------------------------------------------------------------------------------
+
+
+def signed_note(checkpoint: Checkpoint) -> Note:
+    """The checkpoint as a C2SP note, signed by the log."""
+    return Note.parse(checkpoint.note)
+
+
+def cosigned_note(checkpoint: Checkpoint) -> Note:
+    """The signed note with every cosignature that witnesses have returned so far."""
+    lines = [Signature.parse(row.line) for row in checkpoint.cosignatures.order_by("pk")]
+    return signed_note(checkpoint).with_signatures(lines)
+
+
+def make(published: Iterable[TreeHead] = ()) -> Checkpoint | None:
+    """Put the events that are settled, and under no checkpoint yet, under a new one.
+
+    ``None`` when nothing happened since the last one, no key is set, or another writer was in
+    the way for longer than a moment (the next round will do).
+
+    Raises ``Contradiction`` when the stored tree is not the one signed before, or not one that
+    the ``published`` heads are the beginning of: nothing is signed then.
+    """
+    if not settings.AUDIT_KEY:
+        return None
+    settled = _last_settled_event()
+    if settled is None:
+        return None
+    with atomic():
+        if not _is_only_writer():
+            return None
+        before = latest()
+        after, size = (before.upto_event, before.size) if before else (0, 0)
+        heads = list(published)
+        most = max([MOST_EVENTS, *(head.size - size for head in heads)])
+        rows = Event.objects.filter(pk__gt=after, pk__lte=settled).order_by("pk")
+        new = list(rows.values_list("pk", "hash")[:most])
+        if not new:
+            return None
+        frontier = _frontier_of(before)
+        tree.grow(frontier, (bytes.fromhex(sealed) for _, sealed in new))
+        _refuse_contradiction(heads, frontier)
+        return _signed(frontier, upto=new[-1][0])
+
+
+def _signed(frontier: merkle.Frontier, upto: int) -> Checkpoint:
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(settings.AUDIT_KEY))
+    head = TreeHead(settings.LOG_ORIGIN, frontier.size, frontier.root())
+    return Checkpoint.objects.create(
+        size=head.size,
+        upto_event=upto,
+        root=head.root.hex(),
+        note=str(signed_notes.signed(str(head), head.origin, key)),
+        public_key=key.public_key().public_bytes_raw().hex(),
+    )
+
+
+def _frontier_of(before: Checkpoint | None) -> merkle.Frontier:
+    try:
+        frontier = tree.frontier_at(before.size if before else 0)
+    except NotStored as missing:
+        raise Contradiction(f"{missing} It was under a checkpoint.") from missing
+    if before and frontier.root().hex() != before.root:
+        raise Contradiction(f"The stored tree of {before.size} events is not the one signed.")
+    return frontier
+
+
+def _refuse_contradiction(published: Iterable[TreeHead], frontier: merkle.Frontier) -> None:
+    """What was published outside must be the beginning of what is signed now."""
+    stored = StoredTree()
+    for head in published:
+        if head.size > frontier.size or merkle.root(head.size, stored.read) != head.root:
+            raise Contradiction(
+                f"A checkpoint of {head.size} events was published, and these are not they."
+            )
+
+
+def _is_only_writer() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [ONE_WRITER])
+        return bool(cursor.fetchone()[0])
+
+
+def _last_settled_event() -> int | None:
+    """The largest event id below which no writer is still at work.
+
+    Ids are given out before commit, so "the largest that I see" may skip one that commits later.
+    Locking writers out for an instant settles it; if that takes longer, not now.
+    """
+    try:
+        with atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '500ms'")
+            cursor.execute("SELECT ledger_keep_writers_out()")
+            last: int | None = Event.objects.aggregate(last=Max("pk"))["last"]
+            return last
+    except OperationalError:
+        return None
+
+
+# --- reading ------------------------------------------------------------------------------
+
+
+def latest() -> Checkpoint | None:
+    return Checkpoint.objects.order_by("-size").first()
+
+
+def is_behind(point: Checkpoint) -> bool:
+    """Whether one checkpoint was too small for all that was new."""
+    return Event.objects.filter(pk__gt=point.upto_event, at__lt=point.at).exists()
+
+
+def covering(event_id: int) -> Checkpoint | None:
+    """The first checkpoint that this event is under."""
+    return Checkpoint.objects.filter(upto_event__gte=event_id).order_by("size").first()
+
+
+def key_of(point: Checkpoint) -> VerifierKey:
+    """The verifier key of the log as this checkpoint has it. It proves nothing about itself."""
+    origin = TreeHead.parse(signed_note(point).text).origin
+    return VerifierKey(origin, SIGNATURE, bytes.fromhex(point.public_key))
+
+
+def own_public_keys() -> frozenset[str]:
+    """The public keys, in hexadecimal, that this installation trusts for its own log."""
+    keys = set(settings.AUDIT_PUBLIC_KEYS)
+    if settings.AUDIT_KEY:
+        key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(settings.AUDIT_KEY))
+        keys.add(key.public_key().public_bytes_raw().hex())
+    return frozenset(keys)
+
+
+def witness_keys() -> list[VerifierKey]:
+    return [VerifierKey.parse(entry.rpartition(" ")[2]) for entry in settings.WITNESSES]
+
+
+def place_of(event_id: int) -> int | None:
+    """Which leaf this event is; ``None`` while it is under no checkpoint."""
+    point = covering(event_id)
+    if point is None:
+        return None
+    later = Event.objects.filter(pk__gt=event_id, pk__lte=point.upto_event).count()
+    return point.size - 1 - later
+
+
+def inclusions(event_ids: Iterable[int], point: Checkpoint) -> dict[int, Inclusion]:
+    """The proof of each of these events that is under this checkpoint."""
+    stored = StoredTree()
+    proofs = {}
+    for event_id in event_ids:
+        if event_id <= point.upto_event and (index := place_of(event_id)) is not None:
+            path = merkle.inclusion(index, point.size, stored.read)
+            proofs[event_id] = Inclusion(point, index, stored.read(0, index), path)
+    return proofs
+
+
+def consistency(old: int, new: int) -> list[bytes]:
+    """That the tree of ``old`` events is the beginning of that of ``new`` ones.
+
+    Raises ``ProofRefused`` for sizes that the tree does not have.
+    """
+    point = latest()
+    if point is None or new > point.size:
+        raise ProofRefused(f"The log covers {point.size if point else 0} events, not {new}.")
+    return merkle.consistency(old, new, StoredTree().read)

@@ -1,0 +1,93 @@
+"""Keeps the log going beside the sweeper: checkpoints, the file outside, the witnesses.
+
+Nothing here holds up the sweeper: each witness has a thread of its own, and so have the
+checkpoints. What fails is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from django.conf import settings
+from django.db import connection
+
+from ledger.log import checkpoints, publishing, witnesses
+from ledger.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT_S = 5.0
+LONGEST_WAIT_S = 600.0
+MOST_WITNESSES = 8  # asked at the same time
+
+
+class Keeper:
+    """What one sweeping process remembers of the log between two rounds."""
+
+    def __init__(self) -> None:
+        self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")
+        self._couriers = ThreadPoolExecutor(MOST_WITNESSES, thread_name_prefix="witness")
+        self._making: Future[bool] | None = None
+        self._due = 0.0
+        self._asking: dict[str, Future[None]] = {}
+        self._failures: dict[str, int] = {}
+        self._ask_again: dict[str, float] = {}
+
+    def round(self) -> None:
+        """Begin what is due, and return at once."""
+        if self._making is not None and not self._making.done():
+            return
+        if self._making is not None and self._making.result():
+            self._due = 0.0  # there is more than one checkpoint takes
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + settings.CHECKPOINT_EVERY_S
+            self._making = self._maker.submit(self._make)
+
+    def stop(self) -> None:
+        for hands in (self._maker, self._couriers):
+            hands.shutdown(wait=False, cancel_futures=True)
+
+    def _make(self) -> bool:
+        """Whether there is more to do at once."""
+        try:
+            point = checkpoints.make(publishing.published())
+            if point is not None:
+                publishing.announce(point)
+            publishing.catch_up()
+            self._ask_witnesses()
+            return point is not None and checkpoints.is_behind(point)
+        except checkpoints.Contradiction as contradiction:
+            logger.critical("No checkpoint is signed: %s Run verify_ledger.", contradiction)
+        except Exception:
+            logger.exception("a checkpoint failed; the next one is tried as usual")
+        finally:
+            connection.close()
+        return False
+
+    def _ask_witnesses(self) -> None:
+        for witness in witnesses.configured():
+            name = witness.key.name
+            asking = self._asking.get(name)
+            is_free = asking is None or asking.done()
+            if is_free and time.monotonic() >= self._ask_again.get(name, 0.0):
+                self._asking[name] = self._couriers.submit(self._ask, witness)
+
+    def _ask(self, witness: Witness) -> None:
+        name = witness.key.name
+        try:
+            witnesses.ask(witness)
+            self._failures[name] = 0
+            return
+        except WitnessDisagrees as refusal:
+            logger.critical("Witness %s disagrees: %s Run verify_ledger.", name, refusal)
+        except WitnessRefused as refusal:
+            logger.warning("Witness %s: %s", name, refusal)
+        except Exception:
+            logger.exception("asking witness %s failed", name)
+        finally:
+            connection.close()
+        self._failures[name] = self._failures.get(name, 0) + 1
+        wait = min(FIRST_WAIT_S * 2 ** min(self._failures[name], 20), LONGEST_WAIT_S)
+        self._ask_again[name] = time.monotonic() + wait

@@ -1,0 +1,109 @@
+"""Checkpoints leave the house: into a file, and as a line of the log.
+
+What is outside is what an attacker with the database and the signing key cannot take back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import re
+from pathlib import Path
+
+from django.conf import settings
+
+from ledger.log import checkpoints, signed_notes
+from ledger.log.signed_notes import NoteRefused, TreeHead
+from ledger.models.log import Checkpoint
+
+logger = logging.getLogger("assent.log")
+
+MOST_AT_ONCE = 1_000
+TAIL = 2 * signed_notes.LARGEST_NOTE
+_END_OF_NOTE = re.compile(rb"(?:\xe2\x80\x94 [^\n]+\n)\n")
+
+
+def published() -> list[TreeHead]:
+    """The newest checkpoint in the file; none where no file is kept.
+
+    Raises ``NoteRefused`` and ``OSError``: without knowing what was published, sign nothing.
+    """
+    if not settings.LOG_FILE:
+        return []
+    heads = [TreeHead.parse(note.text) for note in signed_notes.notes_in(_tail()[1])]
+    return [max(heads, key=lambda head: head.size)] if heads else []
+
+
+def catch_up() -> int:
+    """Append every checkpoint that is newer than the file; how many there were."""
+    if not settings.LOG_FILE:
+        return 0
+    newest = max((head.size for head in published()), default=0)
+    newer = Checkpoint.objects.filter(size__gt=newest).order_by("size")[:MOST_AT_ONCE]
+    for point in newer:
+        append(checkpoints.cosigned_note(point))
+    return len(newer)
+
+
+def append(note: signed_notes.Note) -> None:
+    """One note, and a blank line; on the disk when this returns."""
+    if not settings.LOG_FILE:
+        return
+    descriptor = os.open(settings.LOG_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        end, _ = _tail()
+        if os.fstat(descriptor).st_size > end:
+            os.ftruncate(descriptor, end)  # what was written when the disk was full, or we died
+        os.write(descriptor, f"{note}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def announce(point: Checkpoint) -> None:
+    """One line of JSON, for whoever gathers the logs of this machine elsewhere."""
+    head = TreeHead.parse(checkpoints.signed_note(point).text)
+    news = {"origin": head.origin, "size": head.size, "root": point.root, "note": point.note}
+    logger.info("%s", json.dumps({"checkpoint": news}, ensure_ascii=False))
+
+
+def notes_of(text: str) -> list[signed_notes.Note]:
+    """What was written outside: notes, or lines of a log that announced them.
+
+    Raises ``NoteRefused``.
+    """
+    if '{"checkpoint": ' not in text:
+        return signed_notes.notes_in(text)
+    announced = []
+    for line in text.splitlines():
+        _, mark, rest = line.partition('{"checkpoint": ')
+        if mark:
+            try:
+                announced.append(
+                    signed_notes.Note.parse(json.loads(mark + rest)["checkpoint"]["note"])
+                )
+            except (ValueError, KeyError, TypeError) as failure:
+                raise NoteRefused(f"{line[:200]!r} announces no checkpoint.") from failure
+    return announced
+
+
+def _tail() -> tuple[int, str]:
+    """Where the last whole note ends, and the whole notes shortly before that."""
+    path = Path(settings.LOG_FILE)
+    if not path.exists():
+        return 0, ""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        begin = max(0, size - TAIL)
+        file.seek(begin)
+        raw = file.read()
+    ends = [match.end() for match in _END_OF_NOTE.finditer(raw)]
+    if not ends:
+        if raw.strip():
+            raise NoteRefused(f"{path} holds something else than checkpoints.")
+        return 0, ""
+    first = 0 if begin == 0 else ends[0]
+    return begin + ends[-1], raw[first : ends[-1]].decode()

@@ -1,0 +1,47 @@
+"""The tables of the ledger. Read them anywhere; write them through the verbs."""
+
+from __future__ import annotations
+
+from ledger.models.transactions import (
+    NEEDS_A_LOOK,
+    Agent,
+    AgentToken,
+    Checkpoint,
+    Cosignature,
+    Decision,
+    Delivery,
+    DeliveryState,
+    Ending,
+    Event,
+    IdempotencyKey,
+    Reading,
+    Scope,
+    Tenant,
+    Tile,
+    Transaction,
+    TransactionQuerySet,
+    Verdict,
+    new_id,
+)
+
+__all__ = [
+    "NEEDS_A_LOOK",
+    "Agent",
+    "AgentToken",
+    "Checkpoint",
+    "Cosignature",
+    "Decision",
+    "Delivery",
+    "DeliveryState",
+    "Ending",
+    "Event",
+    "IdempotencyKey",
+    "Reading",
+    "Scope",
+    "Tenant",
+    "Tile",
+    "Transaction",
+    "TransactionQuerySet",
+    "Verdict",
+    "new_id",
+]

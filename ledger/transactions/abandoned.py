@@ -1,0 +1,103 @@
+"""When planning went through and entering did not: what it held is let go of.
+
+The row that is left is rolled back like any other, again and again until that succeeds. Until
+then it has the operation key, so that no later plan is mixed up with this one.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.db import IntegrityError, connection
+from django.db.transaction import atomic
+from pydantic import BaseModel
+
+from ledger import intents, states
+from ledger.contracts import Context, Tool
+from ledger.contracts.results import storable
+from ledger.events import chains, seals
+from ledger.models import Ending, Transaction
+from ledger.principals import Principal
+from ledger.states import State
+from ledger.transactions.leases import OUT_OF_REACH
+
+logger = logging.getLogger(__name__)
+
+OPERATION_KEY_MAX = 500  # characters
+
+
+def abandon(
+    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, *, by: Principal, via: str
+) -> None:
+    """Have what ``plan`` held let go of. Never raises: the caller has a failure to tell of."""
+    if not tool.has("rollback"):
+        return
+    try:
+        _leave_a_row(row, arguments, by, via)
+    except OUT_OF_REACH:
+        connection.close()
+        try:
+            _leave_a_row(row, arguments, by, via)
+        except Exception:
+            logger.exception("no row could be left for what %s held", row.pk)
+            _let_go_here(row, tool, arguments)
+    except Exception:
+        logger.exception("no row could be left for what %s held", row.pk)
+        _let_go_here(row, tool, arguments)
+
+
+def _leave_a_row(row: Transaction, arguments: BaseModel, by: Principal, via: str) -> None:
+    if Transaction.objects.filter(pk=row.pk).exists():
+        return  # it was entered after all, and only the answer was lost
+    row.arguments = arguments.model_dump(mode="json")
+    row.action_summary = f"{row.tool}: what it planned could not be put before an approver"
+    row.warnings, row.amount, row.currency = [], None, ""
+    row.held = storable(row.held) if row.held else {}
+    row.state, row.ending = State.ROLLING_BACK, Ending.ABANDONED
+    row.ending_reason = row.error = "It was planned, and could not be entered."
+    try:
+        _insert(row, by, via)
+    except IntegrityError:
+        holder = Transaction.objects.holding(row.tenant, row.operation_key).first()
+        if holder is None or holder.held == row.held:
+            logger.info("what %s held belongs to another transaction by now", row.pk)
+            return
+        own = f"#{row.pk}"
+        row.operation_key = row.operation_key[: OPERATION_KEY_MAX - len(own)] + own
+        _insert(row, by, via)
+
+
+def _insert(row: Transaction, by: Principal, via: str) -> None:
+    row.intent_digest = intents.digest_of(intents.intent_of(row))
+    with atomic():
+        row.save(force_insert=True)
+        chains.append(
+            row.pk,
+            transaction_id=row.pk,
+            tenant=row.tenant,
+            kind=states.ABANDON.name,
+            to_state=states.ABANDON.target,
+            by=by,
+            via=via,
+            reason=row.ending_reason,
+            details=seals.first_words(row),
+        )
+
+
+def _let_go_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> None:
+    """The database is away as well: there is one try, and a line for operators."""
+    context = Context(
+        transaction_id=row.pk,
+        tenant=row.tenant,
+        operation_key=row.operation_key,
+        timeout=tool.contract.timeout,
+        held=row.held,
+    )
+    try:
+        tool.run("rollback", arguments, context)
+    except Exception:
+        logger.exception(
+            "NOT LET GO: transaction %s of %s, operation key %s, held %s; it lapses by itself",
+            row.pk, row.tool, row.operation_key, row.held,
+        )  # fmt: skip

@@ -1,0 +1,160 @@
+"""One vote of one principal on one intent digest: who wins, and what the others are told."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger import intents, states
+from ledger.errors import (
+    AlreadyDecided,
+    DigestMismatch,
+    Expired,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    NotPossible,
+    OwnTransaction,
+)
+from ledger.events import seals
+from ledger.models import Decision, Ending, Transaction, Verdict
+from ledger.principals import POLICY, Principal
+from ledger.states import State
+from ledger.transactions import sign_offs
+from ledger.transactions.transitions import advance
+
+REASON_MAX = 2_000  # characters
+# What a row that enters a new kind of work starts with.
+FRESH_WORK: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "lease_expires_at": None}
+
+
+def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
+    """Sign off what a contract lets pass without a person, and say so in the record."""
+    return decide(
+        transaction_id,
+        Verdict.APPROVE,
+        digest=digest,
+        by=POLICY,
+        via="system",
+        reason="The contract asks for no approver.",
+    )
+
+
+def decide(
+    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: str, reason: str
+) -> Transaction:
+    check_reason(reason)
+    try:
+        with atomic():
+            return _vote(transaction_id, verdict, digest=digest, by=by, via=via, reason=reason)
+    except NotPossible as refusal:
+        # Read again: what the refused attempt had written was taken back.
+        snapshot = Transaction.objects.get(pk=snapshot_of(refusal).pk)
+        return _same_again_or_refuse(snapshot, verdict, digest, by)
+
+
+def _vote(
+    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: str, reason: str
+) -> Transaction:
+    open_for_decision = Q(intent_digest=digest, state=State.PREPARED, expires_at__gt=Now())
+    row = (
+        Transaction.objects.select_for_update()
+        .filter(open_for_decision & ~Q(proposed_by=str(by)), pk=transaction_id)
+        .first()
+    )
+    if row is None:
+        raise NotPossible(snapshot=Transaction.objects.filter(pk=transaction_id).first())
+    _check_maydecide(row, by)
+    votes = [link for link in sign_offs.links_of(row.pk) if link.kind in sign_offs.VOTES]
+    if any(vote.principal == str(by) for vote in votes):
+        raise NotPossible(snapshot=row)
+    decision = Decision.objects.create(
+        transaction=row,
+        principal=str(by),
+        principal_name=by.display_name,
+        verdict=verdict,
+        intent_digest=digest,
+        via=via,
+        reason=reason,
+    )
+    said: dict[str, Any] = {"by": by, "via": via, "reason": reason, "not_after": row.expires_at}
+    said["details"] = {
+        "intent_digest": digest,
+        "verdict": str(verdict),
+        "decision_at": seals.as_text(decision.at),
+    }
+    if verdict == Verdict.REJECT:
+        ending: dict[str, Any] = {
+            "ending": Ending.REJECTED,
+            "ending_reason": reason,
+            "decided_at": Now(),
+        }
+        return advance(row.pk, states.REJECT, **ending, **FRESH_WORK, **said)
+    in_favour = len(votes) + 1  # a rejection would have ended it
+    if in_favour < row.quorum and by != POLICY:
+        return advance(row.pk, states.VOTE, **said)
+    return advance(row.pk, states.APPROVE, decided_at=Now(), **FRESH_WORK, **said)
+
+
+def _check_maydecide(row: Transaction, by: Principal) -> None:
+    """The floor under every surface: the contract says what kind of principal it takes."""
+    if not sign_offs.may_sign_off(str(by), row.required_approver):
+        raise NotAllowed(
+            f"The contract of {row.tool} asks for a person to decide."
+            if by.kind == "agent"
+            else f"The contract of {row.tool} asks for an approver."
+        )
+
+
+def _same_again_or_refuse(
+    snapshot: Transaction, verdict: Verdict, digest: str, by: Principal
+) -> Transaction:
+    if snapshot.proposed_by == str(by):
+        raise OwnTransaction(transaction_id=str(snapshot.pk))
+    mine = snapshot.decisions.filter(principal=str(by)).first()
+    if mine is not None and (mine.verdict, mine.intent_digest) == (verdict, digest):
+        return snapshot
+    if snapshot.state != State.PREPARED:
+        raise already_decided(snapshot)
+    if snapshot.intent_digest != digest:
+        raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
+    if mine is not None:
+        raise AlreadyDecided(f"You have {mine.get_verdict_display()} it.", snapshot=snapshot)
+    raise Expired("Its time was up; nobody can decide on it any more.", snapshot=snapshot)
+
+
+def already_decided(snapshot: Transaction) -> NotPossible:
+    """Who decided what, when and through which channel."""
+    decisive = ("approved", "rejected", "expired", "canceled", "refused")
+    event = snapshot.events.filter(kind__in=decisive).order_by("-seq").first()
+    if event is None:
+        return AlreadyDecided(f"It is {snapshot.get_state_display()}.", snapshot=snapshot)
+    error = Expired if event.kind == "expired" else AlreadyDecided
+    return error(
+        f"{event.kind.capitalize()} by {event.principal_name} via {event.via} "
+        f"at {event.at:%Y-%m-%d %H:%M:%S} UTC.",
+        snapshot=snapshot,
+        decided_by=event.principal,
+        decided_by_name=event.principal_name,
+        decision=event.kind,
+        decided_via=event.via,
+        decided_at=event.at.isoformat(),
+        state=snapshot.state,
+    )
+
+
+def snapshot_of(refusal: NotPossible) -> Transaction:
+    if refusal.snapshot is None:
+        raise NotFound() from refusal
+    snapshot: Transaction = refusal.snapshot
+    return snapshot
+
+
+def check_reason(reason: str) -> None:
+    if len(reason) > REASON_MAX:
+        raise InvalidRequest(f"A reason has at most {REASON_MAX} characters.")
+    intents.refuse_unsafe_text(reason, "reason")

@@ -1,0 +1,254 @@
+"""Whether the sealed events of a transaction allow what its row says. Reads; changes nothing.
+
+A row may be updated by whoever has the application's database role; a sealed event may not. So
+these rules start from the events, and the row counts only where an event sealed its content. The
+worker asks before it calls a tool, ``verify_ledger`` asks about everything that ever happened.
+Each fault is a sentence that names the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from ledger import intents, states
+from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
+from ledger.events import seals
+from ledger.events.seals import Link
+from ledger.models import Event, Transaction, Verdict
+from ledger.principals import POLICY
+from ledger.states import Arrow
+
+Map = Mapping[str, Arrow]
+
+MOVES: Map = states.ARROWS
+VOTES = {
+    states.VOTE.name: Verdict.APPROVE,
+    states.APPROVE.name: Verdict.APPROVE,
+    states.REJECT.name: Verdict.REJECT,
+}
+# The only moves that a proposer makes with its own transaction.
+OF_THE_PROPOSER = frozenset(
+    {states.PREPARE.name, states.REFUSE.name, states.ABANDON.name, states.CANCEL.name}
+)
+OF_THE_SYSTEM = frozenset(
+    {states.CLAIM.name, states.EXPIRE.name, states.RETRY.name, states.LATE_RECEIPT.name}
+)
+CLAIMED = states.CLAIM.name
+# Say that something was carried out, without a move out of the state of carrying out.
+AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.name, states.LATE_RECEIPT.name})
+# What came of a call, as a tool is handed it to make up for that call.
+HANDED_OVER = ("receipt", "result")
+# What operators settle by their word, and the move or note that it becomes.
+BY_WORD = {
+    "committed": states.COMMIT.name,
+    "nothing_happened": states.DISPROVE.name,
+    "keep_receipt": states.KEEP_RECEIPT.name,
+    "not_ours": states.LATE_RECEIPT_SETTLED.name,
+    "dealt_with": states.LATE_RECEIPT_SETTLED.name,
+    "compensate": states.COMPENSATE.name,
+}
+SETTLED = frozenset(BY_WORD.values())
+# What kinds of principals a contract takes. Of the system, only its policy signs anything off.
+KINDS = {
+    str(RequiredApprover.NONE): frozenset({"system", "user"}),
+    str(RequiredApprover.SUPERVISOR): frozenset({"agent", "user"}),
+    str(RequiredApprover.HUMAN): frozenset({"user"}),
+}
+
+
+def links_of(subject: UUID) -> list[Link]:
+    rows = Event.objects.filter(subject=subject).order_by("seq")
+    return [Link(*values) for values in rows.values_list(*Link._fields)]
+
+
+def why_not(row: Transaction) -> str:
+    """Why a worker must not act on this row, or nothing.
+
+    The row must be what was prepared, its state, receipt and result what its events made them, and
+    its history one that the contract allows.
+    """
+    links = links_of(row.pk)
+    if (
+        not links
+        or not row.is_untouched
+        or links[0].says.get("row_digest") != seals.row_digest(row)
+    ):
+        return "The transaction was changed after it was signed off."
+    for fault in (*chain_faults(links, MOVES), *sign_off_faults(row, links)):
+        return f"Its sealed history does not allow it: {fault}"
+    if links[-1].to_state != row.state:
+        return f"Its sealed history does not allow it: no event made it {row.state}."
+    return next(outcome_faults(row, links, HANDED_OVER), "")
+
+
+# --- one chain ------------------------------------------------------------------------------
+
+
+def chain_faults(links: Sequence[Link], moves: Map, what: str = "transaction") -> Iterator[str]:
+    """Places, hashes and moves of one chain, from its first event on."""
+    seq, previous, state = 1, "", ""
+    for link in links:
+        if link.seq != seq:
+            yield f"event {seq} of {what} {link.subject} is missing."
+        elif (link.previous_hash, link.from_state) != (previous, state):
+            yield f"{_name_of(link, what)} does not follow the event before it."
+        if link.hash != seals.hash_of(link):
+            yield f"{_name_of(link, what)} was changed."
+        if link.tenant != links[0].tenant:
+            yield f"{_name_of(link, what)} belongs to another tenant than the event before it."
+        for fault in _move_faults(link, moves):
+            yield f"{_name_of(link, what)}: {fault}"
+        seq, previous, state = link.seq + 1, link.hash, link.to_state
+
+
+def _name_of(link: Link, what: str = "transaction") -> str:
+    return f"event {link.id} of {what} {link.subject}"
+
+
+def _move_faults(link: Link, moves: Map) -> Iterator[str]:
+    arrow = moves.get(link.kind)
+    if arrow is None:
+        yield f"{link.kind!r:.40} is no move."
+        return
+    starts_well = link.from_state in arrow.sources if arrow.sources else link.seq == 1
+    if not starts_well:
+        yield f"{link.kind} does not lead out of {link.from_state or 'nothing'!r}."
+    if link.to_state != (link.from_state if arrow.target is None else arrow.target):
+        yield f"{link.kind} does not lead to {link.to_state!r:.40}."
+
+
+# --- one transaction ------------------------------------------------------------------------
+
+
+def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
+    """Whoever decided might; and nothing was carried out without enough of them."""
+    first = links[0].says
+    approvers: set[str] = set()
+    voters: set[str] = set()
+    for n, link in enumerate(links):
+        faults = [*_actor_faults(link, links[0].principal)]
+        if link.kind in VOTES:
+            faults_of_vote = [*_vote_faults(link, row, first, voters)]
+            faults += faults_of_vote
+            voters.add(link.principal)
+            if not faults_of_vote and VOTES[link.kind] == Verdict.APPROVE:
+                approvers.add(link.principal)
+        if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
+            faults.append(f"{link.kind}, and nothing was ever carried out.")
+        decides = link.kind in (states.APPROVE.name, CLAIMED)
+        if decides and not _is_enough(approvers, first):
+            faults.append("there are not enough approvals of what would be carried out.")
+        yield from (f"{_name_of(link)}: {fault}" for fault in faults)
+    yield from _settlement_faults(row, links)
+
+
+def is_grave(row: Any) -> bool:
+    """Whether settling it takes two operators by what was prepared alone, whatever the amount."""
+    cannot_be_undone = row.consequence_level == ConsequenceLevel.IRREVERSIBLE
+    return bool(cannot_be_undone or row.risk_level == RiskLevel.CRITICAL)
+
+
+# Another run of the operation makes what somebody said before it old.
+VOIDS_THE_FIRST_WORD = frozenset(
+    {states.SETTLEMENT_DECLINED.name, states.RETRY.name, states.ORDER_RETRY.name}
+)
+
+
+def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
+    """What takes two operators was said by two: the first word stands in the log, unused."""
+    word: Link | None = None
+    for link in links:
+        if link.kind == states.SETTLEMENT_PROPOSED.name:
+            word = link
+        elif link.kind in VOIDS_THE_FIRST_WORD:
+            word = None
+        elif link.kind in SETTLED and not link.principal.startswith("system:"):
+            takes_two = is_grave(row) or "first_word_by" in link.says
+            if takes_two and not _confirms(link, word):
+                yield (
+                    f"{_name_of(link)}: {link.kind} by "
+                    f"{link.principal} without the word of another operator before it."
+                )
+            word = None
+
+
+def _confirms(link: Link, word: Link | None) -> bool:
+    if word is None or word.principal == link.principal:
+        return False
+    first, second = word.says, link.says
+    return (
+        second.get("first_word_by") == word.principal
+        and BY_WORD.get(str(first.get("outcome"))) == link.kind
+        and second.get("outcome", first.get("outcome")) == first.get("outcome")
+        and second.get("receipt", first.get("receipt")) == first.get("receipt")
+    )
+
+
+def _is_enough(approvers: set[str], first: Mapping[str, Any]) -> bool:
+    if first.get("required_approver") == RequiredApprover.NONE and str(POLICY) in approvers:
+        return True
+    quorum = first.get("quorum")
+    return isinstance(quorum, int) and len(approvers) >= max(quorum, 1)
+
+
+def _actor_faults(link: Link, proposer: str) -> Iterator[str]:
+    if link.principal == proposer and link.kind not in OF_THE_PROPOSER:
+        yield f"{link.kind} by the proposer itself."
+    cancels_for = link.says.get("in_place_of", link.principal)
+    if link.kind == states.CANCEL.name and cancels_for != proposer:
+        yield "canceled by somebody else than the proposer."
+    if link.kind in OF_THE_SYSTEM and not link.principal.startswith("system:"):
+        yield f"{link.kind} is not for {link.principal}."
+
+
+def _vote_faults(link: Link, row: Any, first: Mapping[str, Any], voters: set[str]) -> Iterator[str]:
+    says = link.says
+    if says.get("intent_digest") != first.get("intent_digest"):
+        yield "the vote is on something else than what was prepared."
+    if says.get("verdict") != VOTES[link.kind]:
+        yield f"{link.kind} with the verdict {says.get('verdict')!r:.40}."
+    if link.principal in voters:
+        yield f"a second vote of {link.principal}."
+    if not may_sign_off(link.principal, str(first.get("required_approver"))):
+        yield f"the contract does not take a vote of {link.principal}."
+    if link.at > row.expires_at:
+        yield "the vote came after the time was up."
+
+
+def may_sign_off(principal: str, required_approver: str) -> bool:
+    """Whether a contract takes the vote of a principal, by its kind."""
+    kind = principal.partition(":")[0]
+    if kind == "system" and principal != str(POLICY):
+        return False
+    return kind in KINDS.get(required_approver, frozenset())
+
+
+def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
+    """What the row of a transaction says, against what its events sealed."""
+    name = f"transaction {row.id}"
+    first, last = links[0], links[-1]
+    says = first.says
+    if row.state != last.to_state:
+        yield f"{name} is {row.state}, but its last event ({last.id}) left it {last.to_state}."
+    if says.get("row_digest") != seals.row_digest(row):
+        yield f"{name} is not what was prepared: its columns do not have the sealed digest."
+    if intents.digest_of(intents.intent_of(row)) != row.intent_digest:
+        yield f"{name} does not have the intent digest that it was signed off by."
+    for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
+        if says.get(column) != getattr(row, column):
+            yield f"{name}: {column} is not the sealed one."
+    if (row.tenant, row.proposed_by) != (first.tenant, first.principal):
+        yield f"{name}: tenant or proposer is not that of its first event."
+    if any(link.transaction_id != row.id for link in links):
+        yield f"{name}: one of its events names another transaction."
+    yield from outcome_faults(row, links, seals.OUTCOME)
+
+
+def outcome_faults(row: Any, links: Sequence[Link], columns: Iterable[str]) -> Iterator[str]:
+    """Those of these columns that do not have what the events gave them."""
+    sealed = seals.sealed_outcome(link.says for link in links)
+    for column, text in seals.outcome_of(row, columns).items():
+        if sealed.get(column) != text:
+            yield f"transaction {row.id}: {column} is not what its events sealed."

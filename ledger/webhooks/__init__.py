@@ -1,0 +1,1 @@
+"""Telling agents and owning services of events by signed HTTP requests."""

@@ -1,0 +1,124 @@
+"""The services that own tools, and how each is told of trouble with one of its own.
+
+Its webhook is signed and sent like an agent's; Slack has routes by owner. Told is what needs
+somebody of the service: nobody knows the outcome, it failed, a receipt came late, it is stuck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+
+from ledger.encryption import SecretField
+from ledger.events.outbox import NotNow, Owed
+from ledger.models import Delivery, Event, Transaction
+from ledger.models.agents import Tenant
+from ledger.states import State
+from ledger.webhooks import channel
+
+# What has happened, as the webhook's type says it.
+TOLD = {
+    "fell_in_doubt": "in_doubt",
+    "failed": "failed",
+    "late_receipt": "late_receipt",
+    "late_receipt_settled": "late_receipt",
+}
+# After these something has to be undone; whether that goes on is looked at a little later.
+MAY_GET_STUCK = frozenset(
+    {
+        "rejected",
+        "expired",
+        "canceled",
+        "hold_lapsed",
+        "failed",
+        "disproved",
+        "compensation_started",
+    }
+)
+LOOKED_AT_AFTER = timedelta(minutes=2)
+AGAIN_AFTER = timedelta(minutes=5)
+STUCK_AFTER = 3  # attempts, as on the desk
+UNDOING = frozenset({State.ROLLING_BACK, State.COMPENSATING})
+
+
+class Owner(models.Model):
+    """One owning service in one tenant: the ``owner_service`` of contracts, and its webhook."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="owners")
+    service = models.CharField(max_length=100, help_text="The owner_service of its contracts.")
+    webhook_url = models.URLField(
+        help_text="Told when one of its transactions is in doubt, fails, gets stuck or is late."
+    )
+    webhook_secret = SecretField(
+        blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
+    )
+
+    class Meta:
+        app_label = "ledger"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "service"], name="ledger_owner_one_per_service"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.service} ({self.tenant_id})"
+
+
+class OwnerChannel:
+    name = "owner"
+
+    def wants(self, kind: str) -> bool:
+        return kind in TOLD or kind in MAY_GET_STUCK
+
+    def address(self, event: Event) -> Iterable[Owed]:
+        row = event.transaction
+        if row is None:
+            return
+        owner = Owner.objects.filter(tenant=row.tenant, service=row.owner_service).first()
+        if owner is None:
+            return
+        if event.kind in TOLD:
+            yield Owed(f"{TOLD[event.kind]}:{owner.pk}")
+        if event.kind in MAY_GET_STUCK:
+            yield Owed(f"stuck:{owner.pk}", event.at + LOOKED_AT_AFTER)
+
+    def send(self, delivery: Delivery) -> None:
+        """Raises ``NotNow`` and what ``webhooks.send`` raises."""
+        what, _, which = delivery.recipient.partition(":")
+        owner = Owner.objects.filter(pk=which).first()
+        row = delivery.event.transaction
+        if owner is None or row is None:
+            return  # taken away since; nothing is owed any more
+        if what == "stuck" and not _is_stuck(row):
+            return
+        channel.send(
+            owner.webhook_url, owner.webhook_secret, f"msg_{delivery.pk}", _alert(what, row)
+        )
+
+
+def _is_stuck(row: Transaction) -> bool:
+    """Raises ``NotNow`` while it is being undone and has not failed often enough."""
+    if row.state not in UNDOING:
+        return False
+    if row.attempts < STUCK_AFTER:
+        raise NotNow(AGAIN_AFTER, "It is being undone, and not stuck yet.")
+    return True
+
+
+def _alert(what: str, row: Transaction) -> dict[str, object]:
+    news = channel.news_of(row)
+    about = {
+        "owner_service": row.owner_service,
+        "tenant": row.tenant,
+        "action_summary": row.action_summary,
+        "operation_key": row.operation_key,
+        "attempts": row.attempts,
+        "desk": f"{settings.PUBLIC_URL}/transactions/{row.pk}/",
+    }
+    data = news["data"]
+    assert isinstance(data, dict)
+    return {**news, "type": f"owner.{what}", "data": {**data, **about}}

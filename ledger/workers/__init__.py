@@ -1,0 +1,1 @@
+"""Background work: the queues, the RQ jobs, and the sweeper."""

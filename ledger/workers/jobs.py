@@ -1,0 +1,85 @@
+"""RQ: the jobs, and the bell that hurries them. Each may run twice or never."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import close_old_connections
+from redis import RedisError
+
+from ledger import execution
+from ledger.events import doorbell
+from ledger.events import outbox as deliveries
+from ledger.workers import queues
+from ledger.workers.queues import JOBS as JOBS
+
+logger = logging.getLogger(__name__)
+
+# Which job an event calls for at once; the sweeper asks the tables for whatever this misses.
+JOB_FOR = {
+    "approved": "commit",
+    "fell_in_doubt": "commit",
+    "retry_ordered": "commit",
+    "rejected": "roll_back",
+    "expired": "roll_back",
+    "canceled": "roll_back",
+    "hold_lapsed": "roll_back",
+    "withdrawn": "roll_back",
+    "plan_abandoned": "roll_back",
+    "failed": "roll_back",
+    "disproved": "roll_back",
+    "compensation_started": "compensate",
+}
+
+
+def commit(transaction_id: str) -> None:
+    """Execute one approved transaction and keep its receipt, or inquire about one in doubt."""
+    close_old_connections()
+    execution.commit(UUID(transaction_id))
+
+
+def roll_back(transaction_id: str) -> None:
+    """Let go of what one transaction held."""
+    close_old_connections()
+    execution.roll_back(UUID(transaction_id))
+
+
+def compensate(transaction_id: str) -> None:
+    """Make up for one committed transaction."""
+    close_old_connections()
+    execution.compensate(UUID(transaction_id))
+
+
+def deliver(delivery_id: str) -> None:
+    """Address or send one delivery, and hurry what follows from it."""
+    close_old_connections()
+    for follows in deliveries.deliver(int(delivery_id)):
+        enqueue("deliver", follows)
+
+
+JOBS |= {"commit": commit, "roll_back": roll_back, "compensate": compensate, "deliver": deliver}
+
+
+def enqueue(name: str, subject: object, *, label: str = "") -> bool:
+    """Put a job into the queue of its name; ``False`` when Redis does not answer.
+
+    ``label`` is what operators see of a subject that is more than an id.
+    """
+    try:
+        queues.put(name, str(subject), f"{name} {label or subject}")
+    except RedisError as failure:
+        logger.info("no queue for %s %s: %s", name, subject, failure)
+        return False
+    return True
+
+
+def on_bell(subject: UUID, kind: str, deliveries: Sequence[int] = (), **_: object) -> None:
+    if name := JOB_FOR.get(kind):
+        enqueue(name, subject)
+    for delivery_id in deliveries:
+        enqueue("deliver", delivery_id)
+
+
+doorbell.event_committed.connect(on_bell, dispatch_uid="ledger.jobs.on_bell")

@@ -1,0 +1,189 @@
+"""The guarantee behind the doorbell: once a second, ask the tables what is due.
+
+Several sweepers may run; the one that holds the advisory lock works, the others wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Container, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Event as Flag
+from uuid import UUID
+
+import django_rq
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db.models import Q
+from django.db.models.functions import Now
+from redis import RedisError
+
+from ledger import contracts, execution
+from ledger.contracts import RequiredApprover
+from ledger.errors import LedgerError
+from ledger.events import outbox
+from ledger.log import keeper
+from ledger.models import Transaction, TransactionQuerySet
+from ledger.states import State
+from ledger.transactions import coordinator
+from ledger.workers.jobs import JOBS, enqueue
+
+logger = logging.getLogger(__name__)
+
+ONE_SWEEPER = 0x0A55E47  # the advisory lock of whoever sweeps
+BATCH = 1_000
+# How long the bell is given before the sweeper rings again.
+GRACE = timedelta(seconds=1)
+# Rings again for work that is queued behind other work, in case its job was lost after all.
+KNOCK_AGAIN_S = 10.0
+
+# What upper rooms add to each round; registered in AppConfig.ready().
+further_steps: list[Callable[[], None]] = []
+# Their jobs, each with what finds the subjects that are due.
+further_jobs: dict[str, Callable[[], Iterable[object]]] = {}
+
+
+class Sweeper:
+    """What one sweeping process remembers between two rounds."""
+
+    def __init__(self) -> None:
+        self._knocked: dict[tuple[str, str], float] = {}
+        # Without Redis no worker hears of anything, so the sweeper carries the work itself.
+        # What waits for the outside must not keep a commit waiting.
+        self._hands = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
+        self._couriers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="courier")
+        self._log = keeper.Keeper()
+
+    def run(self, stop: Flag) -> None:
+        """Sweep until ``stop`` is set; outlives restarts of the database."""
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                if _is_the_one():
+                    self.sweep()
+            except (OperationalError, InterfaceError):
+                logger.warning("the database does not answer; sweeping again soon", exc_info=True)
+                close_old_connections()
+            except Exception:
+                logger.exception("a round of sweeping failed")
+            stop.wait(max(0.05, settings.SWEEP_EVERY_S - (time.monotonic() - began)))
+        for hands in (self._hands, self._couriers):
+            hands.shutdown(wait=False, cancel_futures=True)
+        self._log.stop()
+
+    def sweep(self) -> None:
+        """One round. Each step finds rows; each row is settled in a transaction of its own."""
+        expire_what_is_due()
+        sign_off_by_policy()
+        doubt_lapsed_leases()
+        self._hurry_each("commit", _approved_and_unclaimed(), _in_doubt_and_due())
+        self._hurry_each("roll_back", _work_due(State.ROLLING_BACK))
+        self._hurry_each("compensate", _work_due(State.COMPENSATING))
+        self._hurry("deliver", outbox.overdue())
+        for step in further_steps:
+            step()
+        for name, due in further_jobs.items():
+            self._hurry(name, due())
+        self._log.round()
+
+    def _hurry_each(self, name: str, *questions: TransactionQuerySet) -> None:
+        """Those of tools that only other processes may have are rung for now and then."""
+        found = [pair for rows in questions for pair in rows.values_list("pk", "tool")[:BATCH]]
+        elsewhere = {str(pk) for pk, tool in found if tool not in contracts.tools}
+        self._hurry(name, [pk for pk, _ in found], elsewhere)
+
+    def _hurry(self, name: str, subjects: Iterable[object], elsewhere: Container[str] = ()) -> None:
+        now = time.monotonic()
+        waiting = dict.fromkeys((name, str(subject)) for subject in subjects)
+        if not waiting:
+            return
+        queue_is_empty = _queue_length(name) == 0
+        for job in waiting:
+            is_new = queue_is_empty and job[1] not in elsewhere
+            if is_new or now - self._knocked.get(job, -math.inf) >= KNOCK_AGAIN_S:
+                self._knocked[job] = now
+                if not enqueue(*job) and job[1] not in elsewhere:
+                    hands = self._couriers if name in settings.COURIER_QUEUES else self._hands
+                    hands.submit(_do_here, *job)
+        self._knocked = {
+            job: at for job, at in self._knocked.items() if job[0] != name or job in waiting
+        }
+
+
+def expire_what_is_due() -> None:
+    for transaction_id in _ids(Transaction.objects.due().order_by("expires_at")):
+        _quietly(coordinator.expire, transaction_id)
+
+
+def sign_off_by_policy() -> None:
+    """A process died between prepare and its automatic sign-off."""
+    left = Transaction.objects.pending().filter(
+        required_approver=RequiredApprover.NONE, created_at__lte=Now() - GRACE, expires_at__gt=Now()
+    )
+    for transaction_id, digest in left.values_list("pk", "intent_digest")[:BATCH]:
+        _quietly(coordinator.approve_by_policy, transaction_id, digest)
+
+
+def doubt_lapsed_leases() -> None:
+    lapsed = Transaction.objects.filter(state=State.COMMITTING, lease_expires_at__lte=Now())
+    for transaction_id in _ids(lapsed):
+        execution.doubt_lapsed_lease(transaction_id)
+
+
+def _approved_and_unclaimed() -> TransactionQuerySet:
+    return (Transaction.objects.begun_by_nobody().filter(decided_at__lte=Now() - GRACE)).order_by(
+        "decided_at"
+    )
+
+
+def _in_doubt_and_due() -> TransactionQuerySet:
+    return Transaction.objects.in_doubt().filter(next_attempt_at__lte=Now())
+
+
+def _work_due(state: State) -> TransactionQuerySet:
+    free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
+    due = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
+    return Transaction.objects.filter(free, due, state=state)
+
+
+def _ids(rows: TransactionQuerySet) -> list[UUID]:
+    return list(rows.values_list("pk", flat=True)[:BATCH])
+
+
+def _quietly(verb: Callable[..., object], *subject: object) -> None:
+    """Somebody else may have decided in the meantime; that is fine."""
+    try:
+        verb(*subject)
+    except LedgerError as refusal:
+        logger.debug("%s: %s", subject[0], refusal)
+
+
+def _queue_length(name: str) -> int:
+    try:
+        return int(django_rq.get_queue(name).count)
+    except RedisError:
+        return 0
+
+
+def _do_here(name: str, subject: str) -> None:
+    try:
+        JOBS[name](subject)
+    except Exception:
+        logger.exception("%s %s failed in the sweeper", name, subject)
+    finally:
+        connection.close()
+
+
+def _is_the_one() -> bool:
+    """Session-level and re-entrant: whoever dies lets go of it. Kept by this connection alone."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            " AND pid = pg_backend_pid() AND classid = 0 AND objid = %s) OR"
+            " pg_try_advisory_lock(%s)",
+            [ONE_SWEEPER, ONE_SWEEPER],
+        )
+        return bool(cursor.fetchone()[0])
