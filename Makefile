@@ -1,7 +1,7 @@
-# Needs only Python 3.11 to 3.13, git and make.
-PYTHON ?= $(shell for python in python3.12 python3.11 python3.13 python3; do \
+# Needs only Python 3.11 to 3.14, git and make.
+PYTHON ?= $(shell for python in python3.12 python3.13 python3.14 python3.11 python3; do \
 	command -v $$python >/dev/null 2>&1 \
-	&& $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
 	&& echo $$python && break; done)
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -53,7 +53,7 @@ lock: ## Renew the lock files (needs uv)
 		--no-header --no-annotate --upgrade -q pyproject.toml --group dev -o requirements-dev.lock
 
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "Assent needs Python 3.11, 3.12 or 3.13."; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Assent needs Python 3.11, 3.12, 3.13 or 3.14."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Python has no venv here. On Debian: apt-get install python3-venv"; exit 1; }
 

