@@ -15,6 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
 from approvals.desk import metrics
@@ -39,7 +40,7 @@ def prometheus(request: HttpRequest) -> HttpResponse:
         response["WWW-Authenticate"] = "Bearer"
         return response
     text = metrics.as_prometheus(metrics.gathered())
-    return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+    return HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 @login_required
