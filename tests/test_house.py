@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,67 @@ def test_the_pages_drawn_from_the_code_are_up_to_date(name):
     assert (ROOT / "docs" / name).read_text() == pages()[name], "run `make docs`"
 
 
-def test_every_setting_is_documented_and_in_the_example():
-    read = set(re.findall(r'"((?:ASSENT_[A-Z0-9_]+)|DATABASE_URL|REDIS_URL)"',
-                          (ROOT / "approvals/settings.py").read_text()))  # fmt: skip
-    documented = (ROOT / "docs/operators.md").read_text()
-    example = set(re.findall(r"^([A-Z0-9_]+)=", (ROOT / ".env.example").read_text(), re.M))
+VARIABLE = re.compile(r"ASSENT_[A-Z0-9_]*[A-Z0-9]|DATABASE_URL|REDIS_URL")
 
-    assert {name for name in read if f"`{name}`" not in documented} == set()
-    assert read == example - {"POSTGRES_PASSWORD", "REDIS_PASSWORD"}  # compose.yaml's own
+
+def product_modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in [ROOT / "manage.py", *ROOMS, *(ROOT / "examples").rglob("*.py")]:
+        yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def read_keys(tree: ast.AST) -> Iterator[ast.expr]:
+    """The key of each look into ``os.environ``; setting a variable is none."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=key, ctx=ast.Load()):
+                yield key
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="environ"), attr=method)):
+                if method in {"get", "pop"}:
+                    yield node.args[0]
+            case ast.Call(func=ast.Attribute(attr="getenv") | ast.Name(id="getenv")):
+                yield node.args[0]
+            case ast.Compare(left=key, comparators=[ast.Attribute(attr="environ")]):
+                yield key
+
+
+def variables_read() -> set[str]:
+    """By name, be it beside ``os.environ``, in a table of names or in a helper of the settings."""
+    names = set()
+    for _, tree in product_modules():
+        names |= {key.value for key in read_keys(tree) if isinstance(key, ast.Constant)}
+        names |= {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and VARIABLE.fullmatch(node.value)
+        }
+    return {name for name in names if names.isdisjoint({_without_file(name)} - {name})}
+
+
+def _without_file(name: str) -> str:
+    """Every variable may also come as ``<name>_FILE``."""
+    return name.removesuffix("_FILE")
+
+
+def test_every_environment_variable_is_documented_and_in_the_example():
+    page = (ROOT / "docs/operators.md").read_text()
+    documented = set(re.findall(r"^\| `([A-Z0-9_]+)` \|", page, re.M))
+    example = set(re.findall(r"^#? ?([A-Z0-9_]+)=", (ROOT / ".env.example").read_text(), re.M))
+
+    assert documented == variables_read()
+    assert example == documented | {"POSTGRES_PASSWORD", "REDIS_PASSWORD"}  # compose.yaml's own
+
+
+def test_only_the_settings_read_a_variable_whose_name_is_not_written_beside_it():
+    """Or the test above could not see it."""
+    dynamic = {
+        name
+        for name, tree in product_modules()
+        if any(not isinstance(key, ast.Constant) for key in read_keys(tree))
+    }
+
+    assert dynamic == {"approvals/settings.py"}
 
 
 def compose_services() -> dict[str, dict[str, Any]]:
