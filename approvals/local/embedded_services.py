@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from approvals.local.process_identity import identity, is_alive
 
-HOME = Path(__file__).resolve().parent.parent / ".assent"
+HOME = Path(__file__).resolve().parents[2] / ".assent"
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
 APPLICATION = "assent_app"  # who the processes are in our own PostgreSQL
 RESTART_AFTER_S = 0.2

@@ -99,6 +99,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
     up.start()
+    assert (up.home / ".assent/services.json").exists(), "README.md says where the data is"
     up.process.kill()
     up.process.wait()
 
