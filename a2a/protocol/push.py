@@ -15,10 +15,10 @@ from uuid import uuid4
 from a2a.models import PushConfig, Task
 from a2a.tasks.transitions import PUSH
 from a2a.wire import sdk, signatures, to_json
+from ledger import safe_http
 from ledger.errors import InvalidRequest
 from ledger.events.outbox import Owed
 from ledger.models import Delivery, Event
-from ledger.webhooks import channel
 
 MOST_CONFIGS = 10  # of one task
 VALID_S = 300  # seconds that a signature is good for
@@ -35,11 +35,8 @@ def keep(
     ):
         raise InvalidRequest("The token and the credentials become headers: plain ASCII only.")
     try:
-        target = channel.target_of(url)
-        channel.checked_addresses(
-            target.raw_host.decode("ascii"), target.port or channel.PORTS[target.scheme]
-        )
-    except channel.AddressRefused as refusal:
+        safe_http.check(url)
+    except safe_http.AddressRefused as refusal:
         raise InvalidRequest(f"Nothing is pushed to that address. {refusal}") from None
     if task.push_configs.exclude(config_id=config_id).count() >= MOST_CONFIGS:
         raise InvalidRequest(f"A task has at most {MOST_CONFIGS} push notification configs.")
@@ -62,14 +59,12 @@ class PushChannel:
         return []
 
     def send(self, delivery: Delivery) -> None:
-        """Tell how the task stands now. Raises ``webhooks.NotAccepted, AddressRefused``."""
+        """Tell how the task stands now. Raises what ``safe_http.deliver`` raises."""
         config = PushConfig.objects.select_related("task").filter(pk=delivery.recipient).first()
         if config is None:
             return  # taken away since; nothing is owed any more
         body = json.dumps({"task": to_json.render(config.task, history=0)}).encode()
-        status = channel.post(config.url, body, _headers(config, body))
-        if not 200 <= status < 300:
-            raise channel.NotAccepted(f"The receiver answered {status}.")
+        safe_http.deliver(config.url, body, _headers(config, body))
 
 
 def _headers(config: PushConfig, body: bytes) -> dict[str, str]:

@@ -22,7 +22,7 @@ from ledger.errors import InvalidRequest
 from ledger.events import account_changes
 from ledger.models import Agent, Tenant
 from ledger.principals import Principal
-from ledger.webhooks.channel import AddressRefused
+from ledger.safe_http import AddressRefused
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def fetch(url: str, token: str = "") -> dict[str, Any]:
     address = url if url.endswith(".json") else url.rstrip("/") + CARD_PATH
 
     async def get() -> dict[str, Any]:
-        async with asyncio.timeout(outbound.TIMEOUT_S), outbound.client(token) as http:
+        async with outbound.client(token) as http:
             answer = await http.get(address)
             if answer.status_code != 200:
                 raise Unreachable(f"{address} answered {answer.status_code}.")

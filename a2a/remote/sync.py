@@ -37,7 +37,7 @@ from a2a.wire.sdk import pb
 from ledger.api.rendering import address_of
 from ledger.events import chains
 from ledger.principals import Principal
-from ledger.webhooks.channel import AddressRefused
+from ledger.safe_http import AddressRefused
 
 logger = logging.getLogger(__name__)
 
@@ -353,7 +353,7 @@ def _call(remote: RemoteAgent, what: Callable[[sdk.Client], Awaitable[R]]) -> R:
     """One exchange with the remote. Raises ``Forgotten`` and what the SDK and httpx raise."""
 
     async def exchange() -> R:
-        async with asyncio.timeout(outbound.TIMEOUT_S), outbound.client(remote.token) as http:
+        async with outbound.client(remote.token) as http:
             config = sdk.ClientConfig(
                 streaming=False,
                 polling=True,

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 
-from ledger import contracts
+from ledger import contracts, safe_http
 from ledger.admin.base import TenantAdmin, tenants_of
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
@@ -27,7 +27,6 @@ from ledger.models import (
     Tenant,
 )
 from ledger.models.agents import ALL_TOOLS
-from ledger.webhooks import channel
 
 
 class Undeletable(TenantAdmin):
@@ -81,8 +80,8 @@ class AgentForm(KnownTools, forms.ModelForm):
         url: str = self.cleaned_data["webhook_url"]
         if url:
             try:
-                channel.target_of(url)
-            except channel.AddressRefused as refusal:
+                safe_http.parse(url)
+            except safe_http.AddressRefused as refusal:
                 raise ValidationError(str(refusal)) from None
         return url
 

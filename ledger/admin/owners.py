@@ -13,12 +13,12 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from ledger import safe_http
 from ledger.admin.base import TenantAdmin, tenants_of
 from ledger.admin.sealed_changes import SealedEdits
 from ledger.contracts import tools
 from ledger.encryption import new_webhook_secret
 from ledger.models import Tenant
-from ledger.webhooks import channel
 from ledger.webhooks.owners import Owner
 
 
@@ -30,8 +30,8 @@ class OwnerForm(forms.ModelForm):
     def clean_webhook_url(self) -> str:
         url: str = self.cleaned_data["webhook_url"]
         try:
-            channel.target_of(url)
-        except channel.AddressRefused as refusal:
+            safe_http.parse(url)
+        except safe_http.AddressRefused as refusal:
             raise ValidationError(str(refusal)) from None
         return url
 

@@ -6,7 +6,6 @@ hostile: it has a deadline, its answer a largest size, and what it signed is ver
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import logging
 import re
@@ -18,6 +17,7 @@ from django.conf import settings
 from django.db import IntegrityError
 from django.db.transaction import atomic
 
+from ledger import safe_http
 from ledger.log import checkpoints, publishing, signed_notes
 from ledger.log.merkle import ProofRefused
 from ledger.log.signed_notes import NoteRefused, Signature, VerifierKey
@@ -90,35 +90,19 @@ def _submit(witness: Witness, point: Checkpoint, old: int) -> httpx.Response:
         raise WitnessDisagrees(f"The witness saw {old} events of this log. {refusal}") from refusal
     lines = [f"old {old}", *(base64.b64encode(node).decode() for node in path)]
     body = "".join(f"{line}\n" for line in lines) + f"\n{point.note}"
-    return asyncio.run(_post_in_time(f"{witness.url}/add-checkpoint", body.encode()))
-
-
-async def _post_in_time(url: str, body: bytes) -> httpx.Response:
-    """httpx counts the seconds of each read; a witness that drips would keep us for hours."""
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            return await _post(url, body)
+        return safe_http.post(
+            f"{witness.url}/add-checkpoint",
+            body.encode(),
+            {"Content-Type": "text/plain"},
+            timeout_s=TIMEOUT_S,
+            largest_answer=LARGEST_ANSWER,
+            any_network=True,  # the operator named it in the environment
+        )
     except TimeoutError:
         raise WitnessRefused(f"It did not answer within {TIMEOUT_S:g} s.") from None
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as failure:
+    except (httpx.HTTPError, safe_http.AddressRefused, OSError) as failure:
         raise WitnessRefused(f"{type(failure).__name__}: {failure}") from failure
-
-
-async def _post(url: str, body: bytes) -> httpx.Response:
-    headers = {"User-Agent": "Assent", "Accept-Encoding": "identity", "Content-Type": "text/plain"}
-    async with (
-        httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client,
-        client.stream("POST", url, content=body, headers=headers) as response,
-    ):
-        if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise WitnessRefused("It answered compressed, which it was asked not to.")
-        raw = b""
-        async for chunk in response.aiter_raw():
-            raw += chunk
-            if len(raw) > LARGEST_ANSWER:
-                raise WitnessRefused(f"It answered more than {LARGEST_ANSWER} bytes.")
-        kind = response.headers.get("Content-Type", "")
-        return httpx.Response(response.status_code, headers={"Content-Type": kind}, content=raw)
 
 
 def _size_seen_by(witness: Witness) -> int:
@@ -141,14 +125,14 @@ def _size_in(answer: httpx.Response, point: Checkpoint) -> int:
 
 
 def _refusal(answer: httpx.Response) -> WitnessRefused:
-    said = f"It answered {answer.status_code}: {_text(answer).strip()[:200]!r}."
+    answered = f"It answered {answer.status_code}: {_text(answer).strip()[:200]!r}."
     if answer.status_code == 404:
-        return WitnessRefused(f"{said} It does not know this log: register its key there.")
+        return WitnessRefused(f"{answered} It does not know this log: register its key there.")
     if answer.status_code == 403:
-        return WitnessRefused(f"{said} It does not trust the key that signed.")
+        return WitnessRefused(f"{answered} It does not trust the key that signed.")
     if answer.status_code in {409, 422}:
-        return WitnessDisagrees(f"{said} Its history of this log is not ours.")
-    return WitnessRefused(said)
+        return WitnessDisagrees(f"{answered} Its history of this log is not ours.")
+    return WitnessRefused(answered)
 
 
 def _cosignature_in(answer: httpx.Response, witness: Witness, point: Checkpoint) -> Signature:

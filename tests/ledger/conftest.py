@@ -7,6 +7,7 @@ from django.db import connection
 
 from ledger.log import checkpoints
 from ledger.models import Event
+from tests.ledger.webhook_receiver import Receiver
 
 
 @pytest.fixture
@@ -41,3 +42,12 @@ def events(a_payment):
 @pytest.fixture
 def trusted():
     return checkpoints.own_public_keys()
+
+
+@pytest.fixture
+def receiver():
+    """A receiver of webhooks that checks their signature."""
+    server = Receiver()
+    yield server
+    server.shutdown()
+    server.server_close()
