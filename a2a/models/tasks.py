@@ -8,7 +8,8 @@ from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Now
 
 from a2a.errors import Reason
@@ -37,13 +38,19 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.filter(tenant__in=tenants)
 
     def visible_to(self, caller: Caller) -> TaskQuerySet:
-        """Those it submitted or works on; with ``read_all``, its tenant's."""
-        mine = Q(submitted_by=str(caller.principal)) | Q(
-            tenant=caller.tenant, owner=str(caller.principal)
+        """Tasks it submitted or works on; with the scope ``read_all``, all of its tenant's."""
+        return self.visible_to_agent(
+            Value(str(caller.principal)),
+            Value(caller.tenant),
+            ~Q(pk__in=[]) if Scope.READ_ALL in caller.scopes else Q(pk__in=[]),
         )
-        if Scope.READ_ALL in caller.scopes:
-            mine |= Q(tenant=caller.tenant)
-        return self.filter(mine)
+
+    def visible_to_agent(
+        self, principal: Combinable, tenant: Combinable, reads_all: Q | RawSQL
+    ) -> TaskQuerySet:
+        """The rule of ``visible_to`` over SQL expressions, for statements with many callers."""
+        at_home = Q(tenant=tenant) & (Q(owner=principal) | Q(reads_all))
+        return self.filter(Q(submitted_by=principal) | at_home)
 
     def open(self) -> TaskQuerySet:
         return self.filter(state__in=sorted(OPEN))

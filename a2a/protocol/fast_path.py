@@ -13,11 +13,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import BooleanField, TextField
+from django.db.models.expressions import RawSQL
 
 from a2a import submissions
 from a2a.models import QuestionState, Task, id_or_none
@@ -33,6 +36,7 @@ from ledger.api.transactions import unquoted
 from ledger.database import prepared_statements
 from ledger.errors import LedgerError
 from ledger.models import AgentToken
+from ledger.models.agents import usable_tokens_sql
 
 VIA = "a2a"
 MOST_KEPT = 4096  # tasks
@@ -114,20 +118,40 @@ def _is_usual(said: Any, headers: dict[bytes, bytes]) -> bool:
 
 # --- GetTask ----------------------------------------------------------------------------------
 
-# The rule is that of TaskQuerySet.visible_to: its own, what it works on, or all of its tenant.
-_LOOK = """
-    SELECT task.id, task.updated_at, task.tenant
-    FROM unnest(%s::text[], %s::uuid[]) WITH ORDINALITY AS asked (token_hash, task_id, place)
-    LEFT JOIN ledger_agenttoken token ON token.token_hash = asked.token_hash
-        AND token.revoked_at IS NULL AND (token.expires_at IS NULL OR token.expires_at > now())
-    LEFT JOIN ledger_agent agent ON agent.id = token.agent_id AND agent.is_active
-    LEFT JOIN a2a_task task ON task.id = asked.task_id AND (
-        task.submitted_by = 'agent:' || agent.tenant_id || '/' || agent.slug
-        OR (task.tenant = agent.tenant_id AND (
-            task.owner = 'agent:' || agent.tenant_id || '/' || agent.slug
-            OR 'read_all' = ANY (token.scopes))))
-    ORDER BY asked.place
-"""
+
+@cache
+def _look_sql() -> str:
+    """Tokens and task ids in; of each pair the task, or NULLs where its token may not see it.
+
+    Both rules are those of the QuerySets. PostgreSQL merges the subqueries into plain joins.
+    """
+    visible = Task.objects.visible_to_agent(
+        RawSQL("'agent:' || caller.tenant || '/' || caller.slug", [], TextField()),
+        RawSQL("caller.tenant", [], TextField()),
+        RawSQL("'read_all' = ANY (caller.scopes)", [], BooleanField()),
+    )
+    asked_for = visible.filter(pk=RawSQL("asked.task_id", [])).values("id", "updated_at", "tenant")
+    task_sql, parameters = asked_for.query.sql_with_params()
+    if parameters:
+        raise TypeError(f"The tasks' SQL must have no parameters, has {parameters}.")
+    return f"""
+        SELECT task.id, task.updated_at, task.tenant
+        FROM unnest(%s::text[], %s::uuid[]) WITH ORDINALITY AS asked (token_hash, task_id, place)
+        LEFT JOIN ({usable_tokens_sql()}) AS caller ON caller.token_hash = asked.token_hash
+        LEFT JOIN LATERAL ({task_sql}) AS task ON true
+        ORDER BY asked.place
+    """
+
+
+def visible_tasks(asked: list[tuple[str, UUID]]) -> list[tuple[UUID, datetime, str] | None]:
+    """Id, ``updated_at`` and tenant of each task that its token may see; one query for all.
+
+    ``asked`` are pairs of a token's hash and a task's id.
+    """
+    hashes, ids = [token for token, _ in asked], [task_id for _, task_id in asked]
+    with prepared_statements.kept(), connection.cursor() as cursor:
+        cursor.execute(_look_sql(), [hashes, ids])
+        return [row if row[0] is not None else None for row in cursor.fetchall()]
 
 
 class Kept:
@@ -154,16 +178,13 @@ _kept = Kept()
 
 
 def _look(asked: list[tuple[str, UUID]]) -> list[bytes | None]:
-    """Who asks, what they may see and how old what we have of it is, in one query for all."""
-    hashes, ids = [token for token, _ in asked], [task_id for _, task_id in asked]
-    with prepared_statements.kept(), connection.cursor() as cursor:
-        cursor.execute(_LOOK, [hashes, ids])
-        rows = cursor.fetchall()
-    rate_limit.count_reads(Counter(tenant for task_id, _, tenant in rows if task_id is not None))
-    seen = {task_id: updated_at for task_id, updated_at, _ in rows if task_id is not None}
-    rendered = {task_id: _kept.get(task_id, updated_at) for task_id, updated_at in seen.items()}
-    rendered |= _render_all([task_id for task_id, found in rendered.items() if found is None])
-    return [rendered.get(task_id) for task_id, *_ in rows]
+    """The tasks as JSON, from what was rendered before where they have not changed since."""
+    visible = visible_tasks(asked)
+    rows = [row for row in visible if row is not None]
+    rate_limit.count_reads(Counter(tenant for _, _, tenant in rows))
+    rendered = {task_id: _kept.get(task_id, updated_at) for task_id, updated_at, _ in rows}
+    rendered |= _render_all([task_id for task_id, text in rendered.items() if text is None])
+    return [rendered.get(row[0]) if row is not None else None for row in visible]
 
 
 def _render_all(ids: list[UUID]) -> dict[UUID, bytes]:

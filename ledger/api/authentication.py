@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from uuid import UUID
 
 from django.db import connection
@@ -15,7 +15,8 @@ from ledger.contracts import RequiredApprover
 from ledger.database import prepared_statements
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import AgentToken, Scope, Transaction, TransactionQuerySet
-from ledger.principals import Principal
+from ledger.models.agents import usable_tokens_sql
+from ledger.principals import Principal, agent
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,6 @@ class Caller:
         return allowed_tools(self.principal, self.tenant)
 
 
-# By hand: this runs for every request, and the ORM would take a third of a prepare to write it.
-_USABLE_TOKEN = """
-    SELECT token.token_hash, agent.tenant_id, agent.slug, agent.name, token.scopes,
-        token.default_skill
-    FROM ledger_agenttoken token JOIN ledger_agent agent ON agent.id = token.agent_id
-    WHERE token.token_hash = ANY (%s) AND token.revoked_at IS NULL AND agent.is_active
-        AND (token.expires_at IS NULL OR token.expires_at > now())
-"""
-
-
 class AgentBearer(HttpBearer):
     """A token that is neither revoked nor expired, of an active agent."""
 
@@ -64,18 +55,24 @@ def caller_with(token: str) -> Caller | None:
 
 
 def callers_with(tokens: list[str]) -> list[Caller | None]:
-    """Whom each of the tokens speaks for, in one query."""
+    """The caller of each token, in the same order and in one query; see ``caller_with``."""
     hashes = [AgentToken.hash_of(token) for token in tokens]
     with prepared_statements.kept(), connection.cursor() as cursor:
-        cursor.execute(_USABLE_TOKEN, [list(set(hashes))])
+        cursor.execute(_callers_sql(), [list(set(hashes))])
         rows = cursor.fetchall()
-    found = {
-        token_hash: Caller(
-            Principal("agent", f"{tenant}/{slug}", name), tenant, frozenset(scopes), default_skill
-        )
+    callers = {
+        token_hash: Caller(agent(tenant, slug, name), tenant, frozenset(scopes), default_skill)
         for token_hash, tenant, slug, name, scopes, default_skill in rows
     }
-    return [found.get(token_hash) for token_hash in hashes]
+    return [callers.get(token_hash) for token_hash in hashes]
+
+
+@cache
+def _callers_sql() -> str:
+    return f"""
+        SELECT token_hash, tenant, slug, name, scopes, default_skill
+        FROM ({usable_tokens_sql()}) AS usable WHERE token_hash = ANY (%s)
+    """
 
 
 def caller_of(request: HttpRequest, scope: Scope | None = None) -> Caller:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from functools import cache
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from ledger.encryption import SecretField
@@ -76,9 +77,31 @@ class Scope(models.TextChoices):
 
 class AgentTokenQuerySet(models.QuerySet["AgentToken"]):
     def usable(self) -> AgentTokenQuerySet:
-        """Neither revoked nor expired, of an agent that is active."""
-        alive = Q(expires_at=None) | Q(expires_at__gt=Now())
-        return self.filter(alive, revoked_at=None, agent__is_active=True)
+        """Tokens that authenticate: not revoked, not expired, and their agent is active."""
+        is_current = Q(expires_at=None) | Q(expires_at__gt=Now())
+        return self.filter(is_current, revoked_at=None, agent__is_active=True)
+
+
+@cache
+def usable_tokens_sql() -> str:
+    """``AgentToken.objects.usable()`` as a SELECT, to be embedded in SQL of the hot path.
+
+    Authentication runs for every request, and building the query anew each time would cost more
+    than running it. The columns are ``token_hash, tenant, slug, name, scopes, default_skill``;
+    there are no parameters.
+    """
+    rows = AgentToken.objects.usable().values(
+        "token_hash",
+        "scopes",
+        "default_skill",
+        tenant=F("agent__tenant_id"),
+        slug=F("agent__slug"),
+        name=F("agent__name"),
+    )
+    sql, parameters = rows.query.sql_with_params()
+    if parameters:
+        raise TypeError(f"usable() must compile to SQL without parameters, has {parameters}.")
+    return str(sql)
 
 
 def _default_scopes() -> list[str]:
