@@ -22,6 +22,7 @@ from a2a.remote.agents import CardRefused
 from a2a.validation import json_schemas, spellings
 from ledger.admin.base import (
     ReadOnly,
+    RetentionFilter,
     SearchedByIndex,
     TenantAdmin,
     as_json,
@@ -58,7 +59,7 @@ class SkillAdmin(TenantAdmin, SealedEdits):
     list_select_related = ("agent",)
     fields = (
         "agent", "slug", "name", "description", "tags", "input_schema", "output_schema",
-        "required_scope", "max_concurrency", "timeout", "lease", "question_ttl",
+        "required_scope", "max_concurrency", "timeout", "lease", "question_ttl", "retention",
         "is_retry_safe", "max_attempts", "open_to", "requires_envelope", "is_active", "drift",
     )  # fmt: skip
 
@@ -85,13 +86,13 @@ class SkillAdmin(TenantAdmin, SealedEdits):
 @admin.register(Task)
 class TaskAdmin(ReadOnly, SearchedByIndex):
     list_display = ("summary", "state", "reason_code", "submitted_by", "owner", "created_at")
-    list_filter = ("state",)
+    list_filter = ("state", RetentionFilter)
     search_help_text = "Whole id, or whole trace id."
     fields = (
         "on_the_desk", "tenant", "state", "skill_slug", "submitted_by", "owner", "parent", "depth",
         "trace_id", "input_", "result_", "stage", "percent", "note", "reason_code", "reason",
         "errors_", "attempts", "fencing_token", "lease_expires_at", "created_at", "expires_at",
-        "ended_at", "card_version",
+        "ended_at", "card_version", "retain_until", "legal_hold_at", "content_erased_at",
     )  # fmt: skip
     input_ = as_json("input", "input")
     result_ = as_json("result", "result")
@@ -120,7 +121,7 @@ class QuestionAdmin(ReadOnly, TenantAdmin):
 
     @admin.display(description="question")
     def text_(self, row: Question) -> str:
-        return row.text[:90]
+        return row.headline[:90]
 
 
 class RemoteAgentForm(forms.ModelForm):

@@ -17,6 +17,8 @@ class A2AConfig(AppConfig):
         from ledger.events import outbox
         from ledger.workers import sweeper
 
-        histories.families["task"] = histories.Family("task", ARROWS, models.Task)
+        histories.families["task"] = histories.Family(
+            "task", ARROWS, models.Task, histories.Standing
+        )
         outbox.register(push.PushChannel())
         sweeper.further_steps.append(sweep.sweep)

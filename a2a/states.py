@@ -69,6 +69,13 @@ COMPLETE = _move("task_completed", _S.WORKING, to=_S.COMPLETED)
 FAIL = _move("task_failed", _S.SUBMITTED, _S.WORKING, _S.AUTH_REQUIRED, to=_S.FAILED)
 CANCEL = _move("task_canceled", *OPEN, to=_S.CANCELED)
 
+# Retention: the content of what has ended is erased in time, unless an operator holds it back.
+CONTENT_ERASED = _move("task_content_erased", *FINAL, to=None)
+LEGAL_HOLD_PLACED = _move("task_legal_hold_placed", *_S, to=None)
+LEGAL_HOLD_RELEASED = _move("task_legal_hold_released", *_S, to=None)
+# Events that leave the state as it is, and may follow the end.
+NOTES = (CONTENT_ERASED, LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED)
+
 MOVES = (
     SUBMIT, REJECT, CLAIM, PUT_BACK, HAND_OVER, REPORT, ADD_ARTIFACT, SPEAK, DECLINE, ASK, ANSWER,
     LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL,
@@ -76,5 +83,5 @@ MOVES = (
 # The same for the verifier of the audit log.
 ARROWS = {
     move.name: Arrow(frozenset(map(str, move.sources)), move.target and str(move.target))
-    for move in MOVES
+    for move in (*MOVES, *NOTES)
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a import tasks
+from a2a import retention, tasks
 from a2a.builtin import work
 from a2a.models import ASSENT, Question, Task
 from a2a.tasks import questions
@@ -20,3 +20,4 @@ def sweep() -> None:
     for task_id in overtime.values_list("pk", flat=True)[:BATCH]:
         tasks.time_out(task_id)
     work.settle_all()
+    retention.erase_due()

@@ -222,6 +222,8 @@ PUSH_KEYS = words("ASSENT_PUSH_KEY")
 ENCRYPTION_KEYS = words("ASSENT_ENCRYPTION_KEYS")
 # Seconds after which an open desk is asked again whether its person may still listen.
 SOCKET_CHECK_S = float(text("ASSENT_SOCKET_CHECK_S", "20"))
+# Days for which the content of a task is kept, where its skill says nothing else.
+TASK_RETENTION_DAYS = float(text("ASSENT_TASK_RETENTION_DAYS", "2555"))
 # How many levels deep a task may be delegated.
 DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
 # Seconds that a blocking A2A send waits at most.

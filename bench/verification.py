@@ -166,7 +166,7 @@ def _links_like(original: Original, row: Any) -> list[Any]:
 
     at_first = copy.copy(row)
     for name in seals.OUTCOME:
-        setattr(at_first, name, None if name in {"result", "settlement"} else "")
+        setattr(at_first, name, None if name in seals.AS_JSON else "")
     links: list[Any] = []
     for link in original.links:
         says = link.says if links else seals.first_words(at_first)

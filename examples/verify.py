@@ -33,7 +33,10 @@ BEGUN = {
     "committing", "committed", "in_doubt", "rolling_back", "aborted", "failed", "compensating",
     "compensated",
 }  # fmt: skip
+ENDED = {"refused", "committed", "aborted", "failed", "compensated"}
+UNDECIDED = {"prepared", "refused", "approved"}
 OPEN_TASK = {"submitted", "working", "input-required", "auth-required"}
+ENDED_TASK = {"completed", "failed", "canceled", "rejected"}
 # kind: (states that it leads out of, state that it leads to; None: the state stays)
 MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
     "transaction": {
@@ -65,6 +68,9 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "settlement_declined": (BEGUN | {"approved"}, None),
         "compensation_started": ({"committed"}, "compensating"),
         "compensated": ({"compensating"}, "compensated"),
+        "content_erased": (ENDED, None),
+        "legal_hold_placed": (BEGUN | UNDECIDED, None),
+        "legal_hold_released": (BEGUN | UNDECIDED, None),
     },
     "task": {
         "task_submitted": (set(), "submitted"),
@@ -84,6 +90,9 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "task_completed": ({"working"}, "completed"),
         "task_failed": ({"submitted", "working", "auth-required"}, "failed"),
         "task_canceled": (OPEN_TASK, "canceled"),
+        "task_content_erased": (ENDED_TASK, None),
+        "task_legal_hold_placed": (OPEN_TASK | ENDED_TASK, None),
+        "task_legal_hold_released": (OPEN_TASK | ENDED_TASK, None),
     },
 }
 VERDICTS = {"approval_recorded": "approve", "approved": "approve", "rejected": "reject"}
@@ -107,8 +116,16 @@ FIXED = (
 AS_JSON = {"payload", "arguments", "warnings", "held", "result", "settlement"}
 OUTCOME = (
     "decided_at", "ended_at", "receipt", "receipt_url", "result", "ending", "ending_reason",
-    "compensation_receipt", "late_receipt", "settlement",
+    "compensation_receipt", "late_receipt", "settlement", "legal_hold_at", "content_erased_at",
 )  # fmt: skip
+# What an erasure leaves of the columns with content. Their digests are what the seals are over.
+EMPTY: Record = {
+    "stated_reason": "", "payload": {}, "arguments": {}, "action_summary": "", "warnings": [],
+    "held": {}, "result": None, "ending_reason": "",
+}  # fmt: skip
+ERASED = {"content_erased", "task_content_erased"}
+HELD = {"legal_hold_placed", "task_legal_hold_placed"}
+RELEASED = {"legal_hold_released", "task_legal_hold_released"}
 # What is shown as it is, besides the id and the money.
 SHOWN = (
     "tenant", "tool", "proposed_by", "action_summary", "warnings",
@@ -116,7 +133,7 @@ SHOWN = (
 )  # fmt: skip
 EVENT = (
     "previous_hash", "subject", "seq", "tenant", "kind", "from_state", "to_state", "principal",
-    "principal_name", "via", "reason", "details", "at",
+    "principal_name", "via", "reason_digest", "details", "at",
 )  # fmt: skip
 
 # --- bytes ------------------------------------------------------------------------------------
@@ -167,7 +184,35 @@ def text_of(column: str, value: Any) -> str:
 
 def outcome_text(column: str, value: Any) -> str:
     text = text_of(column, value)
-    return sha256(text.encode()) if column == "result" else text
+    by_digest = column in ("result", "settlement") or (column == "ending_reason" and text)
+    return digest(text) if by_digest else text
+
+
+def digest(text: str) -> str:
+    return sha256(text.encode())
+
+
+def row_digest(texts: Record, former: Record) -> str:
+    """Over the netstrings of the fixed columns, those with content by their digest."""
+    return sha256(
+        netstrings(
+            (former.get(column) or digest(texts[column])) if column in EMPTY else texts[column]
+            for column in FIXED
+        )
+    )
+
+
+def outcome_at_first() -> Record:
+    null = sha256(b"null")
+    return dict.fromkeys(OUTCOME, "") | {"result": null, "settlement": null}
+
+
+def outcome_after(events: list[Record]) -> Record:
+    outcome = outcome_at_first()
+    for event in events:
+        sets = says(event).get("sets")
+        outcome |= sets if isinstance(sets, dict) else {}
+    return outcome
 
 
 # --- one history ------------------------------------------------------------------------------
@@ -205,6 +250,8 @@ class History:
         row, last = self.rows[0], self.events[-1]
         if row["state"] != last["to_state"]:
             yield f"{family} {row['id']} is not {last['to_state']}, as event {last['id']} says."
+        if family == "task":
+            yield from task_row_faults(row, self.events)
         if family == "transaction":
             yield from row_faults(row, self.events)
             yield from sign_off_faults(row, self.events)
@@ -233,6 +280,14 @@ def chain_faults(family: str, events: list[Record]) -> Iterator[str]:
             yield f"{name} has another tenant."
         yield from (f"{name}: {fault}" for fault in move_faults(family, event))
         before = event
+    erasure = erasure_in(events)
+    for event in events:
+        name = f"event {event['id']} of {family} {event['subject']}"
+        if erasure is not None and event["seq"] < erasure["seq"]:
+            if event["reason"]:
+                yield f"{name}: the reason should be erased."
+        elif digest(event["reason"]) != event["reason_digest"]:
+            yield f"{name}: the reason was changed."
 
 
 def move_faults(family: str, event: Record) -> Iterator[str]:
@@ -250,26 +305,85 @@ def move_faults(family: str, event: Record) -> Iterator[str]:
         yield f"{event['kind']} does not lead to {event['to_state']!r}."
 
 
+def erasure_in(events: list[Record]) -> Record | None:
+    return next((event for event in events if event["kind"] in ERASED), None)
+
+
+def former_digests(events: list[Record]) -> Record:
+    """What the erased columns had, by digest, as their erasure sealed it."""
+    erasure = erasure_in(events)
+    erased = says(erasure).get("erased") if erasure is not None else {}
+    return {c: d for c, d in erased.items() if isinstance(d, str)} if erased else {}
+
+
+def erasure_faults(family: str, events: list[Record], retain_until: str) -> Iterator[str]:
+    """An erasure is the system's, once, after the retention, and under no hold."""
+    held, erased = False, False
+    for event in events:
+        held = event["kind"] in HELD or (held and event["kind"] not in RELEASED)
+        if event["kind"] not in ERASED:
+            continue
+        name = f"event {event['id']} of {family} {event['subject']}"
+        if not event["principal"].startswith("system:"):
+            yield f"{name}: erased by {event['principal']}."
+        if held:
+            yield f"{name}: erased although it was held."
+        if erased:
+            yield f"{name}: erased twice."
+        if not retain_until.isdecimal() or int(event["at"]) < int(retain_until):
+            yield f"{name}: erased too early."
+        erased = True
+
+
+def emptiness_faults(texts: Record, events: list[Record]) -> Iterator[str]:
+    """After an erasure the columns with content are empty, and it named what each had."""
+    erasure, former = erasure_in(events), former_digests(events)
+    if erasure is None:
+        return
+    before = outcome_after(events[: events.index(erasure)])
+    for column, empty in EMPTY.items():
+        if texts[column] != text_of(column, empty):
+            yield f"{column} should be erased."
+        if column in before and former.get(column) != (before[column] or digest("")):
+            yield f"the erasure names another {column}."
+    if set(former) != set(EMPTY):
+        yield "the erasure does not name what each column had."
+
+
 def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     name, first = f"transaction {row['id']}", says(events[0])
-    if first.get("row_digest") != sha256(netstrings(text_of(c, row[c]) for c in FIXED)):
+    texts = {column: text_of(column, row[column]) for column in (*FIXED, *OUTCOME)}
+    if first.get("row_digest") != row_digest(texts, former_digests(events)):
         yield f"{name} is not what was prepared."
     for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
         if first.get(column) != row[column]:
             yield f"{name}: {column} is not the sealed one."
-    if row["intent_digest"] not in intent_digests(row):
+    yield from (f"{name}: {fault}" for fault in emptiness_faults(texts, events))
+    yield from erasure_faults("transaction", events, texts["retain_until"])
+    if erasure_in(events) is None and row["intent_digest"] not in intent_digests(row):
         yield f"{name} is not what was shown: its intent digest is of something else."
     if (row["tenant"], row["proposed_by"]) != (events[0]["tenant"], events[0]["principal"]):
         yield f"{name}: tenant or proposer is not that of its first event."
     if any(event["transaction_id"] != row["id"] for event in events):
         yield f"{name}: an event of it names another transaction."
-    sealed = dict.fromkeys(OUTCOME, "") | {"result": sha256(b"null"), "settlement": "null"}
-    for event in events:
-        sets = says(event).get("sets")
-        sealed |= sets if isinstance(sets, dict) else {}
+    sealed = outcome_after(events)
     for column in OUTCOME:
         if sealed[column] != outcome_text(column, row[column]):
             yield f"{name}: {column} is not what its events sealed."
+
+
+def task_row_faults(row: Record, events: list[Record]) -> Iterator[str]:
+    erasure = erasure_in(events)
+    sealed = says(erasure).get("content_erased_at") if erasure is not None else None
+    if row["content_erased_at"] != sealed:
+        yield f"task {row['id']}: content_erased_at is not what its events sealed."
+    yield from erasure_faults("task", events, retention_of_task(events))
+
+
+def retention_of_task(events: list[Record]) -> str:
+    """As submitted, or as the transaction has it that the task came to stand for."""
+    terms = [says(event).get("retain_until") for event in events]
+    return next((str(term) for term in reversed(terms) if term), "")
 
 
 def intent_digests(row: Record) -> Iterator[str]:
@@ -474,7 +588,7 @@ OF_EVERY_RECORD = {
     "format", "version", "how_to_verify", "subject", "summary", "events", "checkpoint", "keys",
     "not_in_checkpoint", "next_checkpoint_within_s",
 }  # fmt: skip
-OF_EVERY_EVENT = {"id", "transaction_id", *EVENT, "hash", "leaf_index", "inclusion"}
+OF_EVERY_EVENT = {"id", "transaction_id", *EVENT, "reason", "hash", "leaf_index", "inclusion"}
 SECTIONS = {"transaction": {"shown", "prepared", "result"}, "task": {"task", "questions"}}
 
 
@@ -538,7 +652,7 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
     for event in events:
         if set(event) != OF_EVERY_EVENT or any(
             not isinstance(event[name], int if name in ("id", "seq") else str)
-            for name in ("id", *EVENT)
+            for name in ("id", "reason", *EVENT)
         ):
             yield "an event has members that nothing proves, or lacks some."
             return
@@ -613,10 +727,6 @@ def implied_root(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes
 
 
 def summary_of(events: list[Record]) -> Record:
-    outcome = dict.fromkeys(OUTCOME, "") | {"result": sha256(b"null"), "settlement": "null"}
-    for event in events:
-        sets = says(event).get("sets")
-        outcome |= sets if isinstance(sets, dict) else {}
     return {
         "state": events[-1]["to_state"],
         "prepared_at": rfc3339(events[0]["at"]),
@@ -631,7 +741,7 @@ def summary_of(events: list[Record]) -> Record:
             for event in events
             if event["kind"] in VERDICTS
         ],
-        "outcome": outcome,
+        "outcome": outcome_after(events),
     }
 
 
@@ -642,13 +752,28 @@ def rfc3339(microseconds: str) -> str:
 
 def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     first, prepared = says(events[0]), record["prepared"]
-    if first.get("intent_digest") != sha256(record["shown"].encode()):
-        yield "what was shown is not what was signed off."
-    if list(prepared) != list(FIXED) or first.get("row_digest") != sha256(
-        netstrings(prepared[column] for column in FIXED)
+    if list(prepared) != list(FIXED) or first.get("row_digest") != row_digest(
+        prepared, former_digests(events)
     ):
         yield "what was prepared is not what was sealed."
         return
+    if erasure_in(events) is None:
+        yield from shown_faults(record, first, prepared)
+    elif record["shown"] is not None:
+        yield "what was shown should be erased."
+    texts = {"result": record["result"], "ending_reason": "", **prepared}
+    yield from emptiness_faults(texts, events)
+    yield from erasure_faults("transaction", events, prepared["retain_until"])
+    if record["summary"]["outcome"].get("result") != sha256(record["result"].encode()):
+        yield "the result is not the one that was sealed."
+    if prepared["id"] != record["subject"]["id"]:
+        yield "the record is of another transaction."
+    yield from sign_off_faults(prepared, events)
+
+
+def shown_faults(record: Record, first: Record, prepared: Record) -> Iterator[str]:
+    if first.get("intent_digest") != sha256(record["shown"].encode()):
+        yield "what was shown is not what was signed off."
     shown = json.loads(record["shown"])
     if shown.get("transaction_id") != prepared["id"]:
         yield "what was shown is another transaction."
@@ -657,11 +782,6 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     for column in SHOWN:
         if text_of(column, shown.get(column)) != prepared[column]:
             yield f"what was shown and what was prepared differ: {column}."
-    if record["summary"]["outcome"].get("result") != sha256(record["result"].encode()):
-        yield "the result is not the one that was sealed."
-    if prepared["id"] != record["subject"]["id"]:
-        yield "the record is of another transaction."
-    yield from sign_off_faults(prepared, events)
 
 
 def is_same_amount(shown: Any, prepared: Record) -> bool:
@@ -678,9 +798,17 @@ def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
     sealed = {"tenant": events[0]["tenant"], "skill": skills[-1] if skills else ""}
     if {name: task.get(name) for name in sealed} != sealed or len(task) != 4:
         yield "the task is not the one that was submitted."
-    if said[0].get("input_digest") != sha256(task["input"].encode()):
+    null = digest("null")
+    input_digest, result_digest = said[0].get("input_digest"), (results or [null])[-1]
+    is_erased, former = erasure_in(events) is not None, former_digests(events)
+    yield from erasure_faults("task", events, retention_of_task(events))
+    if is_erased:
+        if (former.get("input"), former.get("result")) != (input_digest, result_digest):
+            yield "the erasure names another input or result."
+        input_digest = result_digest = null
+    if input_digest != digest(task["input"]):
         yield "the input is not the one that was submitted."
-    if (results or [sha256(b"null")])[-1] != sha256(task["result"].encode()):
+    if result_digest != digest(task["result"]):
         yield "the result is not the one that was sealed."
     asked = {d["question"]: d["asked_digest"] for d in said if "asked_digest" in d}
     answered = {d["question"]: d["answer_digest"] for d in said if "answer_digest" in d}
@@ -689,6 +817,10 @@ def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
     for question in record["questions"]:
         if set(question) != {"id", "asked", "answer"}:
             yield f"question {question['id']} has members that nothing proves."
+        if is_erased:
+            if (question["asked"], question["answer"]) != (None, None):
+                yield f"question {question['id']} should be erased."
+            continue
         if asked.get(question["id"]) != sha256(question["asked"].encode()):
             yield f"question {question['id']} is not as it was asked."
         if answered.get(question["id"], sha256(b"null")) != sha256(question["answer"].encode()):
@@ -746,6 +878,8 @@ def in_words(record: Record, witnesses: list[Key]) -> Iterator[str]:
         at = rfc3339(proved[-1]["at"])
         yield f"{name} is {proved[-1]['to_state']}, as its events prove: how it stood at {at}."
         yield from votes_in_words(proved)
+        if erasure := erasure_in(proved):
+            yield f"  its content was erased on {rfc3339(erasure['at'])}, after its retention"
         origin, size = record["checkpoint"].split("\n")[:2]
         by = ", ".join(key.name for key in witnesses) or "nobody whom you named"
         yield f"  in the log {origin} of {size} events, cosigned by {by}"

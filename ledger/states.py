@@ -113,7 +113,17 @@ _SETTLED_BY_HAND = _BEGUN | {State.APPROVED}
 SETTLEMENT_PROPOSED = Note("settlement_proposed", _SETTLED_BY_HAND)
 SETTLEMENT_DECLINED = Note("settlement_declined", _SETTLED_BY_HAND)
 
-NOTES = (LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED)
+
+FINAL = frozenset({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED})
+# Retention: the content of what has ended is erased in time, unless an operator holds it back.
+CONTENT_ERASED = Note("content_erased", FINAL)
+LEGAL_HOLD_PLACED = Note("legal_hold_placed", frozenset(State))
+LEGAL_HOLD_RELEASED = Note("legal_hold_released", frozenset(State))
+
+NOTES = (
+    LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
+    LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED,
+)  # fmt: skip
 
 
 class Arrow(NamedTuple):
@@ -127,7 +137,6 @@ ARROWS = {
     move.name: Arrow(frozenset(map(str, move.sources)), str(move.target)) for move in MOVES
 } | {note.name: Arrow(frozenset(map(str, note.sources)), None) for note in NOTES}
 
-FINAL = frozenset({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED})
 # Ended, and the world never changed: the operation key is free again. Every other state keeps it.
 WITHOUT_EFFECT = frozenset({State.REFUSED, State.ABORTED, State.FAILED})
 # A worker holds a lease on these while it acts.

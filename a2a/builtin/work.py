@@ -31,6 +31,7 @@ from ledger.agents import allowances
 from ledger.api.rendering import render_token
 from ledger.errors import InProgress, LedgerError, PlanFailed
 from ledger.events import doorbell
+from ledger.events.seals import as_text
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
 from ledger.states import State
@@ -122,15 +123,18 @@ def _propose(task: Task) -> UUID | None:
 
 
 def _await_sign_off(task_id: UUID, transaction_id: UUID | None) -> None:
-    """Tie the task to its transaction. From then on its clock is the transaction's.
+    """Tie the task to its transaction. From then on its clock and retention are that one's.
 
     Whoever proposed with the task's key may do this: the key names one transaction.
     """
+    rows = Transaction.objects.filter(pk__in=[transaction_id])
+    retain_until = rows.values_list("retain_until", flat=True).first()
     with suppress(TaskNotPossible):
         advance(
             task_id, states.AWAIT_SIGN_OFF, by=ASSENT, via=VIA, only_if=Q(transaction=None),
-            details={"transaction": str(transaction_id)}, said="Waiting for sign-off.",
-            transaction_id=transaction_id, expires_at=None, lease_expires_at=None,
+            details={"transaction": str(transaction_id), "retain_until": as_text(retain_until)},
+            said="Waiting for sign-off.", transaction_id=transaction_id, expires_at=None,
+            lease_expires_at=None, retain_until=retain_until,
         )  # fmt: skip
     crash_points.reach("own task tied")
     mirror(task_id)

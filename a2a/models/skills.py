@@ -49,6 +49,11 @@ class Skill(models.Model):
     question_ttl = models.DurationField(
         default=QUESTION_TTL, help_text="How long a question waits for its answer."
     )
+    retention = models.DurationField(
+        null=True,
+        blank=True,
+        help_text="How long the content of a task is kept. Empty: ASSENT_TASK_RETENTION_DAYS.",
+    )
     is_retry_safe = models.BooleanField(
         default=False, help_text="A task whose worker fell silent is given to another one."
     )

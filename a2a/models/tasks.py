@@ -123,6 +123,9 @@ class Task(models.Model):
     updated_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    retain_until = models.DateTimeField(null=True, help_text="From then on the content is erased.")
+    legal_hold_at = models.DateTimeField(null=True, help_text="An operator keeps the content.")
+    content_erased_at = models.DateTimeField(null=True)
 
     # At work. The fencing token is raised at every claim; a write with an older one is void.
     fencing_token = models.PositiveIntegerField(default=0)
@@ -185,6 +188,18 @@ class Task(models.Model):
             # What the operations page asks of the last minutes.
             models.Index(
                 name="a2a_task_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
+            ),
+            # What the sweeper erases.
+            models.Index(
+                name="a2a_task_retention",
+                fields=["retain_until"],
+                condition=Q(ended_at__isnull=False, content_erased_at=None, legal_hold_at=None),
+            ),
+            # What operators hold back; few rows at any time.
+            models.Index(
+                name="a2a_task_legal_hold",
+                fields=["tenant", "-id"],
+                condition=Q(legal_hold_at__isnull=False),
             ),
             models.Index(name="a2a_task_history", fields=["tenant", "-id"]),
             models.Index(name="a2a_task_submitter", fields=["submitted_by", "-updated_at", "-id"]),
@@ -345,7 +360,12 @@ class Question(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.text[:80]
+        return self.headline[:80]
+
+    @property
+    def headline(self) -> str:
+        """What people read as its title: the text, or that it was erased."""
+        return self.text or "A question whose text was erased under retention"
 
     @property
     def short_id(self) -> str:

@@ -253,8 +253,7 @@ def _report(mirror: Mirror, said: str, by: Principal) -> None:
     if Task.objects.filter(pk=mirror.task_id, state=TaskState.AUTH_REQUIRED).exists():
         advance(mirror.task_id, states.RESUME, by=by, via=VIA, said=said, note=said)
     elif said:
-        details = {"message": said[:2000]}
-        advance(mirror.task_id, states.REPORT, by=by, via=VIA, details=details, note=said)
+        advance(mirror.task_id, states.REPORT, by=by, via=VIA, said=said[:2000], note=said)
 
 
 def _ask(mirror: Mirror, theirs: pb.Task, said: str, by: Principal) -> None:
@@ -319,7 +318,7 @@ def _keep_trying(mirror: Mirror, failure: Exception) -> None:
     if mirror.failing_since is None:
         with suppress(TaskNotPossible):
             advance(mirror.task_id, states.REPORT, by=_principal(mirror.remote), via=VIA,
-                    details={"message": note[:2000]}, note=note)  # fmt: skip
+                    said=note[:2000], note=note)  # fmt: skip
     looks = min(mirror.unchanged_looks + 1, 10)
     pause = min(LONGEST_LOOK_S, FIRST_LOOK_S * 2 ** (looks - 1))
     pause = min(pause, settings.REMOTE_LOST_S / 2)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.db.transaction import atomic
 from django.utils import timezone
 
@@ -27,6 +28,7 @@ from a2a.validation.parts import refuse_unstorable
 from ledger import intents
 from ledger.api.authentication import Caller
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, LedgerError
+from ledger.events.seals import as_text
 from ledger.models import Scope, new_id
 
 KEY_MAX = 255  # characters
@@ -133,6 +135,8 @@ class _Draft:
         details = {"skill": task.skill_slug, "owner": task.owner, "depth": task.depth}
         details |= {"trace_id": task.trace_id, "parent": str(task.parent_id or "")}
         details |= {"code": task.reason_code} if task.reason_code else {}
+        if task.retain_until is not None:
+            details["retain_until"] = as_text(task.retain_until)
         details["input_digest"] = sealed_texts.digest_of(sealed_texts.text_of(task.input))
         message = Message(
             message_id=self.submission.message_id or str(uuid4()),
@@ -231,8 +235,16 @@ def _new_task(submission: Submission, request: envelope.Request, key: str) -> Ta
         envelope_message_id=(sent.message_id if sent else None) or "",
         card_version=submission.card_version,
         expires_at=_expires_at(sent, skill),
+        retain_until=timezone.now() + retention_of(skill),
         errors=[],
     )
+
+
+def retention_of(skill: Skill | None) -> timedelta:
+    """How long the content of a task is kept: the skill's own term, else the installation's."""
+    if skill is not None and skill.retention is not None:
+        return skill.retention
+    return timedelta(days=settings.TASK_RETENTION_DAYS)
 
 
 def _owner(request: envelope.Request) -> str:

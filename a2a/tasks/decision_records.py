@@ -8,6 +8,16 @@ from ledger.audit import decision_records
 from ledger.audit.decision_records import Record
 
 
+def _contents_of(question: Question, *, is_erased: bool) -> Record:
+    """The question and its answer as they are sealed; nothing once they were erased."""
+    if is_erased:
+        return {"asked": None, "answer": None}
+    return {
+        "asked": sealed_texts.asked(question.text, question.form, question.evidence),
+        "answer": sealed_texts.text_of(question.answer),
+    }
+
+
 def of_task(task: Task) -> Record:
     with decision_records.one_instant():
         task = Task.objects.get(pk=task.pk)
@@ -23,8 +33,7 @@ def of_task(task: Task) -> Record:
             questions=[
                 {
                     "id": str(question.pk),
-                    "asked": sealed_texts.asked(question.text, question.form, question.evidence),
-                    "answer": sealed_texts.text_of(question.answer),
+                    **_contents_of(question, is_erased=task.content_erased_at is not None),
                 }
                 for question in Question.objects.filter(task=task).order_by("pk")
             ],

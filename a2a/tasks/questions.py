@@ -169,9 +169,9 @@ def _answer(
             states.ANSWER,
             by=by,
             via=via,
+            said=as_text(value)[:2000],
             details={
                 "question": str(question.pk),
-                "answer": as_text(value)[:2000],
                 "answer_digest": sealed_texts.digest_of(sealed_texts.text_of(value)),
             },
             lease_expires_at=lease_from_now(),

@@ -33,6 +33,9 @@ def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]
         "updated_at": task.updated_at.isoformat(),
         "ended_at": task.ended_at.isoformat() if task.ended_at else None,
         "expires_at": task.expires_at.isoformat() if task.expires_at else None,
+        "content_erased_at": (
+            task.content_erased_at.isoformat() if task.content_erased_at else None
+        ),
         "retry_after_s": None if task.is_final else retry_after_s,
         "links": {
             "self": address_of(here),
@@ -119,7 +122,22 @@ def message_as_json(message: Message) -> dict[str, Any]:
     }
 
 
+# Texts that readers find among the details of an event. They are kept as its reason, which can be
+# erased; details cannot.
+TEXT_OF = {"task_progressed": "message", "task_answered": "answer"}
+
+
+def reason_and_details(event: Event) -> tuple[str, dict[str, Any]]:
+    """What an event says, as its readers know it."""
+    details: dict[str, Any] = json.loads(event.details)
+    name = TEXT_OF.get(event.kind)
+    if name is None:
+        return event.reason, details
+    return "", {**details, name: event.reason} if event.reason else details
+
+
 def event_as_json(event: Event) -> dict[str, Any]:
+    reason, details = reason_and_details(event)
     return {
         "seq": event.seq,
         "kind": event.kind,
@@ -127,7 +145,7 @@ def event_as_json(event: Event) -> dict[str, Any]:
         "to_state": event.to_state,
         "principal": event.principal,
         "via": event.via,
-        "reason": event.reason,
-        "details": json.loads(event.details),
+        "reason": reason,
+        "details": details,
         "at": event.at.isoformat(),
     }

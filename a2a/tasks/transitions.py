@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from a2a.models import PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, Move
 from a2a.tasks import sealed_texts
 from ledger.events import chains
+from ledger.events.seals import as_text
 from ledger.principals import Principal
 
 ALWAYS = Q()
@@ -70,6 +71,36 @@ def advance(
             details=details,
             owed_to=_watchers(row),
         )
+    return row
+
+
+def note(
+    task_id: UUID,
+    kind: Move,
+    *,
+    by: Principal,
+    via: str,
+    said: str = "",
+    only_if: Q = ALWAYS,
+    details: Mapping[str, Any] | None = None,
+    sealed: Sequence[str] = (),
+    **changes: Any,
+) -> Task:
+    """Write one event that leaves the state as it is, with the ``changes`` that belong to it.
+
+    ``sealed`` names columns whose new values go into the event. Nobody is told of it. Raises
+    ``TaskNotPossible`` and ``TaskNotFound`` as ``advance`` does.
+    """
+    with atomic():
+        free = Task.objects.filter(only_if, pk=task_id, state__in=kind.sources)
+        row = chains.update_returning(free, **changes)
+        if row is None:
+            raise _refusal(task_id)
+        values = {name: as_text(getattr(row, name)) for name in sealed}
+        chains.append(
+            row.pk, tenant=row.tenant, kind=kind.name, to_state=row.state, by=by, via=via,
+            reason=said, details={**(details or {}), **values},
+        )  # fmt: skip
     return row
 
 

@@ -103,13 +103,14 @@ def report(
 ) -> Task:
     """How far it is; renews the lease as well. Raises ``TaskLeaseLost, TaskNotFound``."""
     refuse_unstorable([stage, note])
-    said = {"stage": stage, "percent": percent, "message": note}
+    said = {"stage": stage, "percent": percent}
     return _as_worker(
         task_id,
         states.REPORT,
         agent=agent,
         fencing_token=fencing_token,
         via=via,
+        said=note,
         details={name: value for name, value in said.items() if value not in (None, "")},
         stage=stage,
         percent=percent,

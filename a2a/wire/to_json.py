@@ -9,7 +9,7 @@ from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.states import TaskState
-from a2a.tasks.rendering import question_as_json, reason_as_json
+from a2a.tasks.rendering import question_as_json, reason_and_details, reason_as_json
 from ledger.api.rendering import render_token
 from ledger.models import Event
 
@@ -72,6 +72,8 @@ def facts_of(task: Task) -> Json:
         facts["progress"] = {"stage": task.stage, "percent": task.percent, "message": task.note}
     if task.expires_at:
         facts["expires_at"] = task.expires_at.isoformat()
+    if task.content_erased_at:
+        facts["content_erased_at"] = task.content_erased_at.isoformat()
     if reason := reason_as_json(task):
         facts["reason"] = reason
     return facts
@@ -87,6 +89,9 @@ def said_of_status(task: Task, question: Question | None) -> Json:
             {"text": f"Waiting for sign-off: {token['action_summary']}"},
             {"data": {"token_of_intent": token}},
         ]
+    elif task.content_erased_at is not None:
+        at = f"{task.content_erased_at:%Y-%m-%d}"
+        parts = [{"text": f"The content of this task was erased on {at} under retention."}]
     elif reason := reason_as_json(task):
         parts = [{"text": task.reason}, {"data": {"reason": reason}}]
     elif task.note or task.stage:
@@ -171,7 +176,7 @@ def said_of_event(
         flags = {"append": details["append"], "lastChunk": details["last"]}
         return {"artifactUpdate": {**where, "artifact": said, **flags}}
     question = _question_asked(event, details, questions)
-    parts = _parts_of(event, details, question)
+    parts = _parts_of(event, question)
     is_for_people = question is not None and not question.is_for_client_of(task)
     state = TaskState.WORKING if is_for_people else event.to_state
     status = _status(task, state, event.at, parts, f"event-{task.pk}-{event.seq}")
@@ -187,7 +192,8 @@ def _question_asked(
     return None if asked is None else questions.get(asked)
 
 
-def _parts_of(event: Event, details: Json, question: Question | None) -> list[Json]:
+def _parts_of(event: Event, question: Question | None) -> list[Json]:
+    reason, details = reason_and_details(event)
     if event.kind == "task_asked":
         data = [{"data": _question_data(question)}] if question else []
         return [{"text": event.reason}, *data]
@@ -195,6 +201,6 @@ def _parts_of(event: Event, details: Json, question: Question | None) -> list[Js
         text = details.get("message") or details.get("stage") or ""
         return [*([{"text": text}] if text else []), {"data": {"progress": details}}]
     if "code" in details:
-        reason = {"code": details["code"], "detail": event.reason}
-        return [{"text": event.reason}, {"data": {"reason": reason}}]
-    return [{"text": event.reason}] if event.reason else []
+        why = {"code": details["code"], "detail": reason}
+        return [{"text": reason}, {"data": {"reason": why}}]
+    return [{"text": reason}] if reason else []

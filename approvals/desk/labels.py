@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a.models import Question, QuestionState
+from a2a.tasks.rendering import reason_and_details
 from ledger import contracts
 from ledger.models import Event, Transaction
 
@@ -41,6 +42,9 @@ SAID_OF = {
     "settlement_declined": "The proposed settlement was declined",
     "compensation_started": "Compensation asked for",
     "compensated": "Compensated",
+    "content_erased": "Content erased: its retention was over",
+    "legal_hold_placed": "Legal hold: the content is kept",
+    "legal_hold_released": "Legal hold released",
     "task_submitted": "Submitted",
     "task_rejected": "Rejected before it began",
     "task_claimed": "Taken up",
@@ -58,12 +62,15 @@ SAID_OF = {
     "task_completed": "Completed",
     "task_failed": "Failed",
     "task_canceled": "Canceled",
+    "task_content_erased": "Content erased: its retention was over",
+    "task_legal_hold_placed": "Legal hold: the content is kept",
+    "task_legal_hold_released": "Legal hold released",
 }
 
 
 def said(event: Event) -> str:
     if event.kind == "task_progressed":
-        return _progress(json.loads(event.details))
+        return _progress(reason_and_details(event)[1])
     return SAID_OF.get(event.kind, event.kind.replace("_", " ").capitalize())
 
 

@@ -171,7 +171,8 @@ def undo_of(row: Transaction) -> str:
 
 def can_compensate(row: Transaction) -> bool:
     tool = tools.get(row.tool)
-    return row.state == State.COMMITTED and tool is not None and tool.has("compensate")
+    has_content = row.state == State.COMMITTED and row.content_erased_at is None
+    return has_content and tool is not None and tool.has("compensate")
 
 
 # How a person is asked which outcome it was.

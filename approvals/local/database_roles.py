@@ -1,8 +1,9 @@
 """Two roles in PostgreSQL: an owner that migrates, and the application, which may do less.
 
 The application may append to what proves the past and change none of it: no UPDATE or DELETE of
-events, decisions and checkpoints, no TRUNCATE, no DDL, no trigger turned off. ``RIGHTS`` is the
-whole list; a table that is not in it does not exist for the application.
+events, decisions and checkpoints (but for the reasons that retention empties), no TRUNCATE, no DDL,
+no trigger turned off. ``RIGHTS`` is the whole list; a table that is not in it does not exist for
+the application.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from psycopg import sql
 
 READ = "SELECT"
 APPEND = "SELECT, INSERT"
+ERASE = "SELECT, INSERT, UPDATE (reason)"  # a trigger lets it be emptied when retention is over
 KEEP = "SELECT, INSERT, UPDATE"
 CHANGE = "SELECT, INSERT, UPDATE, DELETE"
 
 RIGHTS = {
     # What proves the past.
-    "ledger_event": APPEND,
-    "ledger_decision": APPEND,
+    "ledger_event": ERASE,
+    "ledger_decision": ERASE,
     "ledger_checkpoint": APPEND,
     "ledger_cosignature": APPEND,
     "ledger_tile": KEEP,  # grows; a trigger lets nothing in it change

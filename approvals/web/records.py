@@ -19,6 +19,7 @@ from a2a.models import Question, Task
 from a2a.tasks import decision_records as task_records
 from approvals.desk import labels
 from approvals.web.requests import tenants_of_request
+from ledger import intents
 from ledger.api.rendering import record_response
 from ledger.audit import decision_records
 from ledger.audit.decision_records import Record
@@ -36,12 +37,13 @@ APART = frozenset({"arguments", "transaction_id"})
 def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     row = _transaction(request, transaction_id)
     record = decision_records.of_transaction(row)
-    intent = json.loads(record["shown"])
+    intent = intents.intent_of(row) if record["shown"] is None else json.loads(record["shown"])
     context = {
-        "title": intent["action_summary"],
+        "title": row.headline,
         "intent": list(_in_order(intent)),
         "arguments": intent["arguments"],
         "tx": row,
+        "erased_at": row.content_erased_at,
         "state": row.get_state_display(),
         "back": reverse("desk:transaction", args=[row.pk]),
         "file": reverse("desk:transaction-record-file", args=[row.pk]),
@@ -67,10 +69,12 @@ def task(request: HttpRequest, task_id: UUID) -> HttpResponse:
             "answer": json.loads(question["answer"]),
         }
         for question in record["questions"]
+        if question["asked"] is not None
     ]
     context = {
         "title": f"{row.skill_slug} {row.short_id}",
         "task": row,
+        "erased_at": row.content_erased_at,
         "input": json.loads(record["task"]["input"]),
         "result": json.loads(record["task"]["result"]),
         "questions": asked,
@@ -125,7 +129,9 @@ def _in_order(intent: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def _events(record: Record) -> Iterator[dict[str, Any]]:
     for event in record["events"]:
         at = datetime.fromtimestamp(int(event["at"]) / 1e6, UTC)
-        said = labels.said(Event(kind=event["kind"], details=event["details"]))
+        said = labels.said(
+            Event(kind=event["kind"], details=event["details"], reason=event["reason"])
+        )
         question = Question.named_in(json.loads(event["details"]))
         yield {**event, "when": at, "said": said, "question": question}
 

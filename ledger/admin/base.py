@@ -153,6 +153,20 @@ class ToolFilter(SimpleListFilter):
         return queryset.filter(tool=self.value()) if self.value() else queryset
 
 
+class RetentionFilter(SimpleListFilter):
+    """What operators hold back, and what was erased."""
+
+    title = "retention"
+    parameter_name = "retention"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("held", "under a legal hold"), ("erased", "content erased")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        column = {"held": "legal_hold_at", "erased": "content_erased_at"}.get(self.value() or "")
+        return queryset.filter(**{f"{column}__isnull": False}) if column else queryset
+
+
 class ReadonlyToolFilter(ToolFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(name, name) for name in sorted(contracts.readonly_tools)]

@@ -19,6 +19,7 @@ from ledger.admin.base import (
     FOUND,
     ReadOnly,
     ReadonlyToolFilter,
+    RetentionFilter,
     SearchedByIndex,
     TenantAdmin,
     ToolFilter,
@@ -66,7 +67,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
     list_display = (
         "summary", "state", "tool", "money", "proposed_by", "tenant", "receipt", "created_at",
     )  # fmt: skip
-    list_filter = ("state", ToolFilter)
+    list_filter = ("state", ToolFilter, RetentionFilter)
     search_help_text = (
         "Id (whole, how it begins, or its last eight digits), idempotency or operation key, "
         "receipt, trace id or run id."
@@ -87,7 +88,8 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
             "id", "operation_key", "input_hash", "intent_digest", "trace_id")}),
         ("Time and work", {"fields": (
             "created_at", "expires_at", "hold_expires_at", "decided_at", "ended_at",
-            "retain_until", "attempts", "fencing_token", "lease_expires_at", "next_attempt_at")}),
+            "retain_until", "legal_hold_at", "content_erased_at", "attempts", "fencing_token",
+            "lease_expires_at", "next_attempt_at")}),
     )  # fmt: skip
     payload_ = as_json("payload", "payload, as proposed")
     arguments_ = as_json("arguments", "arguments, as validated")
@@ -119,7 +121,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
 
     @admin.display(description="transaction")
     def summary(self, row: Transaction) -> str:
-        return f"{row.action_summary[:80]} · {row.short_id}"
+        return f"{row.headline[:80]} · {row.short_id}"
 
     @admin.display(description="amount")
     def money(self, row: Transaction) -> str:

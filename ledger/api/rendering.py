@@ -38,6 +38,8 @@ def _token(row: Transaction, duplicate_of: UUID | None = None) -> dict[str, Any]
             "desk": address_of(f"/transactions/{row.pk}/"),
         },
     }
+    if row.content_erased_at is not None:
+        token["content_erased_at"] = row.content_erased_at.isoformat()
     if duplicate_of is not None:
         token["duplicate_of"] = str(duplicate_of)
     return token
@@ -65,7 +67,7 @@ COPIED = (
     "trace_id", "receipt", "receipt_url", "result", "error", "ending", "ending_reason",
     "compensation_receipt",
 )  # fmt: skip
-INSTANTS = ("created_at", "decided_at", "ended_at")
+INSTANTS = ("created_at", "decided_at", "ended_at", "retain_until", "content_erased_at")
 
 
 def as_json(row: Transaction) -> dict[str, Any]:

@@ -93,6 +93,10 @@ class TokenOfIntent(Schema):
     expires_in: float = Field(description="Seconds, by the ledger's clock.")
     intent_digest: str
     duplicate_of: UUID | None = None
+    content_erased_at: datetime | None = Field(
+        None,
+        description="When retention erased its content; texts, arguments and result are empty.",
+    )
     links: Links
 
 
@@ -132,6 +136,7 @@ class TransactionOut(TokenOfIntent):
     created_at: datetime
     decided_at: datetime | None
     ended_at: datetime | None
+    retain_until: datetime = Field(description="The content is erased soon after.")
     receipt: str
     receipt_url: str
     result: dict[str, Any] | None

@@ -43,10 +43,17 @@ def of_transaction(row: Transaction) -> Record:
         return record_of(
             "transaction",
             row.pk,
-            shown=intents.canonical(intents.intent_of(row)).decode(),
+            shown=_shown(row),
             prepared={name: seals.column_text(name, getattr(row, name)) for name in seals.FIXED},
             result=seals.column_text("result", row.result),
         )
+
+
+def _shown(row: Transaction) -> str | None:
+    """What was signed off, as its digest was made; ``None`` once it was erased."""
+    if row.content_erased_at is not None:
+        return None
+    return intents.canonical(intents.intent_of(row)).decode()
 
 
 def record_of(kind: str, subject: Any, **sections: Any) -> Record:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count, groupby, starmap
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -38,10 +39,7 @@ class Family:
     name: str
     moves: Map
     model: type[models.Model]
-
-
-# An upper room adds its own in AppConfig.ready().
-families: dict[str, Family] = {"transaction": Family("transaction", MOVES, Transaction)}
+    columns: type[Any]  # a NamedTuple of the columns that are read
 
 
 class Vote(NamedTuple):
@@ -62,11 +60,16 @@ _TRANSACTION = ("id", "state", *(name for name in seals.FIXED if name != "id"), 
 Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[misc]
 
 
-class StateOnly(NamedTuple):
+class Standing(NamedTuple):
     """What the log knows of a row of an upper room."""
 
     id: UUID
     state: str
+    content_erased_at: datetime | None
+
+
+# An upper room adds its own in AppConfig.ready().
+families: dict[str, Family] = {"transaction": Family("transaction", MOVES, Transaction, Row)}
 
 
 @dataclass(slots=True)
@@ -184,9 +187,8 @@ def _votes(part: Part) -> Iterator[Vote]:
 
 
 def _rows(family: Family, part: Part) -> Iterator[Any]:
-    kind: Any = Row if family.model is Transaction else StateOnly
     rows = family.model._default_manager.filter(part.of("pk")).order_by("pk")
-    return starmap(kind, _stream(rows, kind._fields))
+    return starmap(family.columns, _stream(rows, family.columns._fields))
 
 
 def _stream(rows: models.QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

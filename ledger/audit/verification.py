@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
+from typing import Any
 from uuid import UUID
 
+from ledger import erasures
 from ledger.audit import checkpoint_proof, histories
 from ledger.audit.checkpoint_proof import Coverage
 from ledger.audit.histories import EVERYTHING, History, Part, Vote
@@ -180,13 +182,26 @@ def faults_of(history: History) -> list[str]:
         faults += sign_offs.row_faults(row, history.links)
         faults += sign_offs.sign_off_faults(row, history.links)
         faults += _decision_faults(history)
-    elif row.state != history.links[-1].to_state:
-        last = history.links[-1]
-        faults.append(
+    else:
+        faults += _standing_faults(name, row, history.links)
+    return faults
+
+
+def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str]:
+    """What the row of an upper room says, against its events: its state, and its erasure."""
+    last, erasure = links[-1], erasures.erasure_in(links)
+    if row.state != last.to_state:
+        yield (
             f"{name} {row.id} is {row.state}, but its last event ({last.id}) left it "
             f"{last.to_state}."
         )
-    return faults
+    sealed = erasure.says.get("content_erased_at", "") if erasure is not None else ""
+    if seals.as_text(row.content_erased_at) != sealed:
+        yield f"{name} {row.id}: content_erased_at is not what its events sealed."
+    terms = [link.says["retain_until"] for link in links if "retain_until" in link.says]
+    retain_until = str(terms[-1]) if terms else ""
+    for link, fault in erasures.order_faults(links, retain_until):
+        yield f"event {link.id} of {name} {row.id}: {fault}"
 
 
 def _family_of(history: History) -> tuple[str, Map]:

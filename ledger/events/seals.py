@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import cached_property
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -30,18 +31,29 @@ FIXED = (
 )  # fmt: skip
 _FIXED_OF = attrgetter(*FIXED)
 AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result", "settlement"})
+# What is left of the columns with content once their retention is over.
+EMPTY: dict[str, Any] = {
+    "stated_reason": "", "payload": {}, "arguments": {}, "action_summary": "", "warnings": [],
+    "held": {}, "result": None, "ending_reason": "",
+}  # fmt: skip
+# Sealed by the digest of their text, so that the seal outlives the text.
+BY_DIGEST = frozenset(EMPTY) | {"settlement"}
+_DIGEST_OF_NOTHING = hashlib.sha256(b"").hexdigest()
+_DIGEST_OF_NULL = hashlib.sha256(b"null").hexdigest()
 # Columns that moves fill in, with what they are at first. The event of the move seals the value.
 OUTCOME: dict[str, str] = {
     "decided_at": "",
     "ended_at": "",
     "receipt": "",
     "receipt_url": "",
-    "result": hashlib.sha256(b"null").hexdigest(),
+    "result": _DIGEST_OF_NULL,
     "ending": "",
     "ending_reason": "",
     "compensation_receipt": "",
     "late_receipt": "",
-    "settlement": "null",
+    "settlement": _DIGEST_OF_NULL,
+    "legal_hold_at": "",
+    "content_erased_at": "",
 }
 # Columns of work in progress. They decide when a worker looks again, never what it may do.
 UNSEALED = frozenset(
@@ -52,7 +64,7 @@ UNSEALED = frozenset(
 # The fields that the hash of an event is over, in this order.
 _SEALED_OF = attrgetter(
     "previous_hash", "subject", "seq", "tenant", "kind", "from_state", "to_state",
-    "principal", "principal_name", "via", "reason", "details", "at",
+    "principal", "principal_name", "via", "reason_digest", "details", "at",
 )  # fmt: skip
 
 
@@ -69,6 +81,7 @@ class _Columns(NamedTuple):
     principal_name: str
     via: str
     reason: str
+    reason_digest: str
     details: str
     at: datetime
     previous_hash: str
@@ -94,15 +107,31 @@ def hash_of(event: Any) -> str:
     return _sha256([before, str(subject), str(seq), *texts, as_text(at)])
 
 
-def row_digest(row: Any) -> str:
-    """SHA-256 over the netstrings of the columns of a transaction that never change."""
+def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> str:
+    """SHA-256 over the netstrings of the columns of a transaction that never change.
+
+    Columns with content go in by their digest. ``former`` has the digests of those that were
+    erased since.
+    """
     values = zip(FIXED, _FIXED_OF(row), strict=True)
     return _sha256(
         [
-            value if type(value) is str and name not in AS_JSON else column_text(name, value)
+            former.get(name) or digest_of(column_text(name, value))
+            if name in EMPTY
+            else (value if type(value) is str else column_text(name, value))
             for name, value in values
         ]
     )
+
+
+def is_empty(name: str, value: Any) -> bool:
+    """Whether a column with content has what an erasure leaves there, and nothing else."""
+    return column_text(name, value) == column_text(name, EMPTY[name])
+
+
+def digests_of(row: Any) -> dict[str, str]:
+    """The digest of the text of each column with content, as the event of its erasure keeps it."""
+    return {name: digest_of(column_text(name, getattr(row, name))) for name in EMPTY}
 
 
 def first_words(row: Any) -> dict[str, Any]:
@@ -122,7 +151,7 @@ def first_words(row: Any) -> dict[str, Any]:
 def outcome_of(row: Any, names: Iterable[str]) -> dict[str, str]:
     """The values, as they are sealed, of those of the named columns that say what came of it."""
     wanted = names if names is OUTCOME else frozenset(names)
-    return {name: _outcome_text(name, getattr(row, name)) for name in OUTCOME if name in wanted}
+    return {name: outcome_text(name, getattr(row, name)) for name in OUTCOME if name in wanted}
 
 
 def sealed_outcome(details: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -134,11 +163,17 @@ def sealed_outcome(details: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return outcome
 
 
-def _outcome_text(name: str, value: Any) -> str:
+def outcome_text(name: str, value: Any) -> str:
+    """A column of the outcome as ``sets`` has it: by its digest where it may hold texts."""
     if value == "" and name not in AS_JSON:
         return ""
     text = column_text(name, value)
-    return hashlib.sha256(text.encode()).hexdigest() if name == "result" else text
+    return digest_of(text) if name in BY_DIGEST else text
+
+
+def digest_of(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal."""
+    return _DIGEST_OF_NOTHING if not text else hashlib.sha256(text.encode()).hexdigest()
 
 
 def column_text(name: str, value: Any) -> str:

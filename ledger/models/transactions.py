@@ -98,7 +98,9 @@ class Transaction(models.Model):
     expires_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
-    retain_until = models.DateTimeField()
+    retain_until = models.DateTimeField(help_text="From then on the content is erased.")
+    legal_hold_at = models.DateTimeField(null=True, help_text="An operator keeps the content.")
+    content_erased_at = models.DateTimeField(null=True)
 
     # At work. The fencing token is raised at every claim; a write with an older one is void.
     fencing_token = models.PositiveIntegerField(default=0)
@@ -187,6 +189,18 @@ class Transaction(models.Model):
                 condition=Q(state__in=sorted(FINAL)),
             ),
             models.Index(name="ledger_tx_tool", fields=["tool", "-id"]),
+            # What the sweeper erases.
+            models.Index(
+                name="ledger_tx_retention",
+                fields=["retain_until"],
+                condition=Q(state__in=sorted(FINAL), content_erased_at=None, legal_hold_at=None),
+            ),
+            # What operators hold back; few rows at any time.
+            models.Index(
+                name="ledger_tx_legal_hold",
+                fields=["tenant", "-id"],
+                condition=Q(legal_hold_at__isnull=False),
+            ),
             # What operators search by.
             models.Index(name="ledger_tx_receipt", fields=["receipt"], condition=~Q(receipt="")),
             models.Index(name="ledger_tx_trace", fields=["trace_id"], condition=~Q(trace_id="")),
@@ -194,7 +208,7 @@ class Transaction(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.action_summary[:80]} ({self.short_id})"
+        return f"{self.headline[:80]} ({self.short_id})"
 
     @property
     def short_id(self) -> str:
@@ -214,6 +228,13 @@ class Transaction(models.Model):
         return intents.financial_impact(self.amount, self.currency)
 
     @property
+    def headline(self) -> str:
+        """What people read as its title: the plan's summary, or when that was erased."""
+        if self.content_erased_at is None:
+            return self.action_summary
+        return f"{self.tool}: content erased on {self.content_erased_at:%Y-%m-%d}"
+
+    @property
     def is_untouched(self) -> bool:
         """Whether the row still is what its digest was made of."""
         return intents.digest_of(intents.intent_of(self)) == self.intent_digest
@@ -223,7 +244,7 @@ class Event(models.Model):
     """One thing that happened to one subject: a transaction, or a task. Appended, never changed.
 
     The database seals each row (``ledger/sql/events.sql``): it gives ``seq``, ``at``,
-    ``from_state`` and the two hashes; ``ledger.audit.verification`` proves them again on its own.
+    ``from_state`` and the hashes; ``ledger.audit.verification`` proves them again on its own.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -240,8 +261,10 @@ class Event(models.Model):
     principal = models.CharField(max_length=150)
     principal_name = models.CharField(max_length=200)
     via = models.CharField(max_length=20)
+    # Erased with the content of the subject; the hash is over its digest, which stays.
     reason = models.TextField(blank=True)
-    details = models.TextField(default="{}", help_text="Canonical JSON.")
+    reason_digest = models.CharField(max_length=64, blank=True)
+    details = models.TextField(default="{}", help_text="Canonical JSON; it is never erased.")
     at = models.DateTimeField(db_default=Now())
     previous_hash = models.CharField(max_length=64, blank=True)
     hash = models.CharField(max_length=64, blank=True)

@@ -135,7 +135,7 @@ def prepare(
         by, tenant, route=PREPARE_ROUTE, key=key, operation_key=operation_key
     ) as known:
         if known.key_status is not None:
-            return _replay(known, fingerprint)
+            return _replay(known, fingerprint, render)
         holder_id = known.holder_id or _holder_by_alias(tool, tenant, intents.folded(meaning))
         if holder_id is not None:
             return _answer_with_holder(holder_id, input_hash, note, render)
@@ -306,16 +306,19 @@ def _enter_refused(
     raise PlanRefused(refusal.detail, transaction_id=str(row.pk))
 
 
-def _replay(known: entries.Admission, fingerprint: str) -> Answer:
+def _replay(known: entries.Admission, fingerprint: str, render: Render) -> Answer:
+    """The first answer again. Once retention has erased it, what is left of its transaction."""
     if known.key_status == CanceledBefore.status and known.key_transaction_id is None:
         raise CanceledBefore()
     if known.key_hash != fingerprint:
         raise IdempotencyKeyReused()
     if known.key_status == PlanRefused.status:
-        raise PlanRefused(known.key_answer or "", transaction_id=str(known.key_transaction_id))
-    return Answer(
-        known.key_status or 201, known.key_answer or "", known.key_transaction_id, is_replay=True
-    )
+        detail = known.key_answer or "The plan was refused; why was erased under retention."
+        raise PlanRefused(detail, transaction_id=str(known.key_transaction_id))
+    text = known.key_answer
+    if not text and known.key_transaction_id is not None:
+        text = render(Transaction.objects.get(pk=known.key_transaction_id), None)
+    return Answer(known.key_status or 201, text or "", known.key_transaction_id, is_replay=True)
 
 
 def _answer_with_holder(

@@ -78,8 +78,17 @@ def compensate(transaction_id: UUID, *, by: Principal, via: str, reason: str) ->
     row = _row(transaction_id, by)
     if not tool_named(row.tool).has("compensate"):
         raise NotPossible(f"{row.tool} declares no compensation.", snapshot=row)
+    if row.content_erased_at is not None:
+        raise NotPossible(
+            f"Its content was erased on {row.content_erased_at:%Y-%m-%d} under retention: the "
+            "tool cannot be told what to make up for.",
+            snapshot=row,
+        )
     word = _Word("compensate", "", by, via, reason)
-    word.settle(row, states.COMPENSATE, error="", error_detail="", **FRESH_WORK)
+    word.settle(
+        row, states.COMPENSATE, only_if=Q(content_erased_at=None), error="", error_detail="",
+        **FRESH_WORK,
+    )  # fmt: skip
     return Transaction.objects.get(pk=transaction_id)
 
 
@@ -143,7 +152,7 @@ class _Word:
                 self._propose(row, step, wanted)
                 return
             wanted &= Q(settlement=before)
-            details |= {"first_word_by": before["by"], "first_word": before["reason"]}
+            details |= {"first_word_by": before["by"]}
         self.take(row, step, only_if=wanted, details=details, settlement=None, **changes)
 
     def take(self, row: Transaction, step: Move | Note, *, only_if: Q = Q(), **said: Any) -> None:  # noqa: B008
@@ -170,7 +179,7 @@ class _Word:
         proposals = [link for link in links if link.kind == states.SETTLEMENT_PROPOSED.name]
         sealed = seals.sealed_outcome(link.says for link in links)["settlement"]
         if (
-            sealed != seals.column_text("settlement", before)
+            sealed != seals.outcome_text("settlement", before)
             or not proposals
             or proposals[-1].principal != before["by"]
         ):

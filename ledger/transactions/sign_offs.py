@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger import intents, states
+from ledger import erasures, intents, states
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
 from ledger.events import seals
 from ledger.events.seals import Link
@@ -101,6 +101,8 @@ def chain_faults(links: Sequence[Link], moves: Map, what: str = "transaction") -
         for fault in _move_faults(link, moves):
             yield f"{_name_of(link, what)}: {fault}"
         seq, previous, state = link.seq + 1, link.hash, link.to_state
+    for link, fault in erasures.reason_faults(links):
+        yield f"{_name_of(link, what)}: {fault}"
 
 
 def _name_of(link: Link, what: str = "transaction") -> str:
@@ -230,11 +232,15 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     name = f"transaction {row.id}"
     first, last = links[0], links[-1]
     says = first.says
+    erasure = erasures.erasure_in(links)
+    former = erasures.former_digests(erasure) if erasure is not None else {}
     if row.state != last.to_state:
         yield f"{name} is {row.state}, but its last event ({last.id}) left it {last.to_state}."
-    if says.get("row_digest") != seals.row_digest(row):
+    if says.get("row_digest") != seals.row_digest(row, former):
         yield f"{name} is not what was prepared: its columns do not have the sealed digest."
-    if intents.digest_of(intents.intent_of(row)) != row.intent_digest:
+    if erasure is not None:
+        yield from erasures.content_faults(row, links, erasure)
+    elif intents.digest_of(intents.intent_of(row)) != row.intent_digest:
         yield f"{name} does not have the intent digest that it was signed off by."
     for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
         if says.get(column) != getattr(row, column):
@@ -244,6 +250,8 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     if any(link.transaction_id != row.id for link in links):
         yield f"{name}: one of its events names another transaction."
     yield from outcome_faults(row, links, seals.OUTCOME)
+    for link, fault in erasures.order_faults(links, seals.as_text(row.retain_until)):
+        yield f"{_name_of(link)}: {fault}"
 
 
 def outcome_faults(row: Any, links: Sequence[Link], columns: Iterable[str]) -> Iterator[str]:

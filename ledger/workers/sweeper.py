@@ -21,7 +21,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import contracts, execution
+from ledger import contracts, execution, retention
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.events import outbox
@@ -87,6 +87,7 @@ class Sweeper:
             step()
         for name, due in further_jobs.items():
             self._hurry(name, due())
+        retention.erase_due()
         self._log.round()
 
     def _hurry_each(self, name: str, *questions: TransactionQuerySet) -> None:

@@ -22,7 +22,7 @@ from django.db.models import Max
 from django.db.transaction import atomic, set_rollback
 
 from examples import verify as second
-from ledger import execution
+from ledger import execution, retention
 from ledger.audit import exports, verification
 from ledger.audit.verification import Broken
 from ledger.events import account_changes, seals
@@ -32,11 +32,16 @@ from ledger.models import Decision, Event, Transaction
 from ledger.models.log import Tile
 from ledger.principals import Principal
 from ledger.transactions import coordinator
-from tests.forgery import forge, reseal, reseal_row
+from tests.forgery import end_retention, forge, reseal, reseal_row
 
 OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))
 PUBLIC_KEY = OWN_KEY.public_key().public_bytes_raw()
 SUPERVISOR = Principal("agent", "acme/supervisor", "Supervisor")
+
+
+@pytest.fixture
+def olga() -> Principal:
+    return Principal("user", "olga", "Olga Novak")
 
 
 @dataclass
@@ -50,13 +55,15 @@ class Ledger:
     noted: Transaction  # signed off by policy
     waiting: Transaction
     undone: Transaction
+    erased: Transaction  # its retention is over
+    erasable: Transaction  # as well, and nothing was erased yet
 
     def event(self, row: Transaction, kind: str) -> Event:
         return Event.objects.get(subject=row.pk, kind=kind)
 
 
 @pytest.fixture
-def ledger(acme, a_transaction, approved, alice, bob) -> Ledger:
+def ledger(acme, a_transaction, approved, alice, bob, olga) -> Ledger:
     paid, scuttled = approved(), approved("scuttle", rocket="r1")
     undone = approved()
     for row in (paid, scuttled, undone):
@@ -75,7 +82,14 @@ def ledger(acme, a_transaction, approved, alice, bob) -> Ledger:
     account_changes.record(
         "user:7", "role_granted", tenant="acme", by=alice, via="admin", details={"role": "approver"}
     )
-    return Ledger(paid, scuttled, rejected, refused, noted, waiting, undone)
+    erased, erasable = approved(), approved()
+    for row in (erased, erasable):
+        execution.commit(row.pk)
+        end_retention(row.pk)
+    retention.hold(erasable.pk, by=olga, via="admin", reason="a dispute")
+    assert retention.erase_batch() == 1
+    retention.release(erasable.pk, by=olga, via="admin", reason="settled")
+    return Ledger(paid, scuttled, rejected, refused, noted, waiting, undone, erased, erasable)
 
 
 def faults_of_both() -> tuple[list[str], list[str]]:
@@ -396,6 +410,55 @@ def order_of_events_swapped(ledger: Ledger) -> str:
     return "checkpoint"
 
 
+def emptied_without_an_event(ledger: Ledger) -> str:
+    """What an erasure does to the row, and nothing that says so."""
+    forge(
+        "UPDATE ledger_transaction SET stated_reason = '', payload = '{}', arguments = '{}', "
+        "action_summary = '', warnings = '[]', held = '{}', result = NULL, ending_reason = '', "
+        "content_erased_at = now() WHERE id = %s", ledger.paid.pk,
+    )  # fmt: skip
+    return f"transaction {ledger.paid.pk}"
+
+
+def erasure(
+    whose: str = "erasable", by: str = "system:sweeper", hold: bool = False, **changed: object
+) -> Tamper:
+    """An erasure as the application's own role can write it, against the rules."""
+
+    def tamper(ledger: Ledger) -> str:
+        row = Transaction.objects.get(pk=getattr(ledger, whose).pk)
+        if hold:
+            held_at = seals.as_text(row.created_at)
+            append(
+                row, "legal_hold_placed", row.state, "user:9", {"sets": {"legal_hold_at": held_at}}
+            )
+            Transaction.objects.filter(pk=row.pk).update(legal_hold_at=row.created_at)
+        sets = {"content_erased_at": seals.as_text(row.created_at), "ending_reason": "",
+                "result": seals.OUTCOME["result"]}  # fmt: skip
+        said = {"erased": seals.digests_of(row) | changed, "sets": sets}
+        added = append(row, "content_erased", row.state, by, said)
+        Transaction.objects.filter(pk=row.pk).update(
+            content_erased_at=row.created_at, **seals.EMPTY
+        )
+        retention.erase_reasons([row.pk])
+        Decision.objects.filter(transaction=row).update(reason="")
+        return f"transaction {row.pk}" if changed else f"event {added.pk}"
+
+    return tamper
+
+
+def erased_reason_denied(ledger: Ledger) -> str:
+    event("approved", "reason_digest", "repeat('0', 64)", whose="erased", again=True)(ledger)
+    return "checkpoint"
+
+
+def erased_twice(ledger: Ledger) -> str:
+    row = ledger.erased
+    before = json.loads(ledger.event(row, "content_erased").details)
+    added = append(row, "content_erased", row.state, "system:sweeper", before)
+    return f"event {added.pk}"
+
+
 ANOTHER = "'agent:acme/another'"
 TABLE: dict[str, Tamper] = {
     # columns of the row
@@ -498,6 +561,30 @@ TABLE: dict[str, Tamper] = {
     "proposer with its seal": row_and_seal_changed(f"proposed_by = {ANOTHER}"),
     "quorum with its seal": quorum_lowered_with_its_seal,
     "required approver with its seal": proposal_backdated_to_nobody_asked,
+    # retention
+    "emptied without an erasure": emptied_without_an_event,
+    "another content after the erasure": column("action_summary", "'Nothing much'", "erased"),
+    "other arguments after the erasure": column("arguments", """'{"a": 1}'""", "erased"),
+    "another result after the erasure": column("result", """'{"a": 1}'""", "erased"),
+    "amount after the erasure": column("amount", "1", "erased"),
+    "operation key after the erasure": column("operation_key", "'another'", "erased"),
+    "retention after the erasure": column(
+        "retain_until", "retain_until - interval '1 day'", "erased"
+    ),
+    "time of the erasure": column("content_erased_at", "now() - interval '1 day'", "erased"),
+    "erasure denied": column("content_erased_at", "NULL", "erased"),
+    "reason put back after the erasure": event("approved", "reason", "'fine'", whose="erased"),
+    "digest of an erased reason": event(
+        "approved", "reason_digest", "repeat('0', 64)", whose="erased"
+    ),
+    "digest of an erased reason, chain mended": erased_reason_denied,
+    "hold hidden": column("legal_hold_at", "now()", "erased"),
+    "erasure before its time": erasure("paid"),
+    "erasure by a person": erasure(by="user:9"),
+    "erasure under a legal hold": erasure(hold=True),
+    "erasure of other arguments": erasure(arguments="0" * 64),
+    "erasure of another result": erasure(result="0" * 64),
+    "second erasure": erased_twice,
     # checkpoints
     "checkpoint signed by another key": checkpoint_signed_by_another_key,
     "checkpoint changed": checkpoint_changed,
@@ -506,6 +593,7 @@ TABLE: dict[str, Tamper] = {
 
 # Against these only the signatures help, so they are of no use before the checkpoint is made.
 ONLY_BY_CHECKPOINT = {
+    "digest of an erased reason, chain mended",
     "everything of a transaction deleted", "order of events", "change of an account, chain mended",
     "quorum with its seal", "required approver with its seal",
     "checkpoint signed by another key", "checkpoint changed", "checkpoints all deleted",

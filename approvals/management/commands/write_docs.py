@@ -61,7 +61,7 @@ def task_states_page() -> str:
         ended = "yes" if state in task_states.FINAL else ""
         lines.append(f"| {state.value} | {state.label} | {ended} |")
     lines += ["", "| event | from | to |", "| --- | --- | --- |"]
-    for move in task_states.MOVES:
+    for move in (*task_states.MOVES, *task_states.NOTES):
         sources = ", ".join(sorted(source.value for source in move.sources)) or "nothing"
         lines.append(f"| `{move.name}` | {sources} | {move.target or 'as it was'} |")
     lines += ["", "Why a task failed, was canceled or rejected: `reason.code`", ""]

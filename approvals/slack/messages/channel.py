@@ -33,7 +33,7 @@ CHANGES = frozenset(
      "committed", "failed", "fell_in_doubt", "retried", "disproved", "aborted", "failure_settled",
      "withdrawn", "let_go_by_hand", "failure_let_go_by_hand", "late_receipt", "receipt_kept",
      "compensation_started", "compensated", "task_answered", "task_question_lapsed",
-     "task_completed", "task_failed", "task_canceled"}
+     "task_completed", "task_failed", "task_canceled", "content_erased", "task_content_erased"}
 )  # fmt: skip
 SOON, LONGEST = timedelta(seconds=1), timedelta(minutes=1)
 

@@ -134,12 +134,12 @@ def desk_link(name: str, *args: object) -> str:
 
 def _transaction(copy: SlackMessage, row: Transaction, detail: Detail) -> Shown:
     is_waiting = row.state == State.PREPARED
-    blocks = [*_why(copy), *_headline(row.action_summary, detail)]
+    blocks = [*_why(copy), *_headline(row.headline, detail)]
     blocks += _waiting(row, detail) if is_waiting else _outcome(row, detail)
     blocks += _facts(row, detail) if is_waiting else []
     blocks += [*_about(row), _transaction_actions(copy, row, detail)]
     became = "waits for sign-off" if is_waiting else words.what_became(row)
-    text = f"{one_line(row.action_summary)}: {became}"
+    text = f"{one_line(row.headline)}: {became}"
     return Shown(escaped(text), _as_dicts(blocks), is_waiting, became)
 
 
@@ -284,7 +284,7 @@ def _question(copy: SlackMessage, question: Question, detail: Detail) -> Shown:
     blocks: list[Block] = [
         *_why(copy),
         HeaderBlock(text=plain(f"{one_line(question.asked_by_name)} asks", HEADER_MOST)),
-        SectionBlock(text=plain(_or_on_the_desk(question.text, detail.summary)), expand=True),
+        SectionBlock(text=plain(_or_on_the_desk(question.headline, detail.summary)), expand=True),
         *_evidence(question, detail),
         *(_waits_for_answer(question) if is_waiting else _answered(question, detail)),
     ]
@@ -292,7 +292,7 @@ def _question(copy: SlackMessage, question: Question, detail: Detail) -> Shown:
     blocks.append(ContextBlock(elements=[plain(one_line(about), 500)]))
     blocks.append(_question_actions(copy, question, detail))
     became = "waits for an answer" if is_waiting else words.what_became_of_it(question)
-    text = f"{one_line(question.asked_by_name)} asks: {one_line(question.text)} ({became})"
+    text = f"{one_line(question.asked_by_name)} asks: {one_line(question.headline)} ({became})"
     return Shown(escaped(text), _as_dicts(blocks), is_waiting, became)
 
 

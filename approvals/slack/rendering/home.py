@@ -97,11 +97,11 @@ def _desk() -> ActionsBlock:
 def _row(entry: inbox.Entry) -> Iterator[Block]:
     if entry.question is not None:
         one = entry.question
-        summary, about, page = one.text, f"{one.asked_by_name} asks", ("question", one.pk)
+        summary, about, page = one.headline, f"{one.asked_by_name} asks", ("question", one.pk)
     else:
         assert entry.tx is not None
         row = entry.tx
-        summary, page = row.action_summary, ("transaction", row.pk)
+        summary, page = row.headline, ("transaction", row.pk)
         about = f"{row.proposed_by_name} · {row.consequence_level.lower()}"
         if entry.group in {"doubt", "stuck"}:
             about = f"{about} · {row.get_state_display()}"

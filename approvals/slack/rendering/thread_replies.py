@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from slack_sdk.models.blocks import Block, SectionBlock
@@ -58,7 +57,7 @@ def note(event: Event) -> Note:
 def _words_of(event: Event) -> tuple[str, str] | None:
     """Somebody's own words that belong to the event."""
     if event.kind == "task_answered":
-        return "Answer", str(json.loads(event.details).get("answer", "-"))
+        return "Answer", event.reason or "-"
     if event.kind == "task_completed":
         return None
     if event.reason:

@@ -1,0 +1,172 @@
+"""Erasing the content of tasks that are past their retention, and holding it back.
+
+As with transactions (``ledger.retention``): what was asked, said, made and answered is emptied,
+and an event seals the digest of what there was. A task that stands for a transaction has the
+retention of that one, and keeps its content while that one is under a legal hold.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, Q
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from a2a import states
+from a2a.errors import TaskNotPossible
+from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
+from a2a.states import FINAL, Move
+from a2a.tasks import sealed_texts
+from a2a.tasks.transitions import note
+from ledger import retention
+from ledger.principals import SWEEPER, Principal
+from ledger.retention import BATCH, BATCHES, VIA
+from ledger.transactions import sign_offs
+
+logger = logging.getLogger(__name__)
+
+# What is left of the columns with content.
+EMPTY: dict[str, Any] = {
+    "input": None, "result": None, "metadata": {}, "stage": "", "note": "", "reason": "",
+    "errors": [],
+}  # fmt: skip
+EMPTY_MESSAGE: dict[str, Any] = {"parts": [], "metadata": {}}
+EMPTY_ARTIFACT: dict[str, Any] = {"name": "", "description": "", "parts": [], "metadata": {}}
+EMPTY_QUESTION: dict[str, Any] = {"text": "", "form": {}, "evidence": [], "answer": None}
+RELATED: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+    ("messages", Message, EMPTY_MESSAGE),
+    ("artifacts", Artifact, EMPTY_ARTIFACT),
+    ("questions", Question, EMPTY_QUESTION),
+)
+
+
+def due() -> TaskQuerySet:
+    """Ended, past retention by the database's clock, not held, and with nothing left to do."""
+    return Task.objects.filter(
+        ~Exists(retention.open_deliveries()),
+        Q(mirror=None) | Q(mirror__is_over=True),
+        Q(transaction=None) | Q(transaction__legal_hold_at=None),
+        state__in=sorted(FINAL),
+        retain_until__lte=Now(),
+        content_erased_at=None,
+        legal_hold_at=None,
+    )
+
+
+# --- the sweeper's step -----------------------------------------------------------------------
+
+
+def erase_due() -> None:
+    """Erase what is due, in a few small batches; the next sweep goes on with the rest."""
+    for _ in range(BATCHES):
+        if erase_batch() < BATCH:
+            return
+
+
+def erase_batch(most: int = BATCH) -> int:
+    """Erase the content of up to ``most`` tasks, in one database transaction.
+
+    Rows that somebody else has locked are left for the next time; one that does not verify is kept
+    as it is, under a legal hold. Returns how many rows were looked at.
+    """
+    with atomic():
+        rows = due().order_by("retain_until").select_for_update(skip_locked=True, of=("self",))
+        batch = list(rows[:most])
+        erased = [task.pk for task in batch if _erase(task)]
+        if erased:
+            _erase_related(erased)
+            retention.erase_reasons(erased)
+    return len(batch)
+
+
+def _erase(task: Task) -> bool:
+    """Empty one locked row and seal that. ``False`` when it was held or did not verify."""
+    fault = _fault_of(task)
+    if fault:
+        logger.error("the content of task %s is kept: %s", task.pk, fault)
+        note(
+            task.pk, states.LEGAL_HOLD_PLACED, by=SWEEPER, via=VIA, legal_hold_at=Now(),
+            said=f"It does not verify, so its content was not erased: {fault}"[:2000],
+        )  # fmt: skip
+        return False
+    try:
+        note(
+            task.pk, states.CONTENT_ERASED, by=SWEEPER, via=VIA, said="Its retention was over.",
+            only_if=Q(pk__in=due()), details={"erased": _digests_of(task)},
+            sealed=("content_erased_at",), content_erased_at=Now(), **EMPTY,
+        )  # fmt: skip
+    except TaskNotPossible:
+        return False  # a hold was faster
+    return True
+
+
+def _digests_of(task: Task) -> dict[str, str]:
+    """The digest of the canonical JSON of everything that is erased, by its name."""
+    contents: dict[str, Any] = {name: getattr(task, name) for name in EMPTY}
+    for name, model, empty in RELATED:
+        rows = model.objects.filter(task=task).order_by("pk").values(*empty)
+        contents[name] = list(rows)
+    return {
+        name: sealed_texts.digest_of(sealed_texts.text_of(value))
+        for name, value in contents.items()
+    }
+
+
+def _erase_related(task_ids: list[UUID]) -> None:
+    for _, model, empty in RELATED:
+        model.objects.filter(task__in=task_ids).update(**empty)
+    Mirror.objects.filter(task__in=task_ids).update(sent=[])
+    PushConfig.objects.filter(task__in=task_ids).delete()  # nothing is pushed any more
+
+
+def _fault_of(task: Task) -> str:
+    """Why the row is not what its events sealed; empty if it is."""
+    links = sign_offs.links_of(task.pk)
+    if not links:
+        return "It has no events."
+    says = [link.says for link in links]
+    results = [details["result_digest"] for details in says if "result_digest" in details]
+    sealed = {
+        "input": says[0].get("input_digest"),
+        "result": (results or [sealed_texts.digest_of("null")])[-1],
+    }
+    for name, digest in sealed.items():
+        if digest != sealed_texts.digest_of(sealed_texts.text_of(getattr(task, name))):
+            return f"Its {name} is not the sealed one."
+    return next(sign_offs.chain_faults(links, states.ARROWS, "task"), "")
+
+
+# --- legal hold -------------------------------------------------------------------------------
+
+
+def hold(task_id: UUID, *, by: Principal, via: str, reason: str) -> Task:
+    """Keep the content past its retention, until the hold is released.
+
+    Of a hold and an erasure at the same moment exactly one happens. Raises ``InvalidRequest``
+    without a reason, ``TaskNotPossible`` when it is held or erased already, ``TaskNotFound``.
+    """
+    free = Q(legal_hold_at=None, content_erased_at=None)
+    return _note(task_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
+
+
+def release(task_id: UUID, *, by: Principal, via: str, reason: str) -> Task:
+    """End a legal hold; the content is erased once its retention is over. Raises as ``hold``."""
+    held = Q(legal_hold_at__isnull=False)
+    return _note(task_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
+
+
+def _note(
+    task_id: UUID, kind: Move, only_if: Q, by: Principal, via: str, reason: str,
+    legal_hold_at: Now | None,
+) -> Task:  # fmt: skip
+    retention.check_hold_reason(reason)
+    try:
+        return note(
+            task_id, kind, by=by, via=via, said=reason, only_if=only_if, legal_hold_at=legal_hold_at
+        )
+    except TaskNotPossible as refusal:
+        task = refusal.task
+        raise TaskNotPossible(retention.why_no_hold(task, is_own=False), task=task) from None

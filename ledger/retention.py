@@ -1,0 +1,199 @@
+"""Erasing the content of what is past its retention, and holding it back.
+
+A transaction keeps its content (arguments, plan, texts, result) until ``retain_until``. Then the
+sweeper empties it and seals that as an event with the digest of what each column had. The keys,
+the receipt, the digests and the events stay: an operation is still known as done, and the audit
+log still verifies (``ledger.erasures``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger import erasures, states
+from ledger.errors import InvalidRequest, NotPossible
+from ledger.events import seals
+from ledger.models import (
+    Decision,
+    Delivery,
+    DeliveryState,
+    Event,
+    IdempotencyKey,
+    Transaction,
+    TransactionQuerySet,
+)
+from ledger.principals import SWEEPER, Principal
+from ledger.states import FINAL, Note
+from ledger.transactions import sign_offs
+from ledger.transactions.decisions import check_reason
+from ledger.transactions.transitions import note
+
+logger = logging.getLogger(__name__)
+
+BATCH = 20  # rows that one database transaction erases
+BATCHES = 5  # of one sweep, so that it never keeps the other steps waiting for long
+VIA = "system"
+
+
+def due() -> TransactionQuerySet:
+    """Ended, past retention by the database's clock, not held, and with nothing left to do."""
+    return Transaction.objects.filter(
+        ~Exists(open_deliveries()),
+        state__in=sorted(FINAL),
+        retain_until__lte=Now(),
+        content_erased_at=None,
+        legal_hold_at=None,
+        late_receipt="",
+        settlement__isnull=True,
+    )
+
+
+def open_deliveries() -> QuerySet[Delivery]:
+    """Messages that are still owed because of the subject of the outer query."""
+    return Delivery.objects.filter(event__subject=OuterRef("pk"), state=DeliveryState.WAITING)
+
+
+# --- the sweeper's step -----------------------------------------------------------------------
+
+
+def erase_due() -> None:
+    """Erase what is due, in a few small batches; the next sweep goes on with the rest."""
+    for _ in range(BATCHES):
+        if erase_batch() < BATCH:
+            return
+
+
+def erase_batch(most: int = BATCH) -> int:
+    """Erase the content of up to ``most`` transactions, in one database transaction.
+
+    Rows that somebody else has locked are left for the next time. A row that does not verify is
+    kept as it is, under a legal hold: erasing it would destroy the evidence. Returns how many rows
+    were looked at.
+    """
+    with atomic():
+        rows = due().order_by("retain_until").select_for_update(skip_locked=True, of=("self",))
+        batch = list(rows[:most])
+        erased = [row.pk for row in batch if _erase(row)]
+        _erase_around(erased)
+    return len(batch)
+
+
+def _erase(row: Transaction) -> bool:
+    """Empty one locked row and seal that. ``False`` when it was held or did not verify."""
+    links = sign_offs.links_of(row.pk)
+    faults = [
+        *sign_offs.chain_faults(links, sign_offs.MOVES),
+        *(sign_offs.row_faults(row, links) if links else ["It has no events."]),
+    ]
+    if faults:
+        logger.error("the content of transaction %s is kept: %s", row.pk, faults[0])
+        _hold_back(row, faults[0])
+        return False
+    try:
+        note(
+            row.pk,
+            states.CONTENT_ERASED,
+            by=SWEEPER,
+            via=VIA,
+            reason="Its retention was over.",
+            only_if=Q(pk__in=due()),
+            details={"erased": seals.digests_of(row)},
+            content_erased_at=Now(),
+            error="",
+            error_detail="",
+            **seals.EMPTY,
+        )
+    except NotPossible:
+        return False  # a hold was faster
+    return True
+
+
+def _hold_back(row: Transaction, fault: str) -> None:
+    note(
+        row.pk, states.LEGAL_HOLD_PLACED, by=SWEEPER, via=VIA, legal_hold_at=Now(),
+        reason=f"It does not verify, so its content was not erased: {fault}"[:2000],
+    )  # fmt: skip
+
+
+def _erase_around(subjects: Sequence[UUID]) -> None:
+    """The texts in what belongs to erased transactions: reasons, answers of keys, errors."""
+    if not subjects:
+        return
+    erase_reasons(subjects)
+    Decision.objects.filter(transaction__in=subjects).exclude(reason="").update(reason="")
+    answers = IdempotencyKey.objects.filter(transaction__in=subjects).exclude(answer="")
+    answers.update(answer="")
+
+
+def erase_reasons(subjects: Sequence[UUID]) -> None:
+    """Empty the reasons of the events before the erasure, and the errors of their deliveries.
+
+    The database allows it only for subjects whose erasure is sealed. Their digests stay.
+    """
+    events = Event.objects.filter(subject__in=subjects).exclude(kind__in=erasures.ERASED)
+    events.exclude(reason="").update(reason="")
+    Delivery.objects.filter(event__subject__in=subjects).exclude(error="").update(error="")
+
+
+# --- legal hold -------------------------------------------------------------------------------
+
+
+def hold(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Transaction:
+    """Keep the content past its retention, until the hold is released.
+
+    Of a hold and an erasure at the same moment exactly one happens. Raises ``InvalidRequest``
+    without a reason, ``NotPossible`` when it is held or erased already, ``NotFound``.
+    """
+    free = Q(legal_hold_at=None, content_erased_at=None)
+    return _note(transaction_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
+
+
+def release(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Transaction:
+    """End a legal hold; the content is erased once its retention is over. Raises as ``hold``."""
+    held = Q(legal_hold_at__isnull=False)
+    return _note(transaction_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
+
+
+def _note(
+    transaction_id: UUID, kind: Note, only_if: Q, by: Principal, via: str, reason: str,
+    legal_hold_at: Now | None,
+) -> Transaction:  # fmt: skip
+    check_hold_reason(reason)
+    try:
+        return note(
+            transaction_id,
+            kind,
+            by=by,
+            via=via,
+            reason=reason,
+            only_if=only_if & ~Q(proposed_by=str(by)),
+            legal_hold_at=legal_hold_at,
+        )
+    except NotPossible as refusal:
+        row = refusal.snapshot
+        if row is None:
+            raise
+        raise NotPossible(why_no_hold(row, str(row.proposed_by) == str(by)), snapshot=row) from None
+
+
+def check_hold_reason(reason: str) -> None:
+    """Raises ``InvalidRequest`` for a reason that is empty, too long or unsafe to show."""
+    if not reason.strip():
+        raise InvalidRequest("Say why: the reason is kept in the audit log.")
+    check_reason(reason)
+
+
+def why_no_hold(row: Any, is_own: bool) -> str:
+    """Why a hold on this row could not be placed or released."""
+    if row.content_erased_at is not None:
+        return f"Its content was erased on {row.content_erased_at:%Y-%m-%d} under retention."
+    if is_own:
+        return "You proposed it yourself; somebody else has to do that."
+    return "It is under a legal hold." if row.legal_hold_at else "It is under no legal hold."

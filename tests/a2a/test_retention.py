@@ -1,0 +1,292 @@
+"""Retention of tasks: what was asked and said is erased in time; the history still verifies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from a2a import retention, submissions, tasks
+from a2a.errors import TaskNotPossible
+from a2a.models import Artifact, Message, PushConfig, Question, Skill, Task
+from a2a.submissions import Submission
+from a2a.tasks import decision_records, questions
+from examples import verify as second
+from ledger import execution
+from ledger import retention as ledger_retention
+from ledger.audit import decision_records as ledger_records
+from ledger.audit import exports, verification
+from ledger.errors import InvalidRequest
+from ledger.intents import canonical
+from ledger.log import checkpoints
+from ledger.models import Event, Scope
+from ledger.principals import Principal
+from ledger.transactions import coordinator
+from tests.a2a.test_protocol import Peer
+from tests.forgery import forge, reseal
+from tests.ledger.test_retention import PUBLIC_KEY, assert_whole, dump
+
+pytestmark = pytest.mark.django_db(transaction=True)
+OLGA = Principal("user", "olga", "Olga Novak")
+SECRET = "Ada Lovelace"
+
+
+def end_retention(task: Task) -> None:
+    """Let a task's retention be over, as if it had been submitted so; nothing is owed."""
+    forge("UPDATE ledger_delivery SET state = 'done'")
+    forge(
+        "UPDATE a2a_task SET retain_until = clock_timestamp() - interval '1 second' WHERE id = %s",
+        task.pk,
+    )
+    task.refresh_from_db()
+    until = str(int(task.retain_until.timestamp() * 1_000_000))
+    reseal(task.pk, retain_until=until)
+
+
+@pytest.fixture
+def work(a_claimed_task, worker, alice):
+    """A completed task with words of people in every place."""
+
+    def make() -> Task:
+        task = a_claimed_task(input={"transcripts": [SECRET]}, metadata={"for": SECRET})
+        by = {"agent": worker.principal, "fencing_token": task.fencing_token, "via": "api"}
+        tasks.report(task.pk, stage="reading", percent=10, note=f"About {SECRET}", **by)
+        question = questions.ask(task.pk, text=f"Is it {SECRET}?", **by)
+        questions.answer(question.pk, f"Yes, {SECRET}", by=alice, via="web")
+        tasks.add_artifact(task.pk, artifact_id="a", name=SECRET, parts=[{"text": SECRET}], **by)
+        tasks.complete(task.pk, result={"summary": SECRET}, note=f"Done: {SECRET}", **by)
+        PushConfig.objects.create(task=task, config_id="1", url="https://client.example")
+        end_retention(task)
+        return Task.objects.get(pk=task.pk)
+
+    return make
+
+
+def test_both_verifiers_find_the_ledger_whole_before_and_after(work):
+    task = work()
+    assert_whole()
+
+    assert retention.erase_batch() == 1
+
+    assert_whole()
+    erased = Task.objects.get(pk=task.pk)
+    assert erased.content_erased_at is not None
+    assert {name: getattr(erased, name) for name in retention.EMPTY} == retention.EMPTY
+    assert (erased.state, erased.percent, erased.submitted_by) == (
+        "completed", 100, task.submitted_by,
+    )  # fmt: skip
+
+
+def test_no_text_of_anybody_is_left_anywhere(work):
+    work()
+    assert SECRET in dump()
+
+    retention.erase_due()
+
+    assert SECRET not in dump()
+    assert [message.parts for message in Message.objects.all()] == [[]] * Message.objects.count()
+    assert Artifact.objects.get(artifact_id="a").parts == []
+    assert Question.objects.get().answer is None
+    assert not PushConfig.objects.exists()
+
+
+def test_a_skill_has_a_retention_of_its_own(a_task, consolidate, settings):
+    settings.TASK_RETENTION_DAYS = 30
+    usual = a_task()
+    Skill.objects.update(retention=timedelta(days=2))
+    short = a_task()
+
+    def kept(task):
+        return round((task.retain_until - task.created_at) / timedelta(days=1), 1)
+
+    usual.refresh_from_db()
+    short.refresh_from_db()
+    assert (kept(usual), kept(short)) == (30, 2)
+
+
+def test_an_open_task_is_kept_whatever_its_retention_says(a_claimed_task):
+    task = a_claimed_task()
+    end_retention(task)
+
+    assert retention.erase_batch() == 0
+
+
+def test_a_held_task_is_kept_until_the_hold_is_released(work):
+    task = work()
+    with pytest.raises(InvalidRequest, match="Say why"):
+        retention.hold(task.pk, by=OLGA, via="admin", reason="")
+    retention.hold(task.pk, by=OLGA, via="admin", reason="A claim.")
+    with pytest.raises(TaskNotPossible, match="is under a legal hold"):
+        retention.hold(task.pk, by=OLGA, via="admin", reason="A claim.")
+    retention.erase_due()
+    assert Task.objects.get(pk=task.pk).input == task.input
+    assert_whole()
+
+    retention.release(task.pk, by=OLGA, via="admin", reason="Settled.")
+    retention.erase_due()
+
+    assert Task.objects.get(pk=task.pk).input is None
+    with pytest.raises(TaskNotPossible, match="was erased on"):
+        retention.hold(task.pk, by=OLGA, via="admin", reason="A claim.")
+    assert_whole()
+
+
+def test_a_task_whose_input_was_changed_is_held_and_not_erased(work):
+    task = work()
+    forge("UPDATE a2a_task SET input = '{}' WHERE id = %s", task.pk)
+
+    retention.erase_due()
+
+    kept = Task.objects.get(pk=task.pk)
+    assert (kept.content_erased_at, kept.result) == (None, task.result)
+    assert "does not verify" in kept.events.get(kind="task_legal_hold_placed").reason
+
+
+@pytest.fixture
+def signed_off(client_of, alice, the_world):
+    """A task of Assent's own that stands for a committed transaction."""
+    caller = replace(client_of, scopes=frozenset({*client_of.scopes, Scope.PROPOSE}))
+    said = {"tool": "pay", "arguments": {"reference": "order-1", "amount": "5.00"}}
+    task = submissions.submit(
+        Submission(skill="prepare_transaction", input=said), caller=caller, via="a2a"
+    ).task
+    task.refresh_from_db()
+    row = task.transaction
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    execution.commit(row.pk)
+    task.refresh_from_db()
+    row.refresh_from_db()
+    return task, row
+
+
+class TestATaskThatStandsForATransaction:
+    def test_has_the_retention_of_that_one(self, signed_off):
+        task, row = signed_off
+
+        assert task.retain_until == row.retain_until
+
+    def test_is_kept_while_that_one_is_held(self, signed_off):
+        task, row = signed_off
+        end_retention(task)
+        ledger_retention.hold(row.pk, by=OLGA, via="admin", reason="A claim.")
+        assert retention.erase_batch() == 0
+
+        ledger_retention.release(row.pk, by=OLGA, via="admin", reason="Settled.")
+        forge("UPDATE ledger_delivery SET state = 'done'")
+
+        assert retention.erase_batch() == 1
+
+
+class TestTampering:
+    def faults(self) -> tuple[str, str]:
+        checkpoints.make()
+        try:
+            verification.verify(frozenset({PUBLIC_KEY.hex()}))
+        except verification.Broken as broken:
+            ours = " ".join(broken.faults)
+        else:
+            ours = ""
+        return ours, " ".join(second.verify(exports.lines(), [PUBLIC_KEY]))
+
+    def named(self, task: Task) -> None:
+        ours, theirs = self.faults()
+        assert str(task.pk) in ours
+        assert str(task.pk) in theirs
+
+    def test_a_task_that_says_it_was_erased_without_an_event(self, work):
+        task = work()
+        forge("UPDATE a2a_task SET content_erased_at = now() WHERE id = %s", task.pk)
+        self.named(task)
+
+    def test_an_erased_task_that_does_not_say_so(self, work):
+        task = work()
+        retention.erase_due()
+        forge("UPDATE a2a_task SET content_erased_at = NULL WHERE id = %s", task.pk)
+        self.named(task)
+
+    @pytest.mark.parametrize(
+        ("by", "is_over"), [("system:sweeper", False), ("user:9", True)], ids=["early", "by hand"]
+    )
+    def test_an_erasure_against_the_rules(self, work, by, is_over):
+        task = work()
+        if not is_over:
+            reseal(task.pk, retain_until=str(2**52))
+        details = canonical({"erased": {}}).decode()
+        Event.objects.create(
+            subject=task.pk, tenant=task.tenant, kind="task_content_erased", to_state=task.state,
+            principal=by, principal_name=by, via="system", details=details,
+        )  # fmt: skip
+        self.named(task)
+
+    def test_a_reason_put_back(self, work):
+        task = work()
+        retention.erase_due()
+        forge("UPDATE ledger_event SET reason = 'x' WHERE kind = 'task_completed'")
+        self.named(task)
+
+
+def test_the_decision_record_still_proves_itself(work):
+    task = work()
+    retention.erase_due()
+    checkpoints.make()
+
+    record = json.loads(ledger_records.as_file(decision_records.of_task(task)))
+
+    key = second.Key(record["keys"]["log"])
+    assert list(second.record_faults(record, [key], [])) == []
+    record["task"]["input"] = '"something"'
+    assert list(second.record_faults(record, [key], []))
+
+
+class TestWhatPeopleAndAgentsSee:
+    def test_rest_says_when_the_content_was_erased(self, work, as_orchestrator):
+        task = work()
+        retention.erase_due()
+
+        body = as_orchestrator.get(f"/api/v1/tasks/{task.pk}").json()
+
+        assert body["content_erased_at"]
+        assert (body["result"], body["state"]) == (None, "completed")
+
+    def test_a2a_says_it_in_the_status_of_the_task(self, work, orchestrator):
+        task = work()
+        retention.erase_due()
+
+        answer = Peer(orchestrator, Scope.SUBMIT).rpc("GetTask", {"id": str(task.pk)})
+
+        [part] = answer["result"]["status"]["message"]["parts"]
+        assert part["text"].startswith("The content of this task was erased on ")
+        assert SECRET not in json.dumps(answer)
+
+    @pytest.mark.parametrize("page", ["", "record/"])
+    def test_the_desk_says_it_in_a_sentence(self, work, as_alice, page):
+        task = work()
+        retention.erase_due()
+
+        answer = as_alice.get(f"/tasks/{task.pk}/{page}")
+
+        assert answer.status_code == 200
+        assert "content was erased on" in answer.content.decode()
+
+    def test_the_page_of_a_question_says_it_too(self, work, as_alice):
+        work()
+        retention.erase_due()
+
+        answer = as_alice.get(f"/questions/{Question.objects.get().pk}/")
+
+        assert answer.status_code == 200
+        assert "erased under retention" in answer.content.decode()
+
+
+def test_readers_find_the_texts_of_events_where_they_were(work, as_orchestrator):
+    """They are kept where they can be erased, and told as ever."""
+    task = work()
+
+    told = as_orchestrator.get(f"/api/v1/tasks/{task.pk}/events").json()
+
+    by_kind = {event["kind"]: event for event in told}
+    assert by_kind["task_progressed"]["details"]["message"] == f"About {SECRET}"
+    assert by_kind["task_answered"]["details"]["answer"] == f"Yes, {SECRET}"
+    assert by_kind["task_answered"]["reason"] == ""
