@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from a2a import retention, tasks
+from a2a import tasks
 from a2a.builtin import work
 from a2a.models import ASSENT, Question, Task
-from a2a.tasks import questions
+from a2a.tasks import questions, retention
 
 BATCH = 500
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from a2a.models.push import PushConfig
 from a2a.models.tasks import (
     ASSENT,
     LEASE,
@@ -10,7 +11,6 @@ from a2a.models.tasks import (
     Artifact,
     Message,
     Mirror,
-    PushConfig,
     Question,
     QuestionQuerySet,
     QuestionState,

@@ -19,13 +19,12 @@ from a2a.models.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySe
 from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from a2a.validation import spellings
 from ledger.api.authentication import Caller
-from ledger.encryption import SecretField
 from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal
 
 __all__ = [
     "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror",
-    "PushConfig", "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
+    "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
     "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none",
 ]  # fmt: skip
 
@@ -384,29 +383,6 @@ class Question(models.Model):
         return self.asked_by != task.submitted_by and bool(
             {CLIENT, task.submitted_by} & set(self.may_answer)
         )
-
-
-class PushConfig(models.Model):
-    """Where a client wants to be told about a task."""
-
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="push_configs")
-    config_id = models.CharField(max_length=200)
-    url = models.CharField(max_length=2000)
-    token = SecretField(blank=True)
-    scheme = models.CharField(max_length=50, blank=True)
-    credentials = SecretField(blank=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(name="a2a_push_one_per_id", fields=["task", "config_id"])
-        ]
-
-    def __str__(self) -> str:
-        return self.url
-
-    @property
-    def recipient(self) -> str:
-        return str(self.pk)
 
 
 def id_or_none(text: str) -> UUID | None:

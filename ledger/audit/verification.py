@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from ledger import erasures
 from ledger.audit import checkpoint_proof, histories
 from ledger.audit.checkpoint_proof import Coverage
 from ledger.audit.histories import EVERYTHING, History, Part, Vote
@@ -22,7 +21,7 @@ from ledger.events import account_changes, seals
 from ledger.events.seals import Link, hash_of
 from ledger.models import Event
 from ledger.states import Arrow
-from ledger.transactions import sign_offs
+from ledger.transactions import erasures, sign_offs
 from ledger.transactions.sign_offs import VOTES, Map
 
 __all__ = ["Broken", "Proof", "hash_of", "verify"]

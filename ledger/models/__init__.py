@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.models.deliveries import Delivery, DeliveryState
 from ledger.models.transactions import (
     NEEDS_A_LOOK,
     Agent,
@@ -9,8 +10,6 @@ from ledger.models.transactions import (
     Checkpoint,
     Cosignature,
     Decision,
-    Delivery,
-    DeliveryState,
     Ending,
     Event,
     IdempotencyKey,

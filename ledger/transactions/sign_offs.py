@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger import erasures, intents, states
+from ledger import intents, states
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
 from ledger.events import seals
 from ledger.events.seals import Link
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY
 from ledger.states import Arrow
+from ledger.transactions import erasures
 
 Map = Mapping[str, Arrow]
 

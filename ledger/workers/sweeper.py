@@ -21,14 +21,14 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import contracts, execution, retention
+from ledger import contracts, execution
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.events import outbox
 from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
-from ledger.transactions import coordinator
+from ledger.transactions import coordinator, retention
 from ledger.workers.jobs import JOBS, enqueue
 
 logger = logging.getLogger(__name__)

@@ -8,14 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from a2a import retention, submissions, tasks
+from a2a import submissions, tasks
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, PushConfig, Question, Skill, Task
 from a2a.submissions import Submission
-from a2a.tasks import decision_records, questions
+from a2a.tasks import decision_records, questions, retention
 from examples import verify as second
 from ledger import execution
-from ledger import retention as ledger_retention
 from ledger.audit import decision_records as ledger_records
 from ledger.audit import exports, verification
 from ledger.errors import InvalidRequest
@@ -24,6 +23,7 @@ from ledger.log import checkpoints
 from ledger.models import Event, Scope
 from ledger.principals import Principal
 from ledger.transactions import coordinator
+from ledger.transactions import retention as ledger_retention
 from tests.a2a.test_protocol import Peer
 from tests.forgery import forge, reseal
 from tests.ledger.test_retention import PUBLIC_KEY, assert_whole, dump

@@ -158,7 +158,7 @@ def test_a_commit_seals_its_receipt_and_the_hash_of_its_result(approved):
         "receipt_url": row.receipt_url,
         "result": intents.digest_of(row.result),
         "late_receipt": "",
-        "settlement": "null",
+        "settlement": intents.digest_of(None),
     }
 
 
@@ -171,7 +171,7 @@ def test_a_vote_seals_what_it_was_on_and_which_way_it_went(a_payment, alice):
     assert said["intent_digest"] == row.intent_digest
     assert said["verdict"] == "reject"
     assert said["decision_at"] == seals.as_text(Decision.objects.get().at)
-    assert said["sets"]["ending_reason"] == "Too much."
+    assert said["sets"]["ending_reason"] == seals.digest_of("Too much.")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from django.db.models import Max
 from django.db.transaction import atomic, set_rollback
 
 from examples import verify as second
-from ledger import execution, retention
+from ledger import execution
 from ledger.audit import exports, verification
 from ledger.audit.verification import Broken
 from ledger.events import account_changes, seals
@@ -31,7 +31,7 @@ from ledger.log.signed_notes import TreeHead, signed
 from ledger.models import Decision, Event, Transaction
 from ledger.models.log import Tile
 from ledger.principals import Principal
-from ledger.transactions import coordinator
+from ledger.transactions import coordinator, retention
 from tests.forgery import end_retention, forge, reseal, reseal_row
 
 OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))

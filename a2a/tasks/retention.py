@@ -1,8 +1,8 @@
 """Erasing the content of tasks that are past their retention, and holding it back.
 
-As with transactions (``ledger.retention``): what was asked, said, made and answered is emptied,
-and an event seals the digest of what there was. A task that stands for a transaction has the
-retention of that one, and keeps its content while that one is under a legal hold.
+As with transactions (``ledger.transactions.retention``): what was asked, said, made and answered
+is emptied, and an event seals the digest of what there was. A task that stands for a transaction
+has the retention of that one, and keeps its content while that one is under a legal hold.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, Ta
 from a2a.states import FINAL, Move
 from a2a.tasks import sealed_texts
 from a2a.tasks.transitions import note
-from ledger import retention
 from ledger.principals import SWEEPER, Principal
-from ledger.retention import BATCH, BATCHES, VIA
-from ledger.transactions import sign_offs
+from ledger.transactions import retention, sign_offs
+from ledger.transactions.retention import BATCH, BATCHES, VIA
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 A transaction keeps its content (arguments, plan, texts, result) until ``retain_until``. Then the
 sweeper empties it and seals that as an event with the digest of what each column had. The keys,
 the receipt, the digests and the events stay: an operation is still known as done, and the audit
-log still verifies (``ledger.erasures``).
+log still verifies (``ledger.transactions.erasures``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import erasures, states
+from ledger import states
 from ledger.errors import InvalidRequest, NotPossible
 from ledger.events import seals
 from ledger.models import (
@@ -31,7 +31,7 @@ from ledger.models import (
 )
 from ledger.principals import SWEEPER, Principal
 from ledger.states import FINAL, Note
-from ledger.transactions import sign_offs
+from ledger.transactions import erasures, sign_offs
 from ledger.transactions.decisions import check_reason
 from ledger.transactions.transitions import note
 

@@ -1,0 +1,31 @@
+"""Where clients want to be told about their tasks."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from a2a.models.tasks import Task
+from ledger.encryption import SecretField
+
+
+class PushConfig(models.Model):
+    """Where a client wants to be told about a task."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="push_configs")
+    config_id = models.CharField(max_length=200)
+    url = models.CharField(max_length=2000)
+    token = SecretField(blank=True)
+    scheme = models.CharField(max_length=50, blank=True)
+    credentials = SecretField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a2a_push_one_per_id", fields=["task", "config_id"])
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def recipient(self) -> str:
+        return str(self.pk)
