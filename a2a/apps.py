@@ -1,3 +1,5 @@
+"""The Django app of the task hub: connects channels, jobs, sweeper steps and checks."""
+
 from __future__ import annotations
 
 from django.apps import AppConfig

@@ -1,3 +1,5 @@
+"""The addresses of agent cards, JSON Schemas and push notifications from remote agents."""
+
 from __future__ import annotations
 
 from django.urls import path

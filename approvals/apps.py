@@ -1,3 +1,5 @@
+"""The Django app of the desk: connects channels, jobs and checks."""
+
 from __future__ import annotations
 
 from django.apps import AppConfig

@@ -1,3 +1,5 @@
+"""The addresses that Slack calls."""
+
 from __future__ import annotations
 
 from django.urls import path

@@ -1,3 +1,5 @@
+"""The addresses of the desk's pages."""
+
 from __future__ import annotations
 
 from django.contrib.auth.views import LoginView, LogoutView

@@ -1,3 +1,5 @@
+"""The public addresses of the transparency log."""
+
 from __future__ import annotations
 
 from django.urls import path

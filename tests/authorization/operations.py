@@ -29,13 +29,21 @@ def _walk(patterns: Patterns, prefix: str = "") -> Iterator[tuple[str, Any]]:
         if isinstance(pattern, URLResolver):
             yield from _walk(pattern.url_patterns, address)
         elif not _is_alias(pattern):
-            yield re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address), pattern.callback
+            yield plain_address(address), pattern.callback
+
+
+def plain_address(address: str) -> str:
+    """``tasks/{task_id}/`` for ``tasks/<uuid:task_id>/``, as the table has it.
+
+    ``^metrics/?$`` is ``metrics``.
+    """
+    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address.replace("^", "").removesuffix("/?$"))
 
 
 def _is_alias(pattern: URLPattern) -> bool:
     """The admin's catch-all, and its short forms of addresses that are listed."""
     address = str(pattern.pattern)
-    return "(" in address or "^" in address or address == "<path:object_id>/"
+    return "(" in address or address == "<path:object_id>/"
 
 
 def _methods(view: Any) -> list[str]:

@@ -1,3 +1,5 @@
+"""``manage.py changepassword``: Django's own, recorded as a change of accounts."""
+
 from __future__ import annotations
 
 from typing import Any

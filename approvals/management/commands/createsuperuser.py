@@ -1,3 +1,5 @@
+"""``manage.py createsuperuser``: Django's own, recorded as a change of accounts."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""``manage.py demo``: ``up``, with a sandbox of the outside world and agents at work."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""``manage.py invite``: gives a person a role in a tenant."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser

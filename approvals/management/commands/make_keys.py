@@ -1,3 +1,5 @@
+"""``manage.py make_keys``: prints a fresh set of keys as lines for .env."""
+
 from __future__ import annotations
 
 import secrets

@@ -1,3 +1,5 @@
+"""``manage.py migrate``: Django's own, then the rights of the application's database role."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""``manage.py slack_check``: says whether Slack accepts the tokens, scopes and channels."""
+
 from __future__ import annotations
 
 import sys

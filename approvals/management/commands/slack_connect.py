@@ -1,3 +1,5 @@
+"""``manage.py slack_connect``: connects a workspace with a tenant, and adds a route."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser

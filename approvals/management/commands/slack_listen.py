@@ -1,3 +1,5 @@
+"""``manage.py slack_listen``: the process that keeps Socket Mode connected."""
+
 from __future__ import annotations
 
 import signal

@@ -1,3 +1,5 @@
+"""``manage.py up``: starts every process of an installation on this machine."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""``manage.py write_docs``: writes the pages of docs/ that are drawn from the code."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -103,6 +105,12 @@ OTHERS = (
         405,
         "This method is not for this address",
         "Nothing was done. /api/v1/docs lists what each address takes.",
+    ),
+    (
+        "body_too_slow",
+        408,
+        "The body did not come in time",
+        "Nothing was done. Send all of it without a pause.",
     ),
     ("too_large", 413, "The body is larger than 256 KiB", "Nothing was done. Send less."),
     (

@@ -1,3 +1,5 @@
+"""``manage.py export_ledger``: writes the audit log as a file that verifies offline."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser

@@ -1,3 +1,5 @@
+"""``manage.py issue_token``: issues a bearer token for an agent."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser

@@ -1,3 +1,5 @@
+"""``manage.py rotate_secrets``: encrypts every secret with the newest key."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""``manage.py sweep``: the sweeper process."""
+
 from __future__ import annotations
 
 import signal

@@ -1,3 +1,5 @@
+"""``manage.py verify_ledger``: recomputes the audit log and names what was changed."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""``manage.py work``: one RQ worker for some or all queues."""
+
 from __future__ import annotations
 
 import logging

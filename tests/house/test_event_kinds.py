@@ -1,0 +1,148 @@
+"""Every kind of event stands in every table of kinds, or in the list of what that table leaves out.
+
+A new move or note of a map fails here until each surface has said what it does with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from a2a import states as task_states
+from a2a.tasks import doorbell as task_doorbell
+from approvals.desk import labels
+from approvals.people import notices
+from approvals.slack.messages import channel as slack_channel
+from approvals.slack.rendering import thread_replies
+from examples import verify
+from ledger import states
+from ledger.events import account_changes, outbox
+from ledger.webhooks import channel as webhooks
+from ledger.webhooks import owners
+from ledger.workers import jobs
+from tests.house.source import ROOT, name_of, product
+
+TRANSACTION_KINDS = {move.name for move in (*states.MOVES, *states.NOTES)}
+TASK_KINDS = {move.name for move in task_states.MOVES}
+ACCOUNT_KINDS = set(account_changes.KINDS)
+# Not posted and no reason to look at a message again: nothing that it shows has changed.
+NOT_IN_SLACK = {
+    "refused", "plan_abandoned", "retry_ordered", "late_receipt_settled", "settlement_proposed",
+    "settlement_declined", "task_submitted", "task_rejected", "task_claimed", "task_put_back",
+    "task_handed_over", "task_progressed", "task_artifact_added", "task_message_added",
+    "task_declined", "task_awaits_sign_off", "task_resumed",
+}  # fmt: skip
+# The message is brought up to date; its thread is not told.
+NOT_IN_THREADS = NOT_IN_SLACK | {
+    "prepared", "claimed", "withdrawn", "aborted", "failure_settled", "let_go_by_hand",
+    "failure_let_go_by_hand", "late_receipt", "receipt_kept", "task_asked",
+}  # fmt: skip
+# An agent's webhook tells decisions and ends, nothing between them.
+NOT_BY_WEBHOOK = {
+    "prepared", "refused", "plan_abandoned", "approval_recorded", "claimed", "hold_lapsed",
+    "withdrawn", "retried", "retry_ordered", "disproved", "late_receipt", "late_receipt_settled",
+    "settlement_proposed", "settlement_declined", "compensation_started",
+}  # fmt: skip
+# No trouble of an owning service.
+NOT_FOR_OWNERS = {
+    "prepared", "refused", "plan_abandoned", "approval_recorded", "approved", "claimed",
+    "withdrawn", "committed", "retried", "retry_ordered", "aborted", "failure_settled",
+    "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept", "settlement_proposed",
+    "settlement_declined", "compensated",
+}  # fmt: skip
+# Nothing for a worker to do: it waits for people, is at work already, or has ended.
+WITHOUT_JOB = {
+    "prepared", "refused", "approval_recorded", "claimed", "committed", "retried", "aborted",
+    "failure_settled", "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept", "late_receipt",
+    "late_receipt_settled", "settlement_proposed", "settlement_declined", "compensated",
+}  # fmt: skip
+# Not told to the person whose account it is: it is not about a person, or is no news to them.
+NOT_TOLD_TO_THE_PERSON = {
+    "user_created", "user_deactivated", "change_requested", "change_declined", "tenant_added",
+    "tenant_changed", "agent_added", "agent_changed", "agent_activated", "agent_deactivated",
+    "webhook_changed", "webhook_secret_renewed", "token_issued", "token_revoked", "token_changed",
+    "owner_added", "owner_changed", "owner_removed", "owner_secret_renewed", "skill_added",
+    "skill_changed", "remote_agent_added", "remote_agent_changed", "remote_agent_pinned",
+    "slack_workspace_connected", "slack_workspace_changed", "slack_route_added",
+    "slack_route_changed", "slack_route_removed",
+}  # fmt: skip
+
+
+def parts(table: set[str], left_out: set[str]) -> set[str]:
+    """Both together; a kind stands in one of them."""
+    assert not table & left_out
+    return table | left_out
+
+
+def test_no_kind_is_of_two_rooms():
+    assert not TRANSACTION_KINDS & TASK_KINDS
+    assert not (TRANSACTION_KINDS | TASK_KINDS) & ACCOUNT_KINDS
+
+
+def test_every_kind_has_its_label():
+    assert set(labels.SAID_OF) == TRANSACTION_KINDS | TASK_KINDS
+    assert set(account_changes.SAID) == ACCOUNT_KINDS
+
+
+def test_slack_posts_or_leaves_out_every_kind():
+    posted = set(slack_channel.ASKS | slack_channel.CHANGES)
+
+    assert not slack_channel.ASKS & slack_channel.CHANGES
+    assert parts(posted, NOT_IN_SLACK) == TRANSACTION_KINDS | TASK_KINDS
+
+
+def test_slacks_threads_tell_or_leave_out_every_kind():
+    assert parts(set(thread_replies.SAID), NOT_IN_THREADS) == TRANSACTION_KINDS | TASK_KINDS
+    assert thread_replies.BY_NOBODY <= thread_replies.SAID
+    assert thread_replies.SAID <= slack_channel.CHANGES
+
+
+def test_webhooks_tell_or_leave_out_every_kind():
+    assert parts(set(webhooks.KINDS), NOT_BY_WEBHOOK) == TRANSACTION_KINDS
+    told = set(owners.TOLD) | owners.MAY_GET_STUCK
+    assert parts(told, NOT_FOR_OWNERS) == TRANSACTION_KINDS
+
+
+def test_every_kind_has_its_job_or_needs_none():
+    assert parts(set(jobs.JOB_FOR), WITHOUT_JOB) == TRANSACTION_KINDS
+    assert set(jobs.JOB_FOR.values()) <= set(jobs.JOBS)
+    assert task_doorbell.NEW_WORK <= TASK_KINDS
+
+
+def test_people_are_told_what_concerns_their_account():
+    assert parts(set(notices.BY_ANOTHER), NOT_TOLD_TO_THE_PERSON) == ACCOUNT_KINDS
+    assert set(notices.BY_THEMSELVES) <= set(notices.BY_ANOTHER)
+
+
+def test_the_verifier_of_an_export_knows_every_kind():
+    known = {kind for arrows in verify.MOVES.values() for kind in arrows}
+
+    assert known >= TRANSACTION_KINDS | TASK_KINDS
+
+
+def test_the_channels_are_these():
+    assert set(outbox.channels) == {
+        "webhook", "owner", "push", "slack", "slack_link", "notice"
+    }  # fmt: skip
+
+
+def test_every_account_change_that_code_records_is_a_kind():
+    recorded = {
+        node.args[1].value
+        for module in product()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and name_of(node.func) == "record"
+        and len(node.args) > 1
+        and isinstance(node.args[1], ast.Constant)
+        and isinstance(node.args[1].value, str)
+    }
+
+    assert recorded
+    assert recorded <= ACCOUNT_KINDS
+
+
+def test_every_kind_of_a_map_is_in_the_page_of_its_map():
+    for page, kinds in (("states.md", TRANSACTION_KINDS), ("task-states.md", TASK_KINDS)):
+        drawn = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / page).read_text(), re.M))
+        assert drawn == kinds

@@ -1,0 +1,108 @@
+"""Who writes a state, and what the maps of states promise."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from ledger import states
+from tests.house.source import product
+from tests.house.state_writes import dynamic_writes, state_writes
+
+# Each map has one writer; the others write a row's first state, or the state of a row of theirs.
+WRITERS = {
+    "ledger.transactions.transitions": "a transaction's state",
+    "ledger.transactions.proposals": "a transaction's first state",
+    "ledger.transactions.entries": "the INSERT of that first state",
+    "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
+    "ledger.events.outbox": "a delivery's state",
+    "a2a.tasks.transitions": "a task's state, and of its question where the task ends",
+    "a2a.submissions.submit": "a task's first state",
+    "a2a.submissions.entries": "the INSERT of that first state",
+    "a2a.tasks.questions": "a question's state",
+    "approvals.people.second_operator": "a pending change's state",
+}
+# setattr with a name that is not written there; none of these names is a state.
+DYNAMIC = {
+    "approvals.admin.people": "flags of an account",
+    "approvals.people.rights": "flags of an account",
+    "approvals.slack.messages.messages": "columns of a message in Slack",
+}
+
+
+def test_nobody_else_writes_a_state():
+    writers = {module.name for module in product() if any(state_writes(module.tree))}
+
+    assert writers == set(WRITERS)
+
+
+def test_no_attribute_is_set_by_a_name_that_could_be_the_state():
+    assert {module.name for module in product() if any(dynamic_writes(module.tree))} == set(DYNAMIC)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "row.state = State.APPROVED",
+        "row.state, row.ended_at = State.ABORTED, now()",
+        "[first, (row.state, second)] = values",
+        "row.state += 'x'",
+        "row.state: str = 'approved'",
+        "for row.state in states: pass",
+        "with opened() as row.state: pass",
+        "del row.state",
+        "columns['state'] = move.target",
+        "rows.update(state='approved')",
+        "rows.filter(pk=1).update(note='', state=F('other'))",
+        "rows.update(**{'state': 'approved'})",
+        "await rows.aupdate(state='approved')",
+        "chains.update_returning(rows, state=move.target, **changes)",
+        "rows.update_or_create(pk=1, defaults={'state': 'approved'})",
+        "rows.get_or_create(pk=1, defaults=dict(state='approved'))",
+        "Task.objects.create(state='working')",
+        "Transaction(state='approved')",
+        "changes.update({'state': 'approved'})",
+        "setattr(row, 'state', 'approved')",
+        "object.__setattr__(row, 'state', 'approved')",
+        "rows.bulk_update(changed, ['state'])",
+        "rows.bulk_update(changed, fields=('note', 'state'))",
+        "rows.bulk_create(made, update_conflicts=True, update_fields=['state'])",
+        "row.save(update_fields=['state'])",
+        "row.save(update_fields=('note', 'state'))",
+        "cursor.execute('UPDATE ledger_transaction SET note = 1, state = 2')",
+        "cursor.execute(f'INSERT INTO {table} (id, state) VALUES (1, 2)')",
+    ],
+)
+def test_each_way_to_write_a_state_is_seen(code):
+    assert list(state_writes(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if row.state == 'approved': pass",
+        "rows.filter(state='approved').update(note='')",
+        "body = {'state': row.state}",
+        "raise NotPossible(state=row.state)",
+        "rows.exclude(state__in=FINAL).delete()",
+        "cursor.execute('SELECT state FROM ledger_transaction')",
+        "def advance():\n    '''One UPDATE t SET of the state.'''",
+        "row.save(update_fields=['note'])",
+        "estate = row.real_state = 1",
+    ],
+)
+def test_reading_a_state_is_no_write(code):
+    assert not list(state_writes(ast.parse(code)))
+
+
+def test_a_name_that_is_computed_is_seen():
+    assert list(dynamic_writes(ast.parse("for name in names: setattr(row, name, value)")))
+    assert not list(dynamic_writes(ast.parse("setattr(row, 'note', value)")))
+
+
+def test_final_states_have_no_way_out_but_compensation_and_a_late_receipt():
+    moves = set(states.MOVES) - {states.KEEP_RECEIPT}
+    leaving = {source for move in moves for source in move.sources}
+
+    assert leaving & states.FINAL == {states.State.COMMITTED}
