@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from io import StringIO
@@ -55,6 +56,20 @@ def test_only_the_sweeper_is_given_the_audit_key(at_home, monkeypatch, command, 
     )
     public = secret.public_key().public_bytes_raw().hex()
     assert os.environ["ASSENT_AUDIT_PUBLIC_KEYS"] == public
+
+
+@pytest.mark.parametrize(
+    ("command", "has_it"), [("migrate", True), ("work", False), ("sweep", False), ("up", False)]
+)
+def test_only_migrate_is_given_the_address_of_the_owner(at_home, monkeypatch, command, has_it):
+    monkeypatch.setattr(sys, "argv", ["manage.py", command])
+    services = {"DATABASE_URL": "postgresql:///app", "ASSENT_OWNER_DATABASE_URL": "postgresql:///o"}
+    (at_home / "services.json").write_text(json.dumps(services | {"pid": os.getpid()}))
+
+    embedded_services.use_running_services()
+
+    assert os.environ["DATABASE_URL"] == "postgresql:///app"
+    assert ("ASSENT_OWNER_DATABASE_URL" in os.environ) is has_it
 
 
 def test_keys_are_made_once_and_only_we_can_read_them(at_home):

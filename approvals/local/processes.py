@@ -7,7 +7,7 @@ It is imported by the settings and therefore imports nothing of Django.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 # In the order in which a process looks for work. Nothing here waits for the outside except tools.
@@ -49,8 +49,19 @@ PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK)
 SECRETS_OF_ONE = frozenset[str]().union(*(process.secrets for process in PROCESSES))
 
 
+def run_by(arguments: Sequence[str]) -> Process | None:
+    """The process that ``manage.py`` with these arguments is, if it is one of the list."""
+    command = ("manage.py", *arguments[:1])
+    return next((each for each in PROCESSES if each.command[:2] == command), None)
+
+
+def withheld_from(process: Process | None) -> frozenset[str]:
+    """Variables that are the secrets of other processes; ``None`` has no secrets of its own."""
+    return SECRETS_OF_ONE - (process.secrets if process is not None else frozenset())
+
+
 def environment_of(process: Process | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without the secrets of others. ``None`` stands for what has none itself."""
-    withheld = SECRETS_OF_ONE - (process.secrets if process is not None else frozenset())
+    """``environment`` without the secrets of other processes."""
+    withheld = withheld_from(process)
     withheld |= {f"{name}_FILE" for name in withheld}
     return {name: value for name, value in environment.items() if name not in withheld}
