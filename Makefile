@@ -28,13 +28,26 @@ test: $(VENV)/dev ## Run every test
 quick: $(VENV)/dev ## Run the tests that take no browser and no extra processes
 	$(RUN) -m pytest -m "not browser and not slow"
 
-check: $(VENV)/dev ## Format, lint, types, imports, Django's own checks
+# Each step has a name of its own for .pre-commit-config.yaml.
+check: check-format check-lint check-types check-imports check-settings check-migrations ## Format, lint, types, imports, Django's own checks
+
+check-format: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .
+
+check-lint: $(VENV)/dev
 	$(VENV)/bin/ruff check .
+
+check-types: $(VENV)/dev
 	@# From the root first: the A2A SDK installs a package of our room's name.
-	PYTHONPATH=. $(VENV)/bin/mypy ledger a2a approvals examples
+	PYTHONPATH=. $(VENV)/bin/mypy ledger a2a approvals examples .ci/smoke.py
+
+check-imports: $(VENV)/dev
 	$(VENV)/bin/lint-imports
+
+check-settings: $(VENV)/dev
 	$(PRODUCTION) $(RUN) manage.py check --deploy --fail-level WARNING
+
+check-migrations: $(VENV)/dev
 	$(PRODUCTION) $(RUN) manage.py makemigrations --check --dry-run --skip-checks
 
 fix: $(VENV)/dev ## Format and mend what can be mended
@@ -67,4 +80,5 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@ $(VENV)/runtime
 
-.PHONY: help demo up test quick check fix docs bench lock
+.PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
+	check-migrations fix docs bench lock

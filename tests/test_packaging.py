@@ -11,6 +11,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+import yaml
 from django.conf import settings
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -110,6 +111,21 @@ def test_the_supported_versions_of_python_agree_everywhere():
     assert sorted(re.findall(r"python(3\.\d+)", searched[1])) == PYTHONS
     assert "(3, 11) <= sys.version_info[:2] <= (3, 14)" in makefile
     assert "Python 3.11 to 3.14" in (ROOT / "README.md").read_text()
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    assert workflow["jobs"]["run"]["strategy"]["matrix"]["python"] == PYTHONS
+    on_path = re.search(r"for version in (.*); do", (ROOT / ".ci/run").read_text())
+    assert on_path
+    assert on_path[1].split() == PYTHONS
     image = re.match(r"FROM python:(3\.\d+)-", (ROOT / "Dockerfile").read_text())
     assert image
     assert image[1] in PYTHONS
+
+
+def test_a_commit_runs_every_step_of_make_check():
+    steps = re.search(r"^check: (.*?) ##", (ROOT / "Makefile").read_text(), re.M)
+    assert steps
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+
+    assert [hook["entry"] for hook in local["hooks"]] == [
+        f"make {step}" for step in steps[1].split()
+    ]
