@@ -10,8 +10,13 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
 from ledger import contracts, intents
-from ledger.contracts import ConsequenceLevel as Consequence
-from ledger.contracts import Contract, RequiredApprover, RiskLevel, Tool
+from ledger.contracts import (
+    ConsequenceLevel as Consequence,
+    Contract,
+    RequiredApprover,
+    RiskLevel,
+    Tool,
+)
 from ledger.errors import InvalidArguments
 from ledger.models import Ending, Transaction
 

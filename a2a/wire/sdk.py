@@ -7,12 +7,13 @@ import math
 from typing import Any
 
 from a2a.client.card_resolver import parse_agent_card as parse_agent_card
-from a2a.client.client import Client as Client
-from a2a.client.client import ClientConfig as ClientConfig
+from a2a.client.client import Client as Client, ClientConfig as ClientConfig
 from a2a.client.client_factory import ClientFactory as ClientFactory
 from a2a.server.context import ServerCallContext as ServerCallContext
-from a2a.server.jsonrpc_models import InvalidParamsError as CoreInvalidParamsError
-from a2a.server.jsonrpc_models import InvalidRequestError as CoreInvalidRequestError
+from a2a.server.jsonrpc_models import (
+    InvalidParamsError as CoreInvalidParamsError,
+    InvalidRequestError as CoreInvalidRequestError,
+)
 from a2a.server.request_handlers.request_handler import RequestHandler as RequestHandler
 from a2a.server.request_handlers.response_helpers import (
     agent_card_to_dict as agent_card_to_dict,
@@ -24,25 +25,14 @@ from a2a.types import a2a_pb2 as pb
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE as A2A_JSON
 from a2a.utils.errors import (
     A2AError as A2AError,
-)
-from a2a.utils.errors import (
     ContentTypeNotSupportedError as ContentTypeNotSupportedError,
-)
-from a2a.utils.errors import (
     InvalidParamsError as InvalidParamsError,
-)
-from a2a.utils.errors import (
     TaskNotCancelableError as TaskNotCancelableError,
-)
-from a2a.utils.errors import (
     TaskNotFoundError as TaskNotFoundError,
-)
-from a2a.utils.errors import (
     UnsupportedOperationError as UnsupportedOperationError,
 )
 from a2a.utils.signing import create_agent_card_signer as create_agent_card_signer
-from google.protobuf.json_format import MessageToDict as MessageToDict
-from google.protobuf.json_format import ParseDict as ParseDict
+from google.protobuf.json_format import MessageToDict as MessageToDict, ParseDict as ParseDict
 from starlette.requests import Request
 
 from a2a.compat.v0_3.conversions import to_compat_agent_card

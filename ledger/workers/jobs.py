@@ -10,8 +10,7 @@ from django.db import close_old_connections
 from redis import RedisError
 
 from ledger import execution
-from ledger.events import doorbell
-from ledger.events import outbox as deliveries
+from ledger.events import doorbell, outbox as deliveries
 from ledger.workers import queues
 from ledger.workers.queues import JOBS as JOBS
 

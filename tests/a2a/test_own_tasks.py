@@ -13,8 +13,7 @@ from django.db.models.functions import Now
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from a2a import submissions, tasks
-from a2a import sweep as rounds
+from a2a import submissions, sweep as rounds, tasks
 from a2a.builtin import work
 from a2a.models import Task
 from a2a.states import FINAL, TaskState

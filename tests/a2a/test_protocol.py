@@ -16,8 +16,7 @@ from a2a import tasks
 from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
 from a2a.protocol.stream import listener, news_since
-from a2a.tasks import client as answers
-from a2a.tasks import questions
+from a2a.tasks import client as answers, questions
 from a2a.wire import sdk
 from approvals.asgi import application
 from ledger.models import Agent, AgentToken, Scope

@@ -17,8 +17,7 @@ from approvals.slack.rendering import thread_replies
 from examples import verify
 from ledger import states
 from ledger.events import account_changes, outbox
-from ledger.webhooks import channel as webhooks
-from ledger.webhooks import owners
+from ledger.webhooks import channel as webhooks, owners
 from ledger.workers import jobs
 from tests.house.source import ROOT, name_of, product
 

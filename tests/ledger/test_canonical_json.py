@@ -6,8 +6,7 @@ import hashlib
 
 import pytest
 import rfc8785
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from ledger.errors import InvalidRequest
 from ledger.events import seals

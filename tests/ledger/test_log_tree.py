@@ -6,8 +6,7 @@ import hashlib
 
 import pymerkle
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ledger.log import merkle
 from ledger.log.merkle import ProofRefused

@@ -12,8 +12,7 @@ from django.db.models.functions import Now
 
 from approvals.desk import decisions
 from approvals.models import SlackClick
-from approvals.slack.interactions import click_queue, replies
-from approvals.slack.interactions import handle_click as reactions
+from approvals.slack.interactions import click_queue, handle_click as reactions, replies
 from approvals.slack.interactions.commands import Order
 from ledger.events import doorbell
 from ledger.transactions import coordinator

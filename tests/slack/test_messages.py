@@ -10,9 +10,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.exceptions import ValidationError
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as some
+from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as some
 
 from approvals.models import Membership, SlackMessage, SlackRoute
 from approvals.slack.rendering import blocks, text

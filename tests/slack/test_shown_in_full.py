@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as some
+from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as some
 
 from approvals.desk import showing
 from approvals.models import SlackMessage, SlackWorkspace

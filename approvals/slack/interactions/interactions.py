@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as TooLate
+from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as TooLate
 from functools import partial
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5

@@ -32,8 +32,7 @@ from approvals.slack.interactions.commands import Order
 from approvals.slack.messages import messages
 from approvals.slack.rendering import home, modals
 from approvals.slack.rendering.blocks import desk_link
-from approvals.slack.rendering.text import escaped, plain, rich, shortened
-from approvals.slack.rendering.text import words as said
+from approvals.slack.rendering.text import escaped, plain, rich, shortened, words as said
 from ledger.errors import LedgerError
 from ledger.events.outbox import NotNow
 from ledger.workers import jobs

@@ -30,8 +30,7 @@ from slack_sdk.models.blocks import (
 
 from a2a.models import Question, QuestionState
 from a2a.models.answerers import CLIENT
-from approvals.desk import labels as words
-from approvals.desk import policies, showing
+from approvals.desk import labels as words, policies, showing
 from approvals.desk.answer_forms import Field, fields_of
 from approvals.models import SlackMessage
 from approvals.slack.rendering.buttons import Press
@@ -49,8 +48,8 @@ from approvals.slack.rendering.text import (
     quoted,
     rich,
     shortened,
+    words as said,
 )
-from approvals.slack.rendering.text import words as said
 from ledger import contracts
 from ledger.models import Transaction, Verdict
 from ledger.states import State

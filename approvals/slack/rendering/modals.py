@@ -35,8 +35,8 @@ from approvals.slack.rendering.text import (
     plain,
     rich,
     shortened,
+    words as said,
 )
-from approvals.slack.rendering.text import words as said
 
 # What a view can hold, less what we put there ourselves.
 MOST_FIELDS = 45

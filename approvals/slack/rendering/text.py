@@ -13,10 +13,10 @@ from slack_sdk.models.blocks import (
     MarkdownTextObject,
     PlainTextObject,
     RichTextBlock,
+    RichTextElementParts as Part,
     RichTextQuoteElement,
     RichTextSectionElement,
 )
-from slack_sdk.models.blocks import RichTextElementParts as Part
 
 SECTION_MOST, FIELD_MOST, HEADER_MOST, BUTTON_MOST = 3000, 2000, 150, 75
 

@@ -17,8 +17,8 @@ from approvals.slack.rendering.text import (
     quoted,
     rich,
     shortened,
+    words as said,
 )
-from approvals.slack.rendering.text import words as said
 from ledger.models import Event
 
 Note = tuple[str, list[dict[str, Any]]]
