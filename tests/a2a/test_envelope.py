@@ -18,7 +18,7 @@ from ledger.models import Agent, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, caller_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -187,6 +187,7 @@ class TestDelegation:
         assert delegate(parent, 1).trace_id == "a" * 32, "the envelope's own, if it has one"
 
 
+@pytest.mark.django_db(transaction=True)  # the protocol works in threads
 def test_it_travels_as_metadata_under_its_extension(orchestrator, consolidate):
     peer = Peer(orchestrator, Scope.SUBMIT)
     task = peer.send(metadata={EXTENSION: whole(audience="nobody")})

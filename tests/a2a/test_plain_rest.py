@@ -14,7 +14,7 @@ from ledger.models import Scope
 from ledger.workers import sweeper
 from tests.agents_at_work import GOOD_INPUT, speaking_as
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 TASKS, WORK = "/api/v1/tasks", "/api/v1/work"
 

@@ -13,7 +13,7 @@ from tests.a2a.test_plain_rest import TASKS, WORK, ask, claimed, post, submit
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, speaking_as
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -42,6 +42,7 @@ def message(task_id, text, **said):
             "parts": [{"text": text}], **said}  # fmt: skip
 
 
+@pytest.mark.django_db(transaction=True)  # the protocol works in threads
 class TestMessages:
     def test_a_worker_reads_what_the_client_said_after_the_claim(
         self, peer, as_worker, consolidate
@@ -150,6 +151,7 @@ class TestDecline:
 
 
 class TestAnswers:
+    @pytest.mark.django_db(transaction=True)  # the protocol works in threads
     def test_the_clients_answer_is_kept_as_it_was_sent(self, peer, as_worker, consolidate):
         task = peer.send()
         work = claimed(as_worker)

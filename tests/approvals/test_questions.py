@@ -15,7 +15,7 @@ from a2a.models import Question, Task
 from a2a.tasks import questions
 from approvals.desk.answer_forms import answer_from, fields_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 DATES = {
     "type": "object",

@@ -13,7 +13,7 @@ from ledger.agents import enrolment
 from ledger.audit import verification
 from ledger.models import AgentToken, Event, Tenant, Transaction
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

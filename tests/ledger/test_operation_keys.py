@@ -11,7 +11,7 @@ from django.core.checks import run_checks
 from ledger import contracts, execution
 from ledger.checks import unsafe
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 OLD = "pay:{tenant}:{reference}"
 SAID = {"arguments": {"reference": "order-1", "amount": "1.00"}}
 
