@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Field, Schema
-from pydantic import ConfigDict
+from pydantic import ConfigDict, create_model
+
+from ledger.contracts import published_types
 
 TRACEPARENT = r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
 LedgerStatus = Literal[
@@ -157,7 +159,7 @@ class CanceledKey(Schema):
     transaction: TransactionOut | None
 
 
-class ToolOut(Schema):
+class _AnyTool(Schema):
     """What a tool promises. Durations in seconds."""
 
     name: str
@@ -166,21 +168,25 @@ class ToolOut(Schema):
     owner_service: str
     input_schema: dict[str, Any]
     timeout_s: float
-    risk_level: str | None = None
-    required_approver: str | None = None
-    consequence_level: str | None = None
-    operation_key: str | None = None
-    receipt: str | None = None
-    retry_safe: bool | None = None
-    quorum: int | None = None
-    ttl_s: float | None = None
-    min_ttl_s: float | None = None
-    max_ttl_s: float | None = None
-    retention_s: float | None = None
-    undo: str | None = None
-    web_only: bool | None = None
-    remind_s: float | None = None
-    companions: list[str] = []
+
+
+# Made from the fields of Contract, which type checkers cannot follow.
+if TYPE_CHECKING:
+    ToolOut = _AnyTool
+else:
+    _terms = {
+        name: (kind | None, None)
+        for name, kind in published_types().items()
+        if name not in _AnyTool.model_fields
+    }
+    ToolOut = create_model(
+        "ToolOut",
+        __base__=_AnyTool,
+        __doc__=_AnyTool.__doc__,
+        __module__=__name__,
+        **_terms,
+        companions=(list[str], []),
+    )
 
 
 class CallIn(In):

@@ -111,28 +111,12 @@ def _in_time(tool: ReadonlyTool, **arguments: Any) -> Any:
 
 
 def describe(tool: Tool[Any, Any]) -> dict[str, Any]:
-    contract = tool.contract
     return {
         "name": tool.name,
         "description": tool.description,
         "kind": "transactional",
-        "owner_service": contract.owner_service,
         "input_schema": tool.arguments_model.model_json_schema(),
-        "risk_level": contract.risk_level,
-        "required_approver": contract.required_approver,
-        "consequence_level": contract.consequence_level,
-        "operation_key": contract.operation_key,
-        "receipt": contract.receipt,
-        "retry_safe": contract.retry_safe,
-        "quorum": contract.quorum,
-        "undo": contract.undo,
-        "web_only": contract.web_only,
-        "remind_s": contract.remind.total_seconds() if contract.remind else None,
-        "timeout_s": contract.timeout.total_seconds(),
-        "ttl_s": contract.ttl.total_seconds(),
-        "min_ttl_s": contract.min_ttl.total_seconds(),
-        "max_ttl_s": contract.max_ttl.total_seconds(),
-        "retention_s": contract.retention.total_seconds(),
+        **tool.contract.published(),
         "companions": sorted(tool.companions),
     }
 

@@ -1,29 +1,45 @@
 """What a tool promises (its contract), its arguments and results, and the registry of tools.
 
+    @transactional(
+        risk_level="HIGH", required_approver="HUMAN", consequence_level="COMPENSABLE",
+        owner_service="payments", operation_key="refund:{tenant}:{payment_id}:{reason}",
+        receipt="refund_id",
+    )
+    def refund_customer(payment_id: str, amount: Decimal, reason: str, context: Context) -> dict:
+        ...
+
+    @refund_customer.plan
+    def plan(payment_id: str, amount: Decimal) -> Plan:
+        ...
+
+A companion declares, by name, the arguments of the tool that it needs, and ``context``.
 Tool authors import from this package: ``from ledger.contracts import transactional``.
+
+A further kind of executor (HTTP, MCP, the proposing agent itself) is a further class beside
+``Tool``, with its own ``run``: everything else of a tool stays as it is.
 """
 
 from __future__ import annotations
 
 from ledger.contracts.contract import (
     ConsequenceLevel,
-    Context,
     Contract,
-    NothingHappened,
-    Plan,
-    ReadonlyTool,
     RequiredApprover,
     Retry,
     RiskLevel,
-    Tool,
-    declared_twice,
     key_fields,
+    published_types,
+)
+from ledger.contracts.plan import Context, NothingHappened, Plan
+from ledger.contracts.registry import (
+    declared_twice,
     readonly,
     readonly_tools,
     tool_named,
     tools,
     transactional,
 )
+from ledger.contracts.tool import ReadonlyTool, Tool
 
 __all__ = [
     "ConsequenceLevel",
@@ -38,6 +54,7 @@ __all__ = [
     "Tool",
     "declared_twice",
     "key_fields",
+    "published_types",
     "readonly",
     "readonly_tools",
     "tool_named",

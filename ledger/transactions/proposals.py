@@ -162,7 +162,7 @@ def prepare(
             warnings=[],
             held={},
         )
-        _sign_contract(row, tool)
+        _copy_contract(row, tool)
         row.created_at = known.now
         row.expires_at, row.retain_until = known.now + ttl, known.now + tool.contract.retention
         try:
@@ -203,15 +203,11 @@ def _allowed_ttl(ttl: timedelta | None, tool: Tool[Any, Any]) -> timedelta:
     return ttl
 
 
-def _sign_contract(row: Transaction, tool: Tool[Any, Any]) -> None:
+def _copy_contract(row: Transaction, tool: Tool[Any, Any]) -> None:
     """Copy the contract as it stands: a later edit of the tool changes no transaction."""
-    contract = tool.contract
     row.tool = tool.name
-    row.owner_service = contract.owner_service
-    row.risk_level = contract.risk_level.value
-    row.required_approver = contract.required_approver.value
-    row.consequence_level = contract.consequence_level.value
-    row.quorum = contract.quorum
+    for column, value in tool.contract.sealed_terms().items():
+        setattr(row, column, value)
 
 
 def _plan(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> PlanRefused | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from ledger import checks, contracts
-from ledger.contracts import Contract, Plan, Tool, contract, transactional
+from ledger.contracts import Contract, Plan, Tool, registry, transactional
 from ledger.errors import InvalidRequest
 
 SAFE = {
@@ -21,9 +23,9 @@ SAFE = {
 @pytest.fixture
 def declare(monkeypatch):
     tools, declared_twice = {}, set()
-    for registry in (contract, contracts):
-        monkeypatch.setattr(registry, "tools", tools)
-        monkeypatch.setattr(registry, "declared_twice", declared_twice)
+    for module in (registry, contracts):
+        monkeypatch.setattr(module, "tools", tools)
+        monkeypatch.setattr(module, "declared_twice", declared_twice)
 
     def make(**changes) -> Tool:
         def wire(account: str) -> dict:
@@ -77,11 +79,30 @@ def test_two_tools_of_one_name_are_refused(declare):
 def test_the_strictest_values_are_the_default():
     names = ("risk_level", "required_approver", "consequence_level", "retry_safe")
     tool = transactional()(lambda: None)
-    contract.tools.pop(tool.name)
+    registry.tools.pop(tool.name)
 
-    found = [getattr(tool.contract, name) for name in names]
-    assert found == ["HIGH", "HUMAN", "IRREVERSIBLE", False]
+    defaults = [getattr(tool.contract, name) for name in names]
+    assert defaults == ["HIGH", "HUMAN", "IRREVERSIBLE", False]
     assert isinstance(tool.contract, Contract)
+
+
+def test_a_level_that_does_not_exist_is_refused_where_it_is_declared():
+    with pytest.raises(ValueError, match="SEVERE"):
+        transactional(risk_level="SEVERE")
+
+
+def test_every_field_of_a_contract_is_documented():
+    page = (Path(settings.BASE_DIR) / "docs/tool-authors.md").read_text()
+
+    assert [name for name in Contract.__dataclass_fields__ if f"| `{name}` |" not in page] == []
+
+
+def test_every_field_but_the_internal_ones_is_published(declare):
+    published = declare(ttl=timedelta(minutes=2), remind=timedelta(seconds=90)).contract.published()
+
+    names = {name.removesuffix("_s") for name in published}
+    assert set(Contract.__dataclass_fields__) - names == {"operation_key_aliases", "retry"}
+    assert (published["ttl_s"], published["remind_s"], published["quorum"]) == (120.0, 90.0, 1)
 
 
 @pytest.mark.parametrize(

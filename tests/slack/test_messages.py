@@ -71,9 +71,7 @@ def sprawl(monkeypatch):
     def sprawl(reference: str, said: str, fields: dict[str, str]) -> dict[str, str]:
         return {"receipt_id": "1"}
 
-    contract = replace(
-        contracts.tools["pay"].contract, name="sprawl", operation_key="sprawl:{tenant}:{reference}"
-    )
+    contract = replace(contracts.tools["pay"].contract, operation_key="sprawl:{tenant}:{reference}")
     tool = contracts.Tool(sprawl, contract)
 
     @tool.plan
@@ -140,9 +138,7 @@ def wide(monkeypatch):
     source = f"def wide({', '.join(f'{name}: str' for name in names)}): ..."
     scope: dict = {}
     exec(source, scope)
-    contract = replace(
-        contracts.tools["pay"].contract, name="wide", operation_key="wide:{tenant}:{field_150}"
-    )
+    contract = replace(contracts.tools["pay"].contract, operation_key="wide:{tenant}:{field_150}")
     monkeypatch.setitem(contracts.tools, "wide", contracts.Tool(scope["wide"], contract))
     return names
 

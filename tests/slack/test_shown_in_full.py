@@ -29,9 +29,7 @@ def mail(monkeypatch: pytest.MonkeyPatch) -> None:
     def mail(to: str, fields: dict[str, Any], bcc: str = "") -> dict[str, str]:
         return {"receipt_id": "1"}
 
-    contract = replace(
-        contracts.tools["pay"].contract, name="mail", operation_key="mail:{tenant}:{to}"
-    )
+    contract = replace(contracts.tools["pay"].contract, operation_key="mail:{tenant}:{to}")
     tool = contracts.Tool(mail, contract)
 
     @tool.plan

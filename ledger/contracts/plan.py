@@ -1,0 +1,80 @@
+"""What a tool's functions are given (``Context``) and what ``plan`` returns (``Plan``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from babel.numbers import get_currency_precision, list_currencies
+
+from ledger.contracts.arguments import SUMMARY_MAX
+from ledger.errors import InvalidRequest
+
+CURRENCIES = frozenset(list_currencies())  # ISO 4217, the withdrawn ones included
+AMOUNT_MAX = Decimal(10) ** 14
+
+
+class NothingHappened(Exception):
+    """Raised by a tool that can prove that it had no effect: the transaction fails for good.
+
+    From ``plan``: the plan is refused. From the function itself: what ``plan`` held is rolled
+    back. From ``find_receipt``: proof that the execution in doubt had no effect. The text reaches
+    the agent and the desk. Any other exception of the function means *unknown*.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a tool's function may know about its transaction.
+
+    ``attempt`` counts executions, from 1. ``held`` is what ``plan`` returned as held; ``receipt``
+    and ``result`` are those of the execution, for ``compensate``.
+    """
+
+    transaction_id: UUID
+    tenant: str
+    operation_key: str
+    timeout: timedelta
+    held: Mapping[str, Any] = field(default_factory=dict)
+    receipt: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What ``plan`` found out, for the approver to see.
+
+    ``amount`` in major units of ``currency`` (ISO 4217). ``arguments`` replaces the proposed
+    ones, where planning corrected them. ``held`` is handed to the function and to ``rollback``;
+    a hold must lapse by itself at ``hold_expires_at``.
+    """
+
+    summary: str
+    warnings: tuple[str, ...] | list[str] = ()
+    amount: Decimal | None = None
+    currency: str = ""
+    arguments: Mapping[str, Any] | None = None
+    held: Mapping[str, Any] | None = None
+    hold_expires_at: datetime | None = None
+
+    def checked(self) -> Plan:
+        """This plan, if it can be shown to an approver. Raises ``InvalidRequest`` if not."""
+        if not self.summary.strip() or len(self.summary) > SUMMARY_MAX:
+            raise InvalidRequest(f"The summary must have 1 to {SUMMARY_MAX} characters.")
+        if self.amount is not None:
+            self._check_money(self.amount)
+        return self
+
+    def _check_money(self, amount: Decimal) -> None:
+        if self.currency not in CURRENCIES:
+            raise InvalidRequest(f"{self.currency!r:.20} is not a currency of ISO 4217.")
+        if not amount.is_finite() or not 0 <= amount < AMOUNT_MAX:
+            raise InvalidRequest(f"{amount} is not an amount of money.")
+        digits = get_currency_precision(self.currency)
+        if round(amount, digits) != amount:
+            raise InvalidRequest(f"{self.currency} has {digits} decimals; {amount} has more.")

@@ -1,0 +1,128 @@
+"""``Tool``: a function with effects, its contract and its companions. ``ReadonlyTool``: without."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from pydantic import BaseModel
+
+from ledger.contracts.arguments import meaning, model_of, plain_summary, validated
+from ledger.contracts.contract import Contract
+from ledger.contracts.plan import Context, NothingHappened, Plan
+from ledger.errors import PlanRefused
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Tool(Generic[P, R]):
+    """A function with effects, its contract and its companions."""
+
+    def __init__(self, execute: Callable[P, R], contract: Contract) -> None:
+        self.execute = execute
+        self.contract = contract
+        self.name = execute.__name__
+        self.description = inspect.getdoc(execute) or ""
+        self.companions: dict[str, Callable[..., Any]] = {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.execute(*args, **kwargs)
+
+    def plan(self, companion: F) -> F:
+        """Returns the ``Plan``, and may hold what it needs; changes nothing else."""
+        return self._attach("plan", companion)
+
+    def rollback(self, companion: F) -> F:
+        """Releases what ``plan`` held. Succeeds when there is nothing to release."""
+        return self._attach("rollback", companion)
+
+    def compensate(self, companion: F) -> F:
+        """Makes up for an execution that had its effect; may return its own receipt as text."""
+        return self._attach("compensate", companion)
+
+    def find_receipt(self, companion: F) -> F:
+        """Looks up, at the provider, the outcome of an execution in doubt.
+
+        Returns its result, or ``None`` when the outcome cannot be told; raises
+        ``NothingHappened`` when it certainly had no effect and never will.
+        """
+        return self._attach("find_receipt", companion)
+
+    def _attach(self, role: str, companion: F) -> F:
+        self.companions[role] = companion
+        return companion
+
+    def has(self, role: str) -> bool:
+        return role in self.companions
+
+    @cached_property
+    def arguments_model(self) -> type[BaseModel]:
+        """The signature of the function as a pydantic model; its JSON Schema is published."""
+        return model_of(self.execute, self.name)
+
+    def validate(self, arguments: Any) -> BaseModel:
+        """Raises ``InvalidArguments`` with one entry in ``errors`` per field."""
+        return validated(self.arguments_model, self.name, arguments)
+
+    def meaning_of(self, arguments: BaseModel) -> dict[str, Any]:
+        """The arguments as JSON in which 1, 1.0 and 1.00 of a Decimal are the same."""
+        return {name: meaning(getattr(arguments, name)) for name in type(arguments).model_fields}
+
+    def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
+        return self.contract.operation_key_for(tenant, arguments)
+
+    def earlier_operation_keys_for(self, tenant: str, arguments: Mapping[str, Any]) -> list[str]:
+        return self.contract.earlier_operation_keys_for(tenant, arguments)
+
+    def run(self, role: str, arguments: BaseModel, context: Context) -> Any:
+        """Call the function (``role="execute"``) or a companion with the arguments it declares."""
+        function: Callable[..., Any] = self.execute if role == "execute" else self.companions[role]
+        available: dict[str, Any] = {
+            name: getattr(arguments, name) for name in type(arguments).model_fields
+        }
+        available |= {
+            "context": context,
+            "operation_key": context.operation_key,
+            "receipt": context.receipt,
+        }
+        declared = inspect.signature(function).parameters
+        return function(**{name: available[name] for name in declared if name in available})
+
+    def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
+        """The plan of the tool's owner, or a plain one. Raises ``PlanRefused``."""
+        if not self.has("plan"):
+            return Plan(summary=plain_summary(self.name, arguments))
+        try:
+            plan: Plan = self.run("plan", arguments, context)
+        except NothingHappened as refusal:
+            raise PlanRefused(str(refusal)) from refusal
+        return plan.checked()
+
+
+class ReadonlyTool:
+    """A function without effects: it runs directly, is recorded, and needs no sign-off."""
+
+    def __init__(
+        self, function: Callable[..., Any], owner_service: str, timeout: timedelta
+    ) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.owner_service = owner_service
+        self.timeout = timeout
+        self.description = inspect.getdoc(function) or ""
+
+    @cached_property
+    def arguments_model(self) -> type[BaseModel]:
+        return model_of(self.function, self.name)
+
+    def validate(self, arguments: Any) -> BaseModel:
+        """Raises ``InvalidArguments``."""
+        return validated(self.arguments_model, self.name, arguments)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
