@@ -11,10 +11,10 @@ class A2AConfig(AppConfig):
 
     def ready(self) -> None:
         from a2a import checks, jobs, models, sweep  # noqa: F401
-        from a2a.builtin import work  # noqa: F401
+        from a2a.builtin import runs  # noqa: F401
         from a2a.protocol import push
+        from a2a.rest import doorbell  # noqa: F401
         from a2a.states import ARROWS
-        from a2a.tasks import doorbell  # noqa: F401
         from ledger.audit import histories
         from ledger.events import outbox
         from ledger.workers import sweeper

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import close_old_connections
 
-from a2a.builtin import work
+from a2a import builtin
 from a2a.models import Mirror
 from a2a.remote import agents, sync
 from ledger.events import doorbell
@@ -28,12 +28,12 @@ def fetch_card(remote_id: str) -> None:
 def begin(task_id: str) -> None:
     """Bring a task that Assent does itself before people. Asks the tool for its plan."""
     close_old_connections()
-    work.begin(UUID(task_id))
+    builtin.begin(UUID(task_id))
 
 
 jobs.JOBS |= {"mirror": mirror, "fetch_card": fetch_card, "begin": begin}
 sweeper.further_jobs |= {
-    "mirror": sync.due, "fetch_card": agents.due, "begin": work.due,
+    "mirror": sync.due, "fetch_card": agents.due, "begin": builtin.due,
 }  # fmt: skip
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from django.conf import settings
 
+from a2a import signatures
 from a2a.models import Skill
 from a2a.models.builtin_skills import OWN_SKILLS, OwnSkill
 from a2a.states import TaskState
 from a2a.submissions.envelope import EXTENSION
-from a2a.wire import sdk, signatures
+from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.api.rendering import address_of
 

@@ -8,8 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 
+from a2a import signatures
 from a2a.cards import cards, dialect_card, published
-from a2a.wire import sdk, signatures
+from a2a.wire import sdk
 from ledger.api.authentication import caller_with
 from ledger.api.problems import not_authenticated
 

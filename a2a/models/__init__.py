@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a.models.push import PushConfig
+from a2a.models.push import PUSH, PushConfig
 from a2a.models.tasks import (
     ASSENT,
     LEASE,
@@ -25,6 +25,7 @@ from a2a.models.tasks import (
 __all__ = [
     "ASSENT",
     "LEASE",
+    "PUSH",
     "QUESTION_TTL",
     "TASK_TTL",
     "Artifact",

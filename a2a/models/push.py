@@ -7,6 +7,8 @@ from django.db import models
 from a2a.models.tasks import Task
 from ledger.encryption import SecretField
 
+PUSH = "push"  # the delivery channel of push notifications
+
 
 class PushConfig(models.Model):
     """Where a client wants to be told about a task."""

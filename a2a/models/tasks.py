@@ -28,7 +28,7 @@ __all__ = [
     "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none",
 ]  # fmt: skip
 
-# Whose the tasks are that no agent does.
+# Owner of the tasks that Assent executes itself.
 ASSENT = Principal("system", "assent", "Assent")
 
 
@@ -216,6 +216,11 @@ class Task(models.Model):
     @property
     def short_id(self) -> str:
         return self.id.hex[-8:]
+
+    @property
+    def submitter(self) -> Principal:
+        kind, _, name = self.submitted_by.partition(":")
+        return Principal(kind, name, self.submitted_by_name)
 
     @property
     def is_final(self) -> bool:

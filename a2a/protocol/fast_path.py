@@ -22,13 +22,12 @@ from django.db import connection
 from django.db.models import BooleanField, TextField
 from django.db.models.expressions import RawSQL
 
-from a2a import submissions
+from a2a import polling, submissions
 from a2a.models import QuestionState, Task, id_or_none
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.protocol.stream import in_thread
 from a2a.submissions import Submission, Submitted, addressing
 from a2a.submissions.envelope import EXTENSION
-from a2a.tasks import rate_limit
 from a2a.validation import parts
 from a2a.wire import to_json
 from ledger.api.authentication import callers_with
@@ -181,7 +180,7 @@ def _look(asked: list[tuple[str, UUID]]) -> list[bytes | None]:
     """The tasks as JSON, from what was rendered before where they have not changed since."""
     visible = visible_tasks(asked)
     rows = [row for row in visible if row is not None]
-    rate_limit.count_reads(Counter(tenant for _, _, tenant in rows))
+    polling.count_reads(Counter(tenant for _, _, tenant in rows))
     rendered = {task_id: _kept.get(task_id, updated_at) for task_id, updated_at, _ in rows}
     rendered |= _render_all([task_id for task_id, text in rendered.items() if text is None])
     return [rendered.get(row[0]) if row is not None else None for row in visible]
@@ -255,7 +254,7 @@ def _send_all(asked: list[tuple[dict[str, Any], str, str, str]]) -> list[bytes |
 
 
 def _submission(message: dict[str, Any], key: str, address: str) -> Submission:
-    parts.refuse_unspeakable(message["parts"])
+    parts.refuse_malformed(message["parts"])
     metadata = dict(message.get("metadata", {}))
     envelope = metadata.pop(EXTENSION, None)
     skill, value = addressing.read(message["parts"], metadata, envelope)

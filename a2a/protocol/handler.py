@@ -14,7 +14,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import F, Q
 
-from a2a import submissions, tasks
+from a2a import polling, submissions, tasks
 from a2a.cards import cards
 from a2a.models import Message, PushConfig, Question, Role, Task
 from a2a.protocol import push
@@ -27,7 +27,6 @@ from a2a.protocol.stream import (
 )
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission, addressing
-from a2a.tasks import client, rate_limit
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
@@ -231,16 +230,16 @@ def _continue(message: pb.Message, caller: Caller) -> UUID:
         question is None or question.is_for_client_of(task)
     ):
         value = sdk.answer_in(parts, question.form if question else {})
-        client.by_client(task, value, caller=caller, via=VIA, message=said, question=question)
+        tasks.answer_as_client(task, value, caller=caller, via=VIA, message=said, question=question)
         return task.pk
-    client.say_by_client(task, said, caller=caller, via=VIA)
+    tasks.add_client_message(task, said, caller=caller, via=VIA)
     return task.pk
 
 
 @refusals_said
 def _read(task_id: UUID | str, caller: Caller, history: int | None) -> pb.Task:
     task = tasks.visible(caller, task_id)
-    rate_limit.count_reads({task.tenant: 1})
+    polling.count_reads({task.tenant: 1})
     return sdk.task_out(render(task, history))
 
 
@@ -257,7 +256,7 @@ def _cancel(params: pb.CancelTaskRequest, caller: Caller) -> pb.Task:
     task = tasks.visible(caller, params.id)
     if task.state in FINAL:
         raise sdk.TaskNotCancelableError(f"The task is {task.state}.")
-    client.cancel_by_client(task, caller=caller, via=VIA)
+    tasks.cancel_as_client(task, caller=caller, via=VIA)
     return sdk.task_out(render(tasks.visible(caller, task.pk)))
 
 
@@ -316,7 +315,7 @@ def _older_than(token: str) -> Q:
 
 def _own_task(task_id: str, caller: Caller) -> Task:
     task = tasks.visible(caller, task_id)
-    client.require_own(task, caller)
+    tasks.require_submitter(task, caller)
     return task
 
 

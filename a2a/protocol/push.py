@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterable
 from uuid import uuid4
 
-from a2a.models import PushConfig, Task
-from a2a.tasks.transitions import PUSH
-from a2a.wire import sdk, signatures, to_json
+from a2a import signatures
+from a2a.models import PUSH, PushConfig, Task
+from a2a.wire import sdk, to_json
 from ledger import safe_http
 from ledger.errors import InvalidRequest
 from ledger.events.outbox import Owed

@@ -26,11 +26,10 @@ from django.utils import timezone
 
 from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
-from a2a.models import Artifact, Mirror, Question, QuestionState, RemoteAgent, Task
+from a2a.models import Mirror, Question, QuestionState, RemoteAgent, Task
 from a2a.remote import agents, outbound, outgoing
 from a2a.states import FINAL, TaskState
 from a2a.tasks import questions
-from a2a.tasks.transitions import advance
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
@@ -86,11 +85,13 @@ def send(task_id: UUID) -> None:
     with suppress(TaskNotPossible):
         # Together: a task that is claimed without a mirror would be looked at by nobody.
         with atomic():
-            advance(
-                task.pk, states.CLAIM, by=_principal(remote), via=VIA,
-                details={"remote": remote.url}, fencing_token=F("fencing_token") + 1,
-                attempts=F("attempts") + 1, note="Being sent to the remote agent.",
-            )  # fmt: skip
+            tasks.claim_task(
+                task.pk,
+                by=_principal(remote),
+                via=VIA,
+                details={"remote": remote.url},
+                note="Being sent to the remote agent.",
+            )
             Mirror.objects.create(task=task, remote=remote, secret=secrets.token_urlsafe(32))
         look(Mirror.objects.get(task=task))
 
@@ -239,7 +240,7 @@ def keep_in_step(mirror: Mirror, theirs: pb.Task) -> None:
                 _ask(mirror, theirs, said, by)
             case TaskState.AUTH_REQUIRED if is_news:
                 note = said or "The remote agent waits for authorization."
-                advance(mirror.task_id, states.AWAIT_SIGN_OFF, by=by, via=VIA, said=note, note=note)
+                tasks.await_sign_off(mirror.task_id, by=by, via=VIA, reason=note, note=note)
             case TaskState.SUBMITTED | TaskState.WORKING if is_news:
                 _report(mirror, said, by)
     looks = 0 if is_news else min(mirror.unchanged_looks + 1, 10)
@@ -251,9 +252,9 @@ def keep_in_step(mirror: Mirror, theirs: pb.Task) -> None:
 
 def _report(mirror: Mirror, said: str, by: Principal) -> None:
     if Task.objects.filter(pk=mirror.task_id, state=TaskState.AUTH_REQUIRED).exists():
-        advance(mirror.task_id, states.RESUME, by=by, via=VIA, said=said, note=said)
+        tasks.resume(mirror.task_id, by=by, via=VIA, note=said)
     elif said:
-        advance(mirror.task_id, states.REPORT, by=by, via=VIA, said=said[:2000], note=said)
+        tasks.report_note(mirror.task_id, said, by=by, via=VIA)
 
 
 def _ask(mirror: Mirror, theirs: pb.Task, said: str, by: Principal) -> None:
@@ -275,20 +276,19 @@ def _ask(mirror: Mirror, theirs: pb.Task, said: str, by: Principal) -> None:
 
 
 def _complete(mirror: Mirror, theirs: pb.Task, by: Principal) -> None:
-    found = [sdk.MessageToDict(artifact) for artifact in theirs.artifacts]
-    for number, artifact in enumerate(found[:100]):
-        parts = artifact.get("parts", [])
-        refuse_unstorable(parts)
-        artifact_id = str(artifact.get("artifactId") or number)[:200]
-        details = {"artifact_id": artifact_id, "from": 0, "parts": len(parts)}
-        advance(mirror.task_id, states.ADD_ARTIFACT, by=by, via=VIA,
-                details={**details, "append": False, "last": True})  # fmt: skip
-        Artifact.objects.update_or_create(
-            task_id=mirror.task_id,
-            artifact_id=artifact_id,
-            defaults={"name": str(artifact.get("name", ""))[:200], "parts": parts},
+    artifacts = [sdk.MessageToDict(artifact) for artifact in theirs.artifacts]
+    whole = [
+        tasks.WholeArtifact(
+            artifact_id=str(artifact.get("artifactId") or number)[:200],
+            name=str(artifact.get("name", ""))[:200],
+            parts=artifact.get("parts", []),
         )
-    advance(mirror.task_id, states.COMPLETE, by=by, via=VIA, result=_result_of(found))
+        for number, artifact in enumerate(artifacts[:100])
+    ]
+    for artifact in whole:
+        refuse_unstorable(artifact.parts)
+    result = _result_of(artifacts)
+    tasks.finish(mirror.task_id, by=by, via=VIA, result=result, artifacts=whole)
     _mine(mirror).update(is_over=True)
 
 
@@ -317,8 +317,7 @@ def _keep_trying(mirror: Mirror, failure: Exception) -> None:
     note = f"The remote agent does not answer; trying again. {_in_words(failure)}"
     if mirror.failing_since is None:
         with suppress(TaskNotPossible):
-            advance(mirror.task_id, states.REPORT, by=_principal(mirror.remote), via=VIA,
-                    said=note[:2000], note=note)  # fmt: skip
+            tasks.report_note(mirror.task_id, note, by=_principal(mirror.remote), via=VIA)
     looks = min(mirror.unchanged_looks + 1, 10)
     pause = min(LONGEST_LOOK_S, FIRST_LOOK_S * 2 ** (looks - 1))
     pause = min(pause, settings.REMOTE_LOST_S / 2)

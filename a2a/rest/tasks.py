@@ -9,16 +9,15 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import submissions, tasks
+from a2a import decision_records, polling, submissions, tasks
 from a2a.cards import dialect_card
 from a2a.models import Task
 from a2a.rest.schemas import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from a2a.tasks import client, decision_records, rate_limit
-from a2a.tasks.rendering import event_as_json, task_as_json
 from a2a.validation import spellings
 from a2a.validation.parts import refuse_unstorable
+from a2a.wire.plain_json import event_as_json, task_as_json
 from ledger.api.authentication import AgentBearer, Caller, caller_of
 from ledger.api.polling import (
     LONGEST_WAIT_S,
@@ -185,7 +184,7 @@ def record(request: HttpRequest, task_id: UUID) -> HttpResponse:
 def resolve(request: HttpRequest, task_id: UUID, body: AnswerIn) -> HttpResponse:
     """Answer the question that the task waits with."""
     caller = caller_of(request, Scope.SUBMIT)
-    client.by_client(tasks.visible(caller, task_id), body.answer, caller=caller, via=VIA)
+    tasks.answer_as_client(tasks.visible(caller, task_id), body.answer, caller=caller, via=VIA)
     return _rendered(tasks.visible(caller, task_id))
 
 
@@ -197,7 +196,7 @@ def resolve(request: HttpRequest, task_id: UUID, body: AnswerIn) -> HttpResponse
 def cancel(request: HttpRequest, task_id: UUID, body: TaskCancelIn) -> HttpResponse:
     """Stop a task that has not ended, and what was delegated from it."""
     caller = caller_of(request, Scope.SUBMIT)
-    client.cancel_by_client(
+    tasks.cancel_as_client(
         tasks.visible(caller, task_id), caller=caller, via=VIA, reason=body.reason
     )
     return _rendered(tasks.visible(caller, task_id))
@@ -215,7 +214,7 @@ def _outdated(version: str) -> dict[str, str]:
 def _rendered(
     task: Task, status: int = 200, warnings: Sequence[dict[str, str]] = ()
 ) -> HttpResponse:
-    pause = rate_limit.seconds_until_next(task.pk, task.state, task.tenant)
+    pause = polling.seconds_until_next(task.pk, task.state, task.tenant)
     body = {**task_as_json(task, pause), "warnings": list(warnings)}
     response = HttpResponse(json.dumps(body), status=status, content_type="application/json")
     if not task.is_final:

@@ -13,6 +13,7 @@ from ninja import Query, Router
 from a2a import tasks
 from a2a.errors import TaskNotFound
 from a2a.models import Message, Question, QuestionState, Task
+from a2a.rest.doorbell import channel_of_work
 from a2a.rest.schemas import (
     ArtifactIn,
     ArtifactOut,
@@ -31,8 +32,7 @@ from a2a.rest.schemas import (
 )
 from a2a.submissions import handovers
 from a2a.tasks import questions
-from a2a.tasks.doorbell import channel_of_work
-from a2a.tasks.rendering import (
+from a2a.wire.plain_json import (
     artifact_as_json,
     message_as_json,
     question_as_json,

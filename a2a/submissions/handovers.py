@@ -11,7 +11,6 @@ from a2a.errors import HandOverRefused, Reason, SkillNotFound
 from a2a.models import Skill, Task
 from a2a.submissions import envelope
 from a2a.submissions.envelope import Denial
-from a2a.tasks.withdrawals import submitter_of
 from ledger.api.authentication import Caller
 from ledger.principals import Principal
 
@@ -65,5 +64,5 @@ def _denial(task: Task, skill: Skill) -> Denial | None:
 
 def _client_of(task: Task) -> Caller:
     """Who submitted the task, with what it lent to it."""
-    principal = submitter_of(task)
+    principal = task.submitter
     return Caller(principal, principal.id.partition("/")[0], frozenset(task.lent_scopes))

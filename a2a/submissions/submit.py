@@ -15,16 +15,14 @@ from django.conf import settings
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from a2a import states
-from a2a.builtin import work
+from a2a import builtin, digests, states
 from a2a.errors import Reason
-from a2a.models import TASK_TTL, Message, Role, Skill, Task
+from a2a.models import ASSENT, TASK_TTL, Message, Role, Skill, Task
 from a2a.models.builtin_skills import OWN_SKILLS, OwnSkill
 from a2a.states import TaskState
 from a2a.submissions import addressing, entries, envelope
 from a2a.submissions.envelope import Denial, Envelope
-from a2a.tasks import Part, sealed_texts
-from a2a.validation.parts import refuse_unstorable
+from a2a.validation.parts import Part, refuse_unstorable
 from ledger import intents
 from ledger.api.authentication import Caller
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, LedgerError
@@ -137,7 +135,7 @@ class _Draft:
         details |= {"code": task.reason_code} if task.reason_code else {}
         if task.retain_until is not None:
             details["retain_until"] = as_text(task.retain_until)
-        details["input_digest"] = sealed_texts.digest_of(sealed_texts.text_of(task.input))
+        details["input_digest"] = digests.digest_of(digests.text_of(task.input))
         message = Message(
             message_id=self.submission.message_id or str(uuid4()),
             role=Role.USER,
@@ -225,7 +223,7 @@ def _new_task(submission: Submission, request: envelope.Request, key: str) -> Ta
         submitted_by=str(caller.principal),
         submitted_by_name=caller.principal.display_name,
         owner=_owner(request),
-        owner_name=skill.agent.name if skill else work.ASSENT.name if request.own else "",
+        owner_name=skill.agent.name if skill else ASSENT.name if request.own else "",
         parent=request.parent,
         depth=request.parent.depth + 1 if request.parent else 0,
         lent_scopes=sorted(envelope.lent_scopes(request)),
@@ -250,7 +248,7 @@ def retention_of(skill: Skill | None) -> timedelta:
 def _owner(request: envelope.Request) -> str:
     if request.skill is not None:
         return str(request.skill.agent.principal)
-    return str(work.ASSENT) if request.own else ""
+    return str(ASSENT) if request.own else ""
 
 
 def _expires_at(sent: Envelope | None, skill: Skill | None) -> datetime:
@@ -267,9 +265,9 @@ def _enter_own(draft: _Draft, via: str) -> Submitted:
     with atomic():
         submitted = _enter(draft, via)
         is_ours = not submitted.is_replay and submitted.task.state == TaskState.SUBMITTED
-        claimed = work.claim(submitted.task.pk) if is_ours else None
+        claimed = builtin.claim(submitted.task.pk) if is_ours else None
     if claimed is not None:
-        work.go_on(claimed)
+        builtin.run(claimed)
         submitted.task.refresh_from_db()
     return Submitted(submitted.task, submitted.is_replay)
 

@@ -1,36 +1,51 @@
-"""The verbs of a task and its questions, and the one writer of a task's ``state``."""
+"""The verbs of a task, and the one function that writes its ``state`` (``advance``).
+
+Other packages call the verbs listed here, and those in ``questions`` and ``retention``.
+"""
 
 from __future__ import annotations
 
-from a2a.tasks.work import (
-    LEASE_LIVES,
-    Part,
-    add_artifact,
+from a2a.tasks.artifacts import WholeArtifact, add_artifact
+from a2a.tasks.client import (
+    add_client_message,
+    answer_as_client,
+    cancel_as_client,
+    require_submitter,
+    visible,
+)
+from a2a.tasks.endings import (
     cancel,
-    claim,
     complete,
     decline,
     end,
     fail,
     finish,
-    hand_over,
-    heartbeat,
-    held_by,
-    lease_from_now,
-    lost_or_missing,
     put_back_or_fail,
-    report,
-    say,
     time_out,
-    visible,
 )
+from a2a.tasks.leases import claim, claim_task, heartbeat, held_by, lost_or_missing, put_back
+from a2a.tasks.progress import (
+    add_message,
+    await_sign_off,
+    hand_over,
+    report,
+    report_note,
+    resume,
+)
+from a2a.tasks.withdrawals import close_request, request_key
 
 __all__ = [
-    "LEASE_LIVES",
-    "Part",
+    "WholeArtifact",
     "add_artifact",
+    "add_client_message",
+    "add_message",
+    "answer_as_client",
+    "await_sign_off",
     "cancel",
+    "cancel_as_client",
     "claim",
+    "claim_task",
+    "close_request",
     "complete",
     "decline",
     "end",
@@ -39,11 +54,14 @@ __all__ = [
     "hand_over",
     "heartbeat",
     "held_by",
-    "lease_from_now",
     "lost_or_missing",
+    "put_back",
     "put_back_or_fail",
     "report",
-    "say",
+    "report_note",
+    "request_key",
+    "require_submitter",
+    "resume",
     "time_out",
     "visible",
 ]

@@ -1,23 +1,32 @@
-"""What a client may do with its own task while it goes on: answer, say more, cancel, be told.
+"""What the agent that submitted a task may do with it: read, answer, add a message, cancel.
 
-Whoever only sees a task (``read_all``, its worker) may do none of it; every door asks here.
+An agent that may only read the task (``read_all``, or its worker) may do none of the rest.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from a2a import tasks
-from a2a.errors import TaskNotPossible
-from a2a.models import Message, Question, Task
-from a2a.tasks import questions
+from a2a.errors import TaskNotFound, TaskNotPossible
+from a2a.models import Message, Question, Task, id_or_none
+from a2a.tasks import endings, progress, questions
 from ledger.api.authentication import Caller
 from ledger.errors import NotAllowed
 from ledger.models import Scope
 
 
-def require_own(task: Task, caller: Caller) -> None:
-    """Whoever may only read a task changes nothing about it. Raises ``NotAllowed``."""
+def visible(caller: Caller, task_id: UUID | str) -> Task:
+    """The task, if the caller may read it. Raises ``TaskNotFound``, also for a task of others."""
+    pk = task_id if isinstance(task_id, UUID) else id_or_none(task_id)
+    task = Task.objects.visible_to(caller).filter(pk=pk).first() if pk else None
+    if task is None:
+        raise TaskNotFound()
+    return task
+
+
+def require_submitter(task: Task, caller: Caller) -> None:
+    """Raise ``NotAllowed`` unless the caller submitted the task."""
     caller.require(Scope.SUBMIT)
     if task.submitted_by != str(caller.principal):
         raise NotAllowed(
@@ -26,7 +35,7 @@ def require_own(task: Task, caller: Caller) -> None:
         )
 
 
-def by_client(
+def answer_as_client(
     task: Task,
     value: Any,
     *,
@@ -35,11 +44,12 @@ def by_client(
     message: Message | None = None,
     question: Question | None = None,
 ) -> Question:
-    """The client's answer to the question that its task waits with, and the message it came in.
+    """Answer the open question of the task; ``message`` is what the answer came in, if anything.
 
-    ``question`` is the one that ``value`` was read for; without it, the last one that was asked.
+    ``question`` is the one that ``value`` was parsed for; by default the last one asked.
 
-    Raises ``TaskNotPossible`` when none waits, ``NotAllowed``, and what ``questions.answer`` does.
+    Raises ``TaskNotPossible`` when the task asks nothing, ``NotAllowed``, and what
+    ``questions.answer`` raises.
     """
     caller.require(Scope.SUBMIT)
     question = question or task.questions.order_by("-pk").first()
@@ -54,13 +64,13 @@ def by_client(
     return questions.answer(question.pk, value, by=caller.principal, via=via, message=message)
 
 
-def cancel_by_client(task: Task, *, caller: Caller, via: str, reason: str = "") -> Task:
-    """Raises ``NotAllowed`` for a task that another agent submitted, and as ``tasks.cancel``."""
-    require_own(task, caller)
-    return tasks.cancel(task.pk, by=caller.principal, via=via, reason=reason)
+def cancel_as_client(task: Task, *, caller: Caller, via: str, reason: str = "") -> Task:
+    """Raises ``NotAllowed`` for a task of another agent, and what ``cancel`` raises."""
+    require_submitter(task, caller)
+    return endings.cancel(task.pk, by=caller.principal, via=via, reason=reason)
 
 
-def say_by_client(task: Task, message: Message, *, caller: Caller, via: str) -> Task:
-    """One more message on an open task. Raises ``NotAllowed, TaskNotPossible``."""
-    require_own(task, caller)
-    return tasks.say(task.pk, message, by=caller.principal, via=via)
+def add_client_message(task: Task, message: Message, *, caller: Caller, via: str) -> Task:
+    """Raises ``NotAllowed`` for a task of another agent, and what ``add_message`` raises."""
+    require_submitter(task, caller)
+    return progress.add_message(task.pk, message, by=caller.principal, via=via)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from a2a import states
+from a2a import digests, states
 from a2a.errors import (
     AlreadyAnswered,
     AnswerInvalid,
@@ -21,10 +22,10 @@ from a2a.errors import (
 )
 from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task, answerers
 from a2a.models.answerers import APPROVER, CLIENT
-from a2a.tasks import LEASE_LIVES, Part, held_by, lease_from_now, lost_or_missing, sealed_texts
+from a2a.tasks.leases import advance_as_holder, held_by, lease_from_now
 from a2a.tasks.transitions import advance
 from a2a.validation import json_schemas
-from a2a.validation.parts import refuse_unspeakable, refuse_unstorable
+from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
 from ledger import intents
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import new_id
@@ -32,6 +33,18 @@ from ledger.principals import SWEEPER, Principal
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=30)
 TEXT_MAX = 10_000  # characters
+
+
+# --- asking -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _NewQuestion:
+    text: str
+    form: dict[str, Any]
+    evidence: list[Part]
+    may_answer: list[str]
+    ttl: timedelta | None
 
 
 def ask(
@@ -48,94 +61,104 @@ def ask(
     is_new: bool = False,
     via: str,
 ) -> Question:
-    """Put a question before people and the client; the task waits in INPUT_REQUIRED.
+    """Ask people and the client; the task waits in INPUT_REQUIRED, and the lease is suspended.
 
-    The worker's lease rests meanwhile. A question that was answered before on this task, by an
-    earlier worker, is answered at once: it is not asked twice, unless ``is_new``.
+    ``form`` is the JSON Schema of the answer (default: any text), ``may_answer`` as in
+    ``a2a.models.answerers`` (default: approvers and the client), ``ttl`` by default the skill's.
 
-    Raises ``InvalidRequest`` and its kin, ``TaskLeaseLost, TaskNotFound``.
+    A question that was asked and answered before on this task (by a worker that then stopped
+    responding) is returned with its answer, unless ``is_new``.
+
+    Raises ``InvalidRequest`` and its subclasses, ``TaskLeaseLost, TaskNotFound``.
     """
-    text = text.replace("\r\n", "\n").strip()
-    if not text or len(text) > TEXT_MAX:
-        raise InvalidRequest(f"A question has 1 to {TEXT_MAX} characters.")
-    intents.refuse_unsafe_text([text, form], "the question")
-    refuse_unstorable([evidence, may_answer])
-    refuse_unspeakable(evidence)
-    json_schemas.check(form or {})
-    answered = _answered_before(task_id, agent, fencing_token, text, form or {})
+    new = _NewQuestion(_normalized(text), form or {}, evidence or [], may_answer or [], ttl)
+    _check(new)
+    answered = _answered_before(task_id, agent, fencing_token, new)
     if answered is not None and not is_new:
         return answered
     question_id = new_id()
-    asked = sealed_texts.asked(text, form or {}, evidence or [])
+    sealed = digests.digest_of(digests.question_text(new.text, new.form, new.evidence))
     with atomic():
-        try:
-            task = advance(
-                task_id,
-                states.ASK,
-                by=agent,
-                via=via,
-                said=text,
-                only_if=held_by(agent, fencing_token) & LEASE_LIVES,
-                details={
-                    "question": str(question_id),
-                    "asked_digest": sealed_texts.digest_of(asked),
-                },
-                lease_expires_at=None,
-                note=text,
-            )
-        except TaskNotPossible:
-            raise lost_or_missing(task_id, agent) from None
-        wait = min(max(ttl or _ttl_of(task), SHORTEST), LONGEST)
-        question = Question.objects.create(
-            id=question_id,
-            task=task,
-            tenant=task.tenant,
-            text=text,
-            form=form or {},
-            evidence=evidence or [],
-            may_answer=answerers.resolved(task.tenant, may_answer or [APPROVER, CLIENT]),
-            asked_by=str(asked_by or agent),
-            asked_by_name=(asked_by or agent).display_name,
-            expires_at=Now() + wait,
-            ttl=wait,
+        task = advance_as_holder(
+            task_id,
+            states.ASK,
+            agent=agent,
+            fencing_token=fencing_token,
+            via=via,
+            said=new.text,
+            details={"question": str(question_id), "asked_digest": sealed},
+            lease_expires_at=None,
+            note=new.text,
         )
-        Message.objects.create(
-            task=task,
-            message_id=f"question-{question.pk}",
-            role=Role.AGENT,
-            principal=question.asked_by,
-            principal_name=question.asked_by_name,
-            parts=[{"text": text}, *(evidence or [])],
-            metadata={"question_id": str(question.pk)},
-        )
+        question = _insert(question_id, task, new, asked_by or agent)
     question.refresh_from_db()
     return question
 
 
+def _normalized(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()
+
+
+def _check(new: _NewQuestion) -> None:
+    if not new.text or len(new.text) > TEXT_MAX:
+        raise InvalidRequest(f"A question has 1 to {TEXT_MAX} characters.")
+    intents.refuse_unsafe_text([new.text, new.form], "the question")
+    refuse_unstorable([new.evidence, new.may_answer])
+    refuse_malformed(new.evidence)
+    json_schemas.check(new.form)
+
+
 def _answered_before(
-    task_id: UUID, agent: Principal, fencing_token: int, text: str, form: dict[str, Any]
+    task_id: UUID, agent: Principal, fencing_token: int, new: _NewQuestion
 ) -> Question | None:
-    mine = Task.objects.filter(held_by(agent, fencing_token), pk=task_id)
+    held = Task.objects.filter(held_by(agent, fencing_token), pk=task_id)
     return Question.objects.filter(
-        task__in=mine, state=QuestionState.ANSWERED, text=text, form=form
+        task__in=held, state=QuestionState.ANSWERED, text=new.text, form=new.form
     ).first()
 
 
-def _ttl_of(task: Task) -> timedelta:
-    return task.skill.question_ttl if task.skill is not None else QUESTION_TTL
+def _insert(question_id: UUID, task: Task, new: _NewQuestion, asked_by: Principal) -> Question:
+    """The question, and the agent's message that shows it in the task's history."""
+    default_ttl = task.skill.question_ttl if task.skill is not None else QUESTION_TTL
+    ttl = min(max(new.ttl or default_ttl, SHORTEST), LONGEST)
+    question = Question.objects.create(
+        id=question_id,
+        task=task,
+        tenant=task.tenant,
+        text=new.text,
+        form=new.form,
+        evidence=new.evidence,
+        may_answer=answerers.resolved(task.tenant, new.may_answer or [APPROVER, CLIENT]),
+        asked_by=str(asked_by),
+        asked_by_name=asked_by.display_name,
+        expires_at=Now() + ttl,
+        ttl=ttl,
+    )
+    Message.objects.create(
+        task=task,
+        message_id=f"question-{question.pk}",
+        role=Role.AGENT,
+        principal=question.asked_by,
+        principal_name=question.asked_by_name,
+        parts=[{"text": new.text}, *new.evidence],
+        metadata={"question_id": str(question.pk)},
+    )
+    return question
+
+
+# --- answering --------------------------------------------------------------------------------
 
 
 def answer(
     question_id: UUID, value: Any, *, by: Principal, via: str, message: Message | None = None
 ) -> Question:
-    """Answer it, once; the task goes back to WORKING. The first answer wins.
+    """Answer the question; the task goes back to WORKING. Only the first answer counts.
 
-    ``message`` is the client's own, if it answered with one: the history keeps it as it was sent.
+    ``message`` is what the client's answer came in; without it, the history gets a message made
+    from ``value``. A person's right to answer is checked before, in ``approvals.desk.decisions``.
 
-    Whoever comes later is told who was faster; the same answer again by the same principal is no
-    conflict. Who may answer is asked of the caller's room (``approvals.desk.decisions``) before.
-
-    Raises ``AnswerInvalid, AlreadyAnswered, QuestionExpired, TaskNotFound, NotAllowed``.
+    Repeating one's own answer changes nothing. Raises ``AnswerInvalid, AlreadyAnswered,
+    QuestionExpired, TaskNotPossible, TaskNotFound, NotAllowed, InvalidRequest``.
     """
     refuse_unstorable(value)
     if message is not None:
@@ -146,23 +169,23 @@ def answer(
     if question.asked_by == str(by):
         raise NotAllowed("Nobody answers a question that they asked themselves.")
     if question.state != QuestionState.OPEN:
-        return _as_answered(question, value, by)
+        return _repeated(question, value, by)
     if errors := json_schemas.misfits(question.form, value):
-        raise AnswerInvalid("; ".join(_in_words(error) for error in errors), errors=errors)
+        raise AnswerInvalid("; ".join(_error_text(error) for error in errors), errors=errors)
     try:
-        return _answer(question, value, by, via, message)
+        return _record_answer(question, value, by, via, message)
     except TaskNotPossible:
-        return _as_answered(Question.objects.get(pk=question_id), value, by)
+        return _repeated(Question.objects.get(pk=question_id), value, by)
 
 
-def _in_words(error: dict[str, str]) -> str:
+def _error_text(error: dict[str, str]) -> str:
     return f"{error['field']}: {error['message']}" if error["field"] else error["message"]
 
 
-def _answer(
+def _record_answer(
     question: Question, value: Any, by: Principal, via: str, message: Message | None
 ) -> Question:
-    """The task's row first, as everybody takes it; then the question, by the database's clock."""
+    """Lock the task's row first, as every verb does; then update the question."""
     with atomic():
         task = advance(
             question.task_id,
@@ -172,14 +195,15 @@ def _answer(
             said=as_text(value)[:2000],
             details={
                 "question": str(question.pk),
-                "answer_digest": sealed_texts.digest_of(sealed_texts.text_of(value)),
+                "answer_digest": digests.digest_of(digests.text_of(value)),
             },
             lease_expires_at=lease_from_now(),
+            # The task's own time stood still while it waited.
             expires_at=F("expires_at") + (Now() - question.created_at),
             note="",
         )
-        mine = Question.objects.waiting().filter(pk=question.pk, expires_at__gt=Now())
-        if not mine.update(
+        still_open = Question.objects.waiting().filter(pk=question.pk, expires_at__gt=Now())
+        if not still_open.update(
             state=QuestionState.ANSWERED,
             answer=value,
             answered_by=str(by),
@@ -196,7 +220,7 @@ def _answer(
 
 
 def _message_of(question: Question, value: Any, by: Principal) -> Message:
-    """What the history shows for an answer that came without a message, as people's do."""
+    """A message for the history, for an answer that came without one, as people's do."""
     return Message(
         message_id=f"answer-{question.pk}",
         role=Role.USER,
@@ -207,8 +231,8 @@ def _message_of(question: Question, value: Any, by: Principal) -> Message:
     )
 
 
-def _as_answered(question: Question, value: Any, by: Principal) -> Question:
-    """Not open any more: the same answer of the same principal is fine, all else is explained."""
+def _repeated(question: Question, value: Any, by: Principal) -> Question:
+    """The closed question, if ``by`` gave this answer already; else raises why it is closed."""
     if question.state == QuestionState.ANSWERED:
         if question.answered_by == str(by) and question.answer == value:
             return question
@@ -227,15 +251,19 @@ def _as_answered(question: Question, value: Any, by: Principal) -> Question:
 
 
 def as_text(value: Any) -> str:
+    """An answer as a person reads it: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else intents.canonical(value).decode()
 
 
+# --- no answer in time ------------------------------------------------------------------------
+
+
 def lapse(question_id: UUID) -> None:
-    """Its deadline has passed: the task is CANCELED, and everybody who watches sees why."""
+    """Cancel the task of a question that nobody answered before its deadline."""
     question = Question.objects.due().filter(pk=question_id).first()
     if question is None:
         return
-    why = f"INPUT_REQUIRED not resolved within {in_short(question.ttl)} timeout"
+    reason = f"INPUT_REQUIRED not resolved within {in_short(question.ttl)} timeout"
     try:
         with atomic():
             task = advance(
@@ -243,11 +271,11 @@ def lapse(question_id: UUID) -> None:
                 states.LAPSE,
                 by=SWEEPER,
                 via="system",
-                said=why,
+                said=reason,
                 only_if=Q(questions__in=Question.objects.due().filter(pk=question_id)),
                 details={"code": Reason.INPUT_TIMEOUT.value, "question": str(question_id)},
                 reason_code=Reason.INPUT_TIMEOUT,
-                reason=why,
+                reason=reason,
             )
             Question.objects.filter(pk=question_id, task=task).update(state=QuestionState.LAPSED)
     except TaskNotPossible:

@@ -15,11 +15,10 @@ from django.db.models import Exists, Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from a2a import states
+from a2a import digests, states
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
 from a2a.states import FINAL, Move
-from a2a.tasks import sealed_texts
 from a2a.tasks.transitions import note
 from ledger.principals import SWEEPER, Principal
 from ledger.transactions import retention, sign_offs
@@ -108,10 +107,7 @@ def _digests_of(task: Task) -> dict[str, str]:
     for name, model, empty in RELATED:
         rows = model.objects.filter(task=task).order_by("pk").values(*empty)
         contents[name] = list(rows)
-    return {
-        name: sealed_texts.digest_of(sealed_texts.text_of(value))
-        for name, value in contents.items()
-    }
+    return {name: digests.digest_of(digests.text_of(value)) for name, value in contents.items()}
 
 
 def _erase_related(task_ids: list[UUID]) -> None:
@@ -130,10 +126,10 @@ def _fault_of(task: Task) -> str:
     results = [details["result_digest"] for details in says if "result_digest" in details]
     sealed = {
         "input": says[0].get("input_digest"),
-        "result": (results or [sealed_texts.digest_of("null")])[-1],
+        "result": (results or [digests.digest_of("null")])[-1],
     }
     for name, digest in sealed.items():
-        if digest != sealed_texts.digest_of(sealed_texts.text_of(getattr(task, name))):
+        if digest != digests.digest_of(digests.text_of(getattr(task, name))):
             return f"Its {name} is not the sealed one."
     return next(sign_offs.chain_faults(links, states.ARROWS, "task"), "")
 

@@ -10,16 +10,15 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
+from a2a import digests
 from a2a.errors import TaskNotFound, TaskNotPossible
-from a2a.models import PushConfig, Question, QuestionState, Task
+from a2a.models import PUSH, PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, Move
-from a2a.tasks import sealed_texts
 from ledger.events import chains
 from ledger.events.seals import as_text
 from ledger.principals import Principal
 
 ALWAYS = Q()
-PUSH = "push"  # the channel of push notifications
 
 
 def advance(
@@ -58,8 +57,8 @@ def advance(
                 state=QuestionState.WITHDRAWN, ended_at=Now()
             )
         if "result" in changes:
-            text = sealed_texts.text_of(row.result)
-            details = {**(details or {}), "result_digest": sealed_texts.digest_of(text)}
+            text = digests.text_of(row.result)
+            details = {**(details or {}), "result_digest": digests.digest_of(text)}
         chains.append(
             row.pk,
             tenant=row.tenant,

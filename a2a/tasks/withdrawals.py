@@ -1,4 +1,7 @@
-"""A task that ends takes back what it proposed, in the same database transaction or not at all."""
+"""A task that ends withdraws the transaction that it proposed, in the same database transaction.
+
+A task proposes under its own idempotency key, so that it has at most one transaction.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,20 @@ from ledger.transactions.decisions import REASON_MAX
 
 
 def request_key(task: Task) -> str:
-    """The idempotency key under which a task proposes: however often it tries, once."""
+    """The idempotency key under which the task proposes."""
     return f"task:{task.pk}"
 
 
-def submitter_of(task: Task) -> Principal:
-    kind, _, name = task.submitted_by.partition(":")
-    return Principal(kind, name, task.submitted_by_name)
-
-
 def proposes(task: Task) -> bool:
-    """Whether the task stands for a transaction, or will."""
+    """Whether the task stands for a transaction, now or later."""
     return task.owner == str(ASSENT) and task.skill_slug == PREPARE_TRANSACTION.id
 
 
-def take_back(task: Task, *, by: Principal, via: str, reason: str) -> None:
-    """Cancel what the task proposed; what has not entered the ledger yet never will.
+def withdraw_proposal(task: Task, *, by: Principal, via: str, reason: str) -> None:
+    """Cancel the transaction that the task proposed, and prevent a later one.
 
-    Raises ``NotPossible`` when it is decided already: the task cannot end otherwise than its
-    transaction then.
+    Raises ``NotPossible`` when the transaction is decided already: then the task cannot end
+    otherwise than its transaction.
     """
     if not proposes(task):
         return
@@ -41,15 +39,15 @@ def take_back(task: Task, *, by: Principal, via: str, reason: str) -> None:
             by=by,
             via=via,
             reason=reason[:REASON_MAX],
-            proposer=submitter_of(task),
+            proposer=task.submitter,
         )
     except NotAllowed:
-        return  # it stands for an operation that another agent proposed, and may go on proposing
+        return  # the operation was proposed by another agent: that proposal stays
 
 
-def entered_as(task: Task) -> UUID | None:
-    """The transaction that entered with the task's key, else the key is taken for good.
+def close_request(task: Task) -> UUID | None:
+    """The transaction that was entered under the task's key; else use up the key for good.
 
-    Only in the database transaction that ends the task.
+    Call it in the database transaction that ends the task.
     """
-    return coordinator.close_request(request_key(task), proposer=submitter_of(task))
+    return coordinator.close_request(request_key(task), proposer=task.submitter)

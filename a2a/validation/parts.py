@@ -1,4 +1,4 @@
-"""What clients and workers say, checked where it comes in: that it can be kept and be read."""
+"""Validation of what clients and workers send: it can be stored, and clients can parse it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import Any
 
 from ledger.errors import InvalidRequest
 
+Part = dict[str, Any]  # one part of a message or artifact, as A2A 1.0 writes it in JSON
+
 KINDS = {"text": str, "url": str, "raw": str, "data": object}
 MAX_DEPTH = 32
-LARGEST_EXACT = 2**53  # what every reader of JSON numbers reads exactly
-BESIDES = {"metadata": dict, "filename": str, "mediaType": str}
+LARGEST_EXACT = 2**53  # every JSON parser reads integers up to this exactly
+OPTIONAL = {"metadata": dict, "filename": str, "mediaType": str}
 
 
-def refuse_unspeakable(parts: Any) -> None:
-    """Raises ``InvalidRequest`` for what no client of the protocol could read."""
+def refuse_malformed(parts: Any) -> None:
+    """Raise ``InvalidRequest`` unless every part is one of A2A 1.0."""
     for number, part in enumerate(parts or []):
-        where = f"parts[{number}]"
-        if not isinstance(part, dict) or not set(part) <= set(KINDS) | set(BESIDES):
-            raise InvalidRequest(
-                f"{where} is not an A2A part: {{text}}, {{data}}, {{url}}, {{raw}}."
-            )
-        kinds = set(part) & set(KINDS)
-        if len(kinds) != 1:
-            raise InvalidRequest(f"{where} has exactly one of text, data, url and raw.")
-        for name, kind in (KINDS | BESIDES).items():
-            if name in part and not isinstance(part[name], kind):
-                raise InvalidRequest(f"{where}.{name} is of the wrong type.")
-        if "raw" in part:
-            _refuse_bad_base64(part["raw"], where)
+        _refuse_malformed_part(part, where=f"parts[{number}]")
+
+
+def _refuse_malformed_part(part: Any, where: str) -> None:
+    if not isinstance(part, dict) or not set(part) <= set(KINDS) | set(OPTIONAL):
+        raise InvalidRequest(f"{where} is not an A2A part: {{text}}, {{data}}, {{url}}, {{raw}}.")
+    if len(set(part) & set(KINDS)) != 1:
+        raise InvalidRequest(f"{where} has exactly one of text, data, url and raw.")
+    for name, kind in (KINDS | OPTIONAL).items():
+        if name in part and not isinstance(part[name], kind):
+            raise InvalidRequest(f"{where}.{name} is of the wrong type.")
+    if "raw" in part:
+        _refuse_bad_base64(part["raw"], where)
 
 
 def _refuse_bad_base64(raw: str, where: str) -> None:
@@ -41,10 +43,10 @@ def _refuse_bad_base64(raw: str, where: str) -> None:
 
 
 def refuse_unstorable(value: Any) -> None:
-    """What cannot be kept as it was sent: NUL, lone surrogates, nesting without end, and numbers
-    that some reader would quietly change (beyond ±2⁵³, or not finite).
+    """Raise ``InvalidRequest`` for a value that cannot be stored exactly as it was sent.
 
-    Raises ``InvalidRequest``.
+    That is: NUL, lone surrogates, nesting deeper than ``MAX_DEPTH``, and numbers that some JSON
+    parser would change (beyond ±2⁵³, or not finite).
     """
     stack: list[tuple[Any, int]] = [(value, 0)]
     while stack:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.states import TaskState
-from a2a.tasks.rendering import question_as_json, reason_and_details, reason_as_json
+from a2a.wire.plain_json import question_as_json, reason_and_details, reason_as_json
 from ledger.api.rendering import render_token
 from ledger.models import Event
 

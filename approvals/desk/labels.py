@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a.models import Question, QuestionState
-from a2a.tasks.rendering import reason_and_details
+from a2a.wire.plain_json import reason_and_details
 from ledger import contracts
 from ledger.models import Event, Transaction
 

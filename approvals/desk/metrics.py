@@ -22,9 +22,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from redis import RedisError
 
+from a2a import polling
 from a2a.models import Question, QuestionState, RemoteAgent, Task
 from a2a.states import OPEN, TaskState
-from a2a.tasks import rate_limit
 from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
 from ledger.states import FINAL, State
 
@@ -123,7 +123,7 @@ def _by_card_version(misfits: QuerySet[Task]) -> list[tuple[str, int]]:
 
 
 def _reads_per_task(completed: int, tenants: Tenants) -> Metric:
-    reads = rate_limit.recent_reads(int(WINDOW.total_seconds() // 60), tenants)
+    reads = polling.recent_reads(int(WINDOW.total_seconds() // 60), tenants)
     per_task = reads / completed if reads is not None and completed else None
     return _single("assent_reads_per_completed_task", "GETs per completed task.", per_task)
 

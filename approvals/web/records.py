@@ -15,8 +15,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from a2a import decision_records as task_records
 from a2a.models import Question, Task
-from a2a.tasks import decision_records as task_records
 from approvals.desk import labels
 from approvals.web.requests import tenants_of_request
 from ledger import intents

@@ -53,7 +53,7 @@ def test_a_task_reads_the_same_both_ways_in_every_state(peer, consolidate, worke
     questions.answer(question.pk, "this", by=alice, via="web")
     said = Message(message_id="m2", role="user", principal="x", principal_name="x",
                    parts=[{"data": {"a": 1}}], metadata={"k": "v"})  # fmt: skip
-    tasks.say(work.pk, said, by=work_client(work), via="a2a")
+    tasks.add_message(work.pk, said, by=work_client(work), via="a2a")
     compare()
     tasks.complete(work.pk, **held, result={"summary": "s"})
     compare()

@@ -163,27 +163,28 @@ def test_it_takes_the_scope_to_propose(orchestrator):
 
 
 def test_a_process_that_dies_in_between_is_made_up_for_by_the_sweeper(peer, alice, monkeypatch):
-    from a2a.builtin import work
+    from a2a import builtin
+    from a2a.builtin import runs
     from ledger.events import doorbell
 
-    monkeypatch.setattr(work, "go_on", lambda task: None)
+    monkeypatch.setattr(builtin, "run", lambda task: None)
     task = prepared(peer)
     assert task["status"]["state"] == "TASK_STATE_WORKING"
     monkeypatch.undo()
     Task.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
 
-    work.settle_all()
+    builtin.settle_all()
     Task.objects.update(next_attempt_at=None)
-    work.begin(task["id"])
+    builtin.begin(task["id"])
     assert state_of(peer, task) == "AUTH_REQUIRED"
 
-    doorbell.event_committed.disconnect(dispatch_uid="a2a.builtin.work.on_bell")
+    doorbell.event_committed.disconnect(dispatch_uid="a2a.builtin.on_event")
     try:
         execution.commit(decide("approve", alice).pk)
         assert state_of(peer, task) == "AUTH_REQUIRED", "the bell was lost"
         sweeper.Sweeper().sweep()
     finally:
-        doorbell.event_committed.connect(work.on_bell, dispatch_uid="a2a.builtin.work.on_bell")
+        doorbell.event_committed.connect(runs.on_event, dispatch_uid="a2a.builtin.on_event")
     assert state_of(peer, task) == "COMPLETED"
     assert Transaction.objects.count() == 1
 

@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from a2a import submissions, sweep as rounds, tasks
-from a2a.builtin import work
+from a2a import builtin, submissions, sweep as rounds, tasks
+from a2a.builtin import runs
 from a2a.models import Task
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
@@ -108,8 +108,8 @@ def sweep():
     for pk in Transaction.objects.filter(state="rolling_back").values_list("pk", flat=True):
         execution.roll_back(pk)  # what an earlier plan held
     Task.objects.filter(next_attempt_at__isnull=False).update(next_attempt_at=Now())
-    for task_id in work.due():
-        work.begin(task_id)
+    for task_id in builtin.due():
+        builtin.begin(task_id)
 
 
 def test_a_sweeper_leaves_alone_what_its_request_is_still_planning(acme):
@@ -247,7 +247,7 @@ class OwnTasks(RuleBasedStateMachine):
     @rule(pk=ids, meanwhile=MEANWHILE, dies_at=st.sampled_from(LINES), answers=st.booleans())
     def another_process_looks(self, pk, meanwhile, dies_at, answers):
         Task.objects.filter(pk=pk, next_attempt_at__isnull=False).update(next_attempt_at=Now())
-        self._act(lambda: work.begin(pk), meanwhile, dies_at, answers)
+        self._act(lambda: builtin.begin(pk), meanwhile, dies_at, answers)
 
     @rule(pk=ids, what=st.sampled_from(["lease", "time", "cancel", "approve", "work", "expire"]))
     def something_happens(self, pk, what):
@@ -280,7 +280,7 @@ class OwnTasks(RuleBasedStateMachine):
         match what:
             case "sweep":
                 rounds.sweep()
-                work.begin(pk)
+                builtin.begin(pk)
             case "lease":
                 lease_runs_out(pk=pk)
                 rounds.sweep()
@@ -365,7 +365,7 @@ def test_a_task_of_the_hub_is_timed_out_only_together_with_its_proposal(acme):
 
     tasks.time_out(task.pk)
     assert Task.objects.get(pk=task.pk).state == "submitted"
-    work.time_out(task.pk)
+    runs.time_out(task.pk)
 
     assert Task.objects.get(pk=task.pk).reason_code == "timed_out"
     assert IdempotencyKey.objects.get(key=f"task:{task.pk}").transaction is None

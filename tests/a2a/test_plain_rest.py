@@ -244,7 +244,7 @@ def test_two_who_watch_one_task_at_the_proper_pace_are_never_stopped(as_orchestr
 
 
 def test_the_pauses_double_after_ten_answers_that_said_working(a_claimed_task):
-    from a2a.tasks.rate_limit import seconds_until_next
+    from a2a.polling import seconds_until_next
 
     task = a_claimed_task()
     pauses = [seconds_until_next(task.pk, "working", "acme") for _ in range(16)]

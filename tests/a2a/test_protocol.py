@@ -16,7 +16,7 @@ from a2a import tasks
 from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
 from a2a.protocol.stream import listener, news_since
-from a2a.tasks import client as answers, questions
+from a2a.tasks import questions
 from a2a.wire import sdk
 from approvals.asgi import application
 from ledger.models import Agent, AgentToken, Scope
@@ -546,7 +546,9 @@ def test_an_answer_goes_to_the_question_whose_form_it_was_read_with(
     )  # fmt: skip
 
     with pytest.raises(AlreadyAnswered):
-        answers.by_client(Task.objects.get(), "May 5", caller=client_of, via="a2a", question=first)
+        tasks.answer_as_client(
+            Task.objects.get(), "May 5", caller=client_of, via="a2a", question=first
+        )
 
     second.refresh_from_db()
     assert second.state == "open"

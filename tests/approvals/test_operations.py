@@ -73,13 +73,12 @@ def test_a_client_that_invents_card_versions_makes_no_more_than_a_few_series(a_t
 
 
 def test_reads_per_completed_task(a_claimed_task, worker):
-    from a2a import tasks
-    from a2a.tasks import rate_limit
+    from a2a import polling, tasks
 
     task = a_claimed_task()
     tasks.complete(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
                    result={"summary": "s"}, via="api")  # fmt: skip
-    rate_limit.count_reads({"acme": 6, "globex": 100})
+    polling.count_reads({"acme": 6, "globex": 100})
 
     found = metrics.gathered(frozenset({"acme"}))
     assert found["assent_reads_per_completed_task"].value == 6

@@ -120,7 +120,7 @@ def test_what_somebody_typed_survives_news_of_the_task(desk_of, product, a_claim
     said = Message(message_id="m2", role="user", principal="agent:acme/orchestrator",
                    principal_name="Orchestrator", parts=[{"text": "Be quick."}])  # fmt: skip
     with alice.expect_response("**/questions/*/"):
-        tasks.say(task.pk, said, by=agent("acme", "orchestrator"), via="a2a")
+        tasks.add_message(task.pk, said, by=agent("acme", "orchestrator"), via="a2a")
 
     expect(alice.locator("#item textarea")).to_have_value("Dear Ana, ")
     alice.get_by_role("button", name="Answer").click()

@@ -9,7 +9,7 @@ import ast
 import re
 
 from a2a import states as task_states
-from a2a.tasks import doorbell as task_doorbell
+from a2a.rest import doorbell as task_doorbell
 from approvals.desk import labels
 from approvals.people import notices
 from approvals.slack.messages import channel as slack_channel

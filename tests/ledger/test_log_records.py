@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from a2a import tasks
+from a2a.decision_records import of_task
 from a2a.tasks import questions
-from a2a.tasks.decision_records import of_task
 from examples import verify
 from ledger import execution
 from ledger.audit import decision_records

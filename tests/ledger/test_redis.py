@@ -19,7 +19,7 @@ import rq.serializers
 from django.contrib.auth.models import User
 from django.test import Client
 
-from a2a.tasks import rate_limit
+from a2a import polling
 from approvals.slack.interactions import replies
 from approvals.slack.interactions.commands import Order
 from approvals.web import live
@@ -288,7 +288,7 @@ def test_a_forged_bell_of_the_desk_is_dropped_and_the_next_one_heard():
 def test_junk_in_the_counters_breaks_no_page(as_olga):
     minute = int(time.time()) // 60
     for back in (0, 1):
-        doorbell.redis().hset(f"{rate_limit.READS}:{minute - back}", "acme", "many")
+        doorbell.redis().hset(f"{polling.READS}:{minute - back}", "acme", "many")
 
-    assert rate_limit.recent_reads(5, None) is None
+    assert polling.recent_reads(5, None) is None
     assert as_olga.get("/ops/").status_code == 200

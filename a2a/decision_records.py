@@ -1,24 +1,25 @@
-"""Decision records of tasks: what was asked of an agent, what it asked, who answered what."""
+"""Decision records of tasks: input, questions, answers and result, verifiable offline."""
 
 from __future__ import annotations
 
+from a2a import digests
 from a2a.models import Question, Task
-from a2a.tasks import sealed_texts
 from ledger.audit import decision_records
 from ledger.audit.decision_records import Record
 
 
 def _contents_of(question: Question, *, is_erased: bool) -> Record:
-    """The question and its answer as they are sealed; nothing once they were erased."""
+    """The sealed texts of a question and its answer; ``None`` once they were erased."""
     if is_erased:
         return {"asked": None, "answer": None}
     return {
-        "asked": sealed_texts.asked(question.text, question.form, question.evidence),
-        "answer": sealed_texts.text_of(question.answer),
+        "asked": digests.question_text(question.text, question.form, question.evidence),
+        "answer": digests.text_of(question.answer),
     }
 
 
 def of_task(task: Task) -> Record:
+    """The record of the task as it is stored now, read in one snapshot."""
     with decision_records.one_instant():
         task = Task.objects.get(pk=task.pk)
         return decision_records.record_of(
@@ -27,8 +28,8 @@ def of_task(task: Task) -> Record:
             task={
                 "tenant": task.tenant,
                 "skill": task.skill_slug,
-                "input": sealed_texts.text_of(task.input),
-                "result": sealed_texts.text_of(task.result),
+                "input": digests.text_of(task.input),
+                "result": digests.text_of(task.result),
             },
             questions=[
                 {

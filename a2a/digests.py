@@ -1,4 +1,4 @@
-"""What the events of a task seal of its contents: digests of canonical texts."""
+"""Digests that the events of a task seal: SHA-256 of the canonical JSON of its contents."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from ledger.intents import canonical_as_stored
 
 
 def text_of(value: Any) -> str:
+    """The canonical JSON (RFC 8785) of a stored value."""
     return canonical_as_stored(value).decode()
 
 
-def asked(text: str, form: Any, evidence: Any) -> str:
-    """What stands before the people who answer a question."""
+def question_text(text: str, form: Any, evidence: Any) -> str:
+    """The canonical JSON of what the people who answer a question see."""
     return text_of({"text": text, "form": form, "evidence": evidence})
 
 
 def digest_of(text: str) -> str:
+    """SHA-256 of the text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,7 @@
-"""How often a client may ask for a task, counted in Redis; without Redis nobody is slowed down."""
+"""How often clients read tasks, counted in Redis: the pause they are told, and the load.
+
+Without Redis every client is told the shortest pause, and nothing is counted.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +18,33 @@ from ledger.api.polling import POLL_INTERVAL_S
 from ledger.events import doorbell
 
 LONGEST_S = 30
-PATIENT_ANSWERS = 10  # that said WORKING, before the pauses double
+STEADY_READS = 10  # of a task at work, before its pauses double
 MEMORY_S = 3600
-READS = "assent:tasks:reads"  # and the minute: reads in it by tenant
+READS = "assent:tasks:reads"  # prefix of one hash a minute: tenant → number of reads
 READS_KEPT_S = 2 * 60 * 60
 
 
 def seconds_until_next(task_id: UUID, state: str, tenant: str) -> int:
-    """When to come back: 2 s; after ten WORKING answers doubled each time, up to 30 s."""
+    """Seconds until the client should read the task again; counts this read.
+
+    2 s; after ten reads of a task at work doubled each time, up to 30 s.
+    """
     name = f"assent:tasks:working:{task_id}"
     try:
         redis = doorbell.redis()
         _count(redis, tenant, 1)
         if state != TaskState.WORKING:
             return POLL_INTERVAL_S
-        answers = int(str(redis.incr(name)))
+        reads = int(str(redis.incr(name)))
         redis.expire(name, MEMORY_S)
     except RedisError:
         return POLL_INTERVAL_S
-    doublings: int = 2 ** max(0, min(answers - PATIENT_ANSWERS, 5))
-    return min(LONGEST_S, POLL_INTERVAL_S * doublings)
+    factor: int = 2 ** max(0, min(reads - STEADY_READS, 5))
+    return min(LONGEST_S, POLL_INTERVAL_S * factor)
 
 
 def count_reads(by_tenant: Mapping[str, int]) -> None:
-    """How often tasks are asked for, for the operators; losing it is no harm."""
+    """Count reads of tasks for the operations page. Lost counts do no harm."""
     with suppress(RedisError):
         for tenant, number in by_tenant.items():
             _count(doorbell.redis(), tenant, number)
@@ -51,16 +57,16 @@ def _count(redis: Redis, tenant: str, number: int) -> None:
 
 
 def recent_reads(minutes: int, tenants: frozenset[str] | None) -> int | None:
-    """Reads of these tenants' tasks (of all) in the last minutes; ``None`` if Redis cannot say."""
-    this, found = int(time.time()) // 60, 0
+    """Reads of these tenants' tasks (``None``: of all) in the last minutes; ``None``: unknown."""
+    this_minute, total = int(time.time()) // 60, 0
     try:
         for back in range(minutes):
-            reads: Any = doorbell.redis().hgetall(f"{READS}:{this - back}")
-            found += sum(
+            reads: Any = doorbell.redis().hgetall(f"{READS}:{this_minute - back}")
+            total += sum(
                 int(number)
                 for tenant, number in reads.items()
                 if tenants is None or tenant.decode() in tenants
             )
     except (RedisError, ValueError):
         return None
-    return found
+    return total

@@ -1,4 +1,4 @@
-"""The doorbell of this floor: new work wakes workers that wait for it."""
+"""The doorbell for workers: a new task wakes the long-polls of its tenant's workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def channel_of_work(tenant: str) -> str:
 
 
 def wake_workers(tenant: str, kind: str, **_: object) -> None:
-    """End the long-polls of the tenant's workers, in whichever process they wait."""
+    """Ring for the tenant's workers that wait for a task, in whichever process."""
     if kind not in NEW_WORK:
         return
     try:

@@ -1,0 +1,156 @@
+"""The skill ``prepare_transaction``: proposes a transaction; the task follows its state.
+
+The task's idempotency key is closed in the same database transaction as the end of a task that
+proposed nothing, so that a proposal that is still being planned cannot be entered after it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.transaction import atomic
+
+from a2a import states, tasks
+from a2a.builtin import endings
+from a2a.builtin.claims import VIA, put_back
+from a2a.errors import Reason, TaskNotPossible
+from a2a.models import ASSENT, Task
+from a2a.states import TaskState
+from ledger.agents import allowances
+from ledger.api.rendering import render_token
+from ledger.errors import InProgress, LedgerError, PlanFailed
+from ledger.events.seals import as_text
+from ledger.execution import crash_points
+from ledger.models import Ending, Transaction
+from ledger.states import State
+from ledger.transactions import coordinator
+from ledger.transactions.coordinator import Proposal
+
+
+def prepare(task: Task) -> None:
+    """Propose what a claimed task asks for, then wait for the sign-off."""
+    try:
+        transaction_id = _propose(task)
+    except (InProgress, PlanFailed) as delay:
+        # Another process plans with this key, or the tool does not respond: try again later.
+        put_back(task, delay.detail, Q(fencing_token=task.fencing_token))
+    except LedgerError as refusal:
+        error = {"code": refusal.code, **refusal.extra}
+        fail_unprepared(task.pk, Reason.REFUSED, refusal.detail, error)
+    else:
+        crash_points.reach("own task proposed")
+        _await_sign_off(task.pk, transaction_id)
+
+
+def _propose(task: Task) -> UUID | None:
+    fields: dict[str, Any] = task.input or {}
+    if not allowances.may_propose(task.lent_scopes, fields["tool"]):
+        raise allowances.unknown(fields["tool"])
+    prepared = coordinator.prepare(
+        Proposal(
+            tool=fields["tool"],
+            arguments=fields["arguments"],
+            reason=fields.get("reason", ""),
+            run_id=fields.get("run_id", ""),
+            step_id=fields.get("step_id", ""),
+            traceparent=task.traceparent,
+            ttl=timedelta(seconds=fields["ttl_s"]) if "ttl_s" in fields else None,
+        ),
+        by=task.submitter,
+        tenant=task.tenant,
+        key=tasks.request_key(task),
+        via=VIA,
+        render=render_token,
+    )
+    return prepared.transaction_id
+
+
+def _await_sign_off(task_id: UUID, transaction_id: UUID | None) -> None:
+    """Link the task to its transaction, whose deadline and retention replace the task's own.
+
+    Any process that proposed with the task's key may do this: the key names one transaction.
+    """
+    rows = Transaction.objects.filter(pk__in=[transaction_id])
+    retain_until = rows.values_list("retain_until", flat=True).first()
+    with suppress(TaskNotPossible):
+        tasks.await_sign_off(
+            task_id,
+            by=ASSENT,
+            via=VIA,
+            reason="Waiting for sign-off.",
+            only_if=Q(transaction=None),
+            details={"transaction": str(transaction_id), "retain_until": as_text(retain_until)},
+            transaction_id=transaction_id,
+            expires_at=None,
+            lease_expires_at=None,
+            retain_until=retain_until,
+        )
+    crash_points.reach("own task tied")
+    follow_transaction(task_id)
+
+
+def fail_unprepared(task_id: UUID, code: Reason, reason: str, error: dict[str, Any]) -> None:
+    """Fail a task without a transaction; if one was entered meanwhile, follow that instead."""
+    try:
+        with atomic():
+            task = Task.objects.select_for_update().get(pk=task_id)
+            entered = tasks.close_request(task)
+            row = Transaction.objects.filter(pk=entered).first() if entered else None
+            is_prepared = row is not None and row.state != State.REFUSED
+            if not is_prepared:
+                endings.fail(task, code, reason, error, transaction_id=entered)
+    except TaskNotPossible:
+        return  # it has ended meanwhile
+    if is_prepared:
+        _await_sign_off(task_id, entered)
+
+
+def follow_transaction(task_id: UUID) -> None:
+    """Bring the task to the state of its transaction. May be called any number of times."""
+    task = Task.objects.of_assent().select_related("transaction").filter(pk=task_id).first()
+    if task is None or task.transaction is None:
+        return
+    row = task.transaction
+    with suppress(TaskNotPossible):
+        match row.state:
+            case State.PREPARED:
+                if task.state == TaskState.WORKING:
+                    reason = "Waiting for sign-off."
+                    tasks.await_sign_off(task.pk, by=ASSENT, via=VIA, reason=reason)
+            case State.COMMITTED | State.COMPENSATING | State.COMPENSATED:
+                _complete_with_receipt(task, row)
+            case State.ABORTED:
+                _end_without_effect(task, row)
+            case State.FAILED | State.REFUSED:
+                endings.fail(task, Reason.REFUSED, row.ending_reason or row.error)
+            case _:
+                _resume(task, f"The transaction is {row.get_state_display()}.")
+
+
+def _resume(task: Task, note: str) -> None:
+    if task.state == TaskState.AUTH_REQUIRED:
+        tasks.resume(task.pk, by=ASSENT, via=VIA, note=note)
+
+
+def _complete_with_receipt(task: Task, row: Transaction) -> None:
+    _resume(task, "Signed off.")
+    receipt = {
+        "transaction_id": str(row.pk),
+        "receipt": row.receipt,
+        "receipt_url": row.receipt_url,
+        "result": row.result,
+    }
+    endings.complete(task, receipt, "receipt", "Receipt")
+
+
+def _end_without_effect(task: Task, row: Transaction) -> None:
+    reason = row.ending_reason or row.get_ending_display()
+    if row.ending in {Ending.EXPIRED, Ending.CANCELED}:
+        code = Reason.NOT_SIGNED_OFF if row.ending == Ending.EXPIRED else Reason.CANCELED_BY_CLIENT
+        tasks.end(task.pk, states.CANCEL, by=ASSENT, via=VIA, code=code, reason=reason)
+    else:
+        endings.fail(task, Reason.NOT_SIGNED_OFF, reason)

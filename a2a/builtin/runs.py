@@ -1,0 +1,79 @@
+"""Running the tasks that Assent executes itself: jobs, events, and the sweeper's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from a2a.builtin.ask_a_person import ask, complete_answered
+from a2a.builtin.claims import BATCH, LAPSED, claim, put_back_lapsed
+from a2a.builtin.prepare_transaction import fail_unprepared, follow_transaction, prepare
+from a2a.errors import Reason, TaskNotFound, TaskNotPossible
+from a2a.models import Task
+from a2a.models.builtin_skills import ASK_A_PERSON
+from a2a.states import TaskState
+from ledger.events import doorbell
+from ledger.execution import crash_points
+from ledger.states import State
+
+
+def begin(task_id: UUID) -> None:
+    """Claim the task and run it; nothing if another process has claimed it or it has ended."""
+    try:
+        task = claim(task_id)
+    except (TaskNotPossible, TaskNotFound):
+        return
+    run(task)
+
+
+def run(task: Task) -> None:
+    """Propose or ask what a claimed task asks for; a refusal becomes the reason why it failed."""
+    crash_points.reach("own task claimed")
+    with suppress(TaskNotPossible):
+        if task.skill_slug == ASK_A_PERSON.id:
+            ask(task)
+        else:
+            prepare(task)
+
+
+def settle_all() -> None:
+    """Continue tasks after a dead process, a lost event or a deadline. Calls no tool."""
+    own = Task.objects.of_assent()
+    _each(own.filter(LAPSED), put_back_lapsed)
+    _each(_overtime(), time_out)
+    waiting = Q(state=TaskState.AUTH_REQUIRED, transaction__state=State.PREPARED)
+    _each(own.filter(transaction__isnull=False).exclude(waiting), follow_transaction)
+    _each(own.filter(skill_slug=ASK_A_PERSON.id, state=TaskState.WORKING), complete_answered)
+
+
+def _each(rows: QuerySet[Task], settle: Callable[[UUID], None]) -> None:
+    for task_id in rows.values_list("pk", flat=True)[:BATCH]:
+        settle(task_id)
+
+
+def _overtime() -> QuerySet[Task]:
+    """Without those that wait for an answer: a question has a deadline of its own."""
+    return Task.objects.of_assent().overtime().filter(questions=None)
+
+
+def time_out(task_id: UUID) -> None:
+    """Fail a task that could be neither proposed nor asked in its time."""
+    if _overtime().filter(pk=task_id).exists():
+        reason = "It could not be prepared in its time. Nothing will be carried out."
+        fail_unprepared(task_id, Reason.TIMED_OUT, reason, {})
+
+
+def on_event(subject: UUID, kind: str, **_: object) -> None:
+    """After an answer or a move of a transaction, continue the task that waits for it."""
+    if kind == "task_answered":
+        complete_answered(subject)
+    elif kind not in {"prepared", "refused"} and not kind.startswith("task_"):
+        linked = Task.objects.of_assent().filter(transaction=subject)
+        for task_id in linked.values_list("pk", flat=True):
+            follow_transaction(task_id)
+
+
+doorbell.event_committed.connect(on_event, dispatch_uid="a2a.builtin.on_event")

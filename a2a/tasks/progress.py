@@ -1,0 +1,118 @@
+"""An open task: its progress, messages, sign-off, and handing it over to another skill."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.transaction import atomic
+
+from a2a import states
+from a2a.models import Message, Skill, Task
+from a2a.tasks.leases import advance_as_holder, lease_from_now
+from a2a.tasks.transitions import ALWAYS, advance
+from a2a.validation.parts import refuse_unstorable
+from ledger.principals import Principal
+
+
+def report(
+    task_id: UUID,
+    *,
+    agent: Principal,
+    fencing_token: int,
+    stage: str,
+    percent: int | None,
+    note: str,
+    via: str,
+) -> Task:
+    """Record the worker's progress and renew its lease. Raises ``TaskLeaseLost, TaskNotFound``."""
+    refuse_unstorable([stage, note])
+    details = {"stage": stage, "percent": percent}
+    return advance_as_holder(
+        task_id,
+        states.REPORT,
+        agent=agent,
+        fencing_token=fencing_token,
+        via=via,
+        said=note,
+        details={name: value for name, value in details.items() if value not in (None, "")},
+        stage=stage,
+        percent=percent,
+        note=note,
+        lease_expires_at=lease_from_now(),
+    )
+
+
+def report_note(task_id: UUID, note: str, *, by: Principal, via: str) -> Task:
+    """Record progress of a task without a leased worker. Raises ``TaskNotPossible``."""
+    return advance(task_id, states.REPORT, by=by, via=via, said=note[:2000], note=note)
+
+
+def add_message(task_id: UUID, message: Message, *, by: Principal, via: str) -> Task:
+    """Add a message of the client to an open task; its worker can read it.
+
+    Raises ``InvalidRequest, TaskNotPossible, TaskNotFound``.
+    """
+    refuse_unstorable([message.parts, message.metadata, message.message_id])
+    with atomic():
+        task = advance(
+            task_id, states.SPEAK, by=by, via=via, details={"message_id": message.message_id}
+        )
+        message.task = task
+        message.save(force_insert=True)
+    return task
+
+
+def await_sign_off(
+    task_id: UUID,
+    *,
+    by: Principal,
+    via: str,
+    reason: str,
+    only_if: Q = ALWAYS,
+    details: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Task:
+    """Move a task at work to AUTH_REQUIRED. Raises ``TaskNotPossible, TaskNotFound``."""
+    return advance(
+        task_id,
+        states.AWAIT_SIGN_OFF,
+        by=by,
+        via=via,
+        said=reason,
+        only_if=only_if,
+        details=details,
+        **changes,
+    )
+
+
+def resume(task_id: UUID, *, by: Principal, via: str, note: str) -> Task:
+    """Move a task from AUTH_REQUIRED back to WORKING. Raises ``TaskNotPossible, TaskNotFound``."""
+    return advance(task_id, states.RESUME, by=by, via=via, said=note, note=note)
+
+
+def hand_over(
+    task_id: UUID, *, agent: Principal, fencing_token: int, skill: Skill, reason: str, via: str
+) -> Task:
+    """Move the task to another skill's queue. Raises ``TaskLeaseLost, TaskNotFound``.
+
+    Does not check that skill's terms: use ``a2a.submissions.hand_over``.
+    """
+    refuse_unstorable(reason)
+    owner = skill.agent.principal
+    return advance_as_holder(
+        task_id,
+        states.HAND_OVER,
+        agent=agent,
+        fencing_token=fencing_token,
+        via=via,
+        said=reason,
+        details={"from": str(agent), "to": str(owner), "skill": skill.slug},
+        skill=skill,
+        skill_slug=skill.slug,
+        owner=str(owner),
+        owner_name=skill.agent.name,
+        attempts=0,
+        lease_expires_at=None,
+    )
