@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from approvals.admin import people, slack, transactions
+from approvals.admin import people, slack, tasks, transactions
 
-__all__ = ["people", "slack", "transactions"]
+__all__ = ["people", "slack", "tasks", "transactions"]

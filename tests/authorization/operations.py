@@ -149,6 +149,8 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/reject", {"digest": scene.pending.intent_digest, "reason": "No."}),
         ("/resolve", {"outcome": "nothing_happened", "reason": "I looked."}),
         ("/compensate", {"reason": "Wrong."}),
+        ("/hold", {"reason": "A claim."}),
+        ("/release", {"reason": "Settled."}),
         ("/answer", {"answer": "this one"}),
         ("/cancel", {"reason": "Not needed."}),
     ]

@@ -1,0 +1,99 @@
+"""What operators do to one row in the admin: a page with a form, which calls one verb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin import ModelAdmin
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
+
+from approvals.web.forms import ReasonField
+from ledger.admin.transactions import OPERATE
+from ledger.errors import LedgerError, NotFound
+
+
+class ReasonForm(forms.Form):
+    reason = ReasonField(widget=forms.Textarea(attrs={"rows": 3}), max_length=2000)
+
+
+class RowActions(ModelAdmin):
+    """Pages that act on one row; every such row can be put under a legal hold."""
+
+    hold_verb: ClassVar[Callable[..., Any]]
+    release_verb: ClassVar[Callable[..., Any]]
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("<uuid:pk>/hold/", view(self.hold), name=self._name("hold")),
+            path("<uuid:pk>/release/", view(self.release), name=self._name("release")),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        offered = self.offered(request.user, row) if row else {}
+        return super().change_view(
+            request, object_id, form_url, {**(extra_context or {}), **offered}
+        )
+
+    def offered(self, person: Any, row: Any) -> dict[str, bool]:
+        """Which buttons there are; the verbs decide for themselves who may press them."""
+        may_act = person.has_perm(OPERATE)
+        is_held = row.legal_hold_at is not None
+        return {
+            "may_hold": may_act and not is_held and row.content_erased_at is None,
+            "may_release": may_act and is_held,
+        }
+
+    def hold(self, request: HttpRequest, pk: UUID) -> HttpResponse:
+        """Keep the content past its retention."""
+        form = ReasonForm(request.POST or None)
+        return self.act(request, pk, "Place a legal hold", form, type(self).hold_verb)
+
+    def release(self, request: HttpRequest, pk: UUID) -> HttpResponse:
+        """Let retention erase the content again."""
+        form = ReasonForm(request.POST or None)
+        return self.act(request, pk, "Release the legal hold", form, type(self).release_verb)
+
+    def act(
+        self, request: HttpRequest, pk: UUID, title: str, form: forms.Form, verb: Callable[..., Any]
+    ) -> HttpResponse:
+        """Show the form; when it is sent, call the verb and go back to the row."""
+        if not request.user.has_perm(OPERATE):
+            raise PermissionDenied
+        row = self.get_queryset(request).filter(pk=pk).first()
+        if row is None:
+            raise Http404
+        back = f"admin:{self._name('change')}"
+        if request.method == "POST" and form.is_valid():
+            try:
+                verb(request.user, pk, via="admin", **form.cleaned_data)
+            except NotFound:
+                raise Http404 from None
+            except LedgerError as refusal:
+                self.message_user(request, f"{refusal.detail} {refusal.hint}", messages.ERROR)
+            else:
+                self.message_user(request, f"{title}: recorded.", messages.SUCCESS)
+            return redirect(back, pk)
+        context = {
+            **self.admin_site.each_context(request), "title": title, "form": form, "row": row,
+            "back": back,
+        }  # fmt: skip
+        return render(request, "admin/ledger/act.html", context)
+
+    def _name(self, page: str) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_{page}"
