@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
-from django.db import ProgrammingError, connection
+from django.db import IntegrityError, ProgrammingError, connection
 from django.db.transaction import atomic
 
 from approvals.local import database_roles, embedded_services
@@ -19,8 +19,9 @@ from ledger import execution
 from ledger.log import checkpoints
 from ledger.models import Decision, Event
 from ledger.states import State
-from ledger.transactions import coordinator
+from ledger.transactions import coordinator, retention
 from tests.conftest import propose
+from tests.forgery import end_retention
 from tests.processes import ROOT, Product
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,6 +107,17 @@ def test_the_application_can_do_its_work(acme, alice, the_world):
 
     assert row.state == State.COMMITTED
     assert point is not None
+
+
+def test_the_application_erases_what_is_past_its_retention_and_no_more(signed_off):
+    execution.commit(signed_off.pk)
+    end_retention(signed_off.pk)
+    with as_application():
+        assert retention.erase_batch() == 1
+        with pytest.raises(IntegrityError, match="only ever appended to"), atomic():
+            Event.objects.filter(subject=signed_off.pk).update(reason="another")
+
+    assert Decision.objects.get().reason == ""
 
 
 def test_a_role_that_no_rights_would_bind_is_refused():

@@ -25,8 +25,10 @@ from redis import RedisError
 from a2a import polling
 from a2a.models import Question, QuestionState, RemoteAgent, Task
 from a2a.states import OPEN, TaskState
+from a2a.tasks import retention as task_retention
 from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
 from ledger.states import FINAL, State
+from ledger.transactions import retention as transaction_retention
 
 WINDOW = timedelta(minutes=5)
 MOST_CARD_VERSIONS = 10  # with a series of their own
@@ -128,6 +130,19 @@ def _reads_per_task(completed: int, tenants: Tenants) -> Metric:
     return _single("assent_reads_per_completed_task", "GETs per completed task.", per_task)
 
 
+# --- retention -------------------------------------------------------------------------------
+
+
+def retention(tenants: Tenants) -> Iterator[Metric]:
+    due = [transaction_retention.due(), task_retention.due()]
+    held = [model.objects.filter(legal_hold_at__isnull=False) for model in (Transaction, Task)]
+    counts = [
+        (state, sum(_within(rows, tenants).count() for rows in querysets))
+        for state, querysets in (("due", due), ("held", held))
+    ]
+    yield _labelled("assent_retention", "Content to erase, or held.", "state", counts)
+
+
 # --- the machinery ---------------------------------------------------------------------------
 
 
@@ -164,7 +179,7 @@ def _queues() -> list[tuple[str, int]]:
 
 
 # What is shown and exported. Another room adds its own here.
-sources: list[Callable[[Tenants], Iterator[Metric]]] = [transactions, tasks, machinery]
+sources: list[Callable[[Tenants], Iterator[Metric]]] = [transactions, tasks, retention, machinery]
 
 
 def gathered(tenants: Tenants = None) -> dict[str, Metric]:

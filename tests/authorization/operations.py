@@ -84,7 +84,8 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
     elif "/questions/" in operation:
         task = scene.asked
     values = {
-        "transaction_id": row.pk, "pk": row.pk, "task_id": task.pk,
+        "transaction_id": row.pk, "task_id": task.pk,
+        "pk": task.pk if "/a2a/task/" in operation else row.pk,
         "question_id": scene.question.pk, "delivery_id": scene.delivery.pk, "form": "csv",
         "name": "envelope-1.json" if "/schemas/" in operation else "look_up",
         "object_id": _object_id(operation, scene), "id": scene.people["viewer"].pk,

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 
+from approvals.desk import metrics
 from examples import verify as second
 from ledger import execution
 from ledger.api.rendering import render_token
@@ -325,6 +326,15 @@ def test_a_refusal_asked_for_again_says_that_its_reason_was_erased(acme):
     with pytest.raises(PlanRefused, match="erased under retention"):
         coordinator.prepare(said, **how)
     assert_whole()
+
+
+def test_what_is_due_and_what_is_held_is_counted(expired):
+    _, held = expired(), expired()
+    retention.hold(held.pk, by=OLGA, via="admin", reason="x")
+
+    counted = {metric.name: metric for metric in metrics.retention(None)}["assent_retention"]
+
+    assert (counted.of(state="due"), counted.of(state="held")) == (1, 1)
 
 
 def test_nothing_is_compensated_after_the_erasure(expired):
