@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.slack.interactions import views
+from approvals.slack import views
 
 app_name = "slack"
 urlpatterns = [

@@ -13,7 +13,7 @@ from django.utils.functional import SimpleLazyObject
 from approvals.desk import inbox
 from approvals.models import Role
 from approvals.people import notices
-from approvals.slack.api import credentials
+from approvals.slack import is_configured as slack_is_configured
 
 MOST_NOTICES = 5
 
@@ -35,7 +35,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         person = request.user
         # Asked for by the pages of the desk only, not by the admin's.
         found["notices"] = SimpleLazyObject(lambda: _notices(person))
-        found["has_slack"] = credentials.is_configured()
+        found["has_slack"] = slack_is_configured()
         found["waiting_count"] = inbox.count(request.tenants)  # type: ignore[attr-defined]
         roles: Any = request.roles  # type: ignore[attr-defined]
         found["is_operator"] = any(Role.OPERATOR in mine for mine in roles.values())

@@ -18,9 +18,9 @@ from django.views.decorators.http import require_POST, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
+from approvals import slack
 from approvals.desk import metrics
-from approvals.models import Role, SlackMessage
-from approvals.slack.messages.channel import NAME as SLACK
+from approvals.models import Role
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event
 
@@ -65,25 +65,10 @@ def _owed(tenants: frozenset[str], **which: Any) -> list[Delivery]:
     """Deliveries of these tenants, the newest first, each with ``to``: whom it is for."""
     mine = Delivery.objects.filter(event__tenant__in=tenants, **which).select_related("event")
     found = list(mine.order_by("-pk")[:SHOWN])
-    places = _places_in_slack(found)
+    places = slack.places_of(found)
     for delivery in found:
         delivery.to = places.get(delivery.pk) or f"{delivery.channel} {delivery.recipient}"  # type: ignore[attr-defined]
     return found
-
-
-def _places_in_slack(found: list[Delivery]) -> dict[int, str]:
-    """A recipient there is one of our rows; people know the channel."""
-    rows = {
-        delivery.pk: int(delivery.recipient.partition(":")[2])
-        for delivery in found
-        if delivery.channel == SLACK and delivery.recipient
-    }
-    messages = SlackMessage.objects.select_related("workspace").in_bulk(set(rows.values()))
-    return {
-        pk: f"Slack, {messages[row].target} in {messages[row].workspace.name}"
-        for pk, row in rows.items()
-        if row in messages
-    }
 
 
 @login_required

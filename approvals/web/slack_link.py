@@ -13,8 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.models import SlackIdentity, SlackWorkspace
 from approvals.people.principals import principal_of
-from approvals.slack import identities
-from approvals.slack.api import credentials
+from approvals.slack import identities, is_configured
 from approvals.slack.identities import NotLinked
 
 
@@ -26,7 +25,7 @@ def slack(request: HttpRequest) -> HttpResponse:
         identity.workspace_id: identity for identity in SlackIdentity.objects.filter(user=person)
     }
     rows = [(one, linked.get(one.pk)) for one in identities.workspaces_for(person)]
-    context = {"rows": rows, "is_configured": credentials.is_configured()}
+    context = {"rows": rows, "is_configured": is_configured()}
     return render(request, "desk/slack.html", context)
 
 

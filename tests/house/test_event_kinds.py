@@ -12,8 +12,7 @@ from a2a import states as task_states
 from a2a.rest import doorbell as task_doorbell
 from approvals.desk import labels
 from approvals.people import notices
-from approvals.slack.messages import channel as slack_channel
-from approvals.slack.rendering import thread_replies
+from approvals.slack.messages import channel as slack_channel, thread_replies
 from examples import verify
 from ledger import states
 from ledger.events import account_changes, outbox

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from approvals.slack.rendering import buttons
+from approvals.slack.rendering import signed_values
 from ledger.models import Decision, Event, Transaction
 from ledger.transactions import coordinator
 from tests.slack.conftest import CHANNEL, buttons_of, settle, state_of, whispered
@@ -88,8 +88,8 @@ def test_the_subject_of_a_button_is_that_of_its_message(slack, posted, served, s
     """A value that we signed, put together from two messages."""
     row, message = posted()
     other, _ = posted()
-    press = buttons.read(message.blocks[-1]["elements"][0]["value"])
-    mixed = buttons.Press(
+    press = signed_values.read(message.blocks[-1]["elements"][0]["value"])
+    mixed = signed_values.Press(
         "approve", str(other.pk), other.intent_digest, press.team, press.copy
     ).signed()
 

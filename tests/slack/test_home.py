@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from approvals.models import Membership, SlackRoute
-from approvals.slack.interactions import socket_mode
+from approvals.slack import socket_mode
 from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import route, settle, state_of

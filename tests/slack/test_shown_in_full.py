@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from approvals.desk import showing
 from approvals.models import SlackMessage, SlackWorkspace
 from approvals.slack.rendering import blocks
-from approvals.slack.rendering.buttons import Press
+from approvals.slack.rendering.signed_values import Press
 from ledger import contracts, intents
 from ledger.models import Transaction
 from tests.conftest import propose

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.slack.interactions import socket_mode
+from approvals.slack import socket_mode
 from ledger.start_checks import refuse_if_unsafe
 
 

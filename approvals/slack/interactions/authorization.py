@@ -12,7 +12,7 @@ from approvals.slack.api.credentials import NoSuchApp, SlackApp, apps
 from approvals.slack.api.workspaces import app_for, workspace_of
 from approvals.slack.interactions.commands import Order
 from approvals.slack.rendering.blocks import desk_link
-from approvals.slack.rendering.buttons import Press
+from approvals.slack.rendering.signed_values import Press
 
 
 class Refused(Exception):

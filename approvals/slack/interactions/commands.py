@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from approvals.slack.rendering.buttons import Press
+from approvals.slack.rendering.signed_values import Press
 from ledger.models import new_id
 
 

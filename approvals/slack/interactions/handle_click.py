@@ -33,7 +33,7 @@ from approvals.slack.interactions.authorization import (
 from approvals.slack.interactions.click_queue import Claim
 from approvals.slack.interactions.commands import Order
 from approvals.slack.rendering import blocks, modals
-from approvals.slack.rendering.buttons import Press
+from approvals.slack.rendering.signed_values import Press
 from ledger.errors import LedgerError
 from ledger.models import Transaction
 from ledger.workers import jobs, sweeper

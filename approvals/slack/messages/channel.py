@@ -1,7 +1,8 @@
 """Slack as a channel of the outbox: an event becomes posts, rewrites, notes and reminders.
 
-A recipient is ``<what>:<copy>``: ``copy`` brings a message up to date, ``note`` says the event in
-its thread, ``remind`` and ``escalate`` fall due later and act only if nobody has.
+A delivery names its action and its message (``recipients``): ``UPDATE`` brings a message up to
+date, ``REPLY`` adds the event to its thread; ``REMIND`` and ``ESCALATE`` fall due later, and act
+only if nobody has decided.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from a2a.states import ASK
 from approvals.models import SlackMessage
 from approvals.slack.api import credentials
 from approvals.slack.api.calls import error_of
-from approvals.slack.messages import messages, routing
+from approvals.slack.messages import messages, recipients, routing, thread_replies
+from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
 from approvals.slack.messages.routing import Place
-from approvals.slack.rendering import thread_replies
 from ledger import contracts
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, DeliveryState, Event
 
-NAME = "slack"
 ASKS = frozenset({"prepared", "task_asked"})
 CHANGES = frozenset(
     {"approval_recorded", "approved", "rejected", "expired", "canceled", "claimed", "hold_lapsed",
@@ -59,7 +59,7 @@ class SlackRefused(Exception):
 
 
 class SlackChannel:
-    name = NAME
+    name = CHANNEL
 
     def wants(self, kind: str) -> bool:
         return credentials.is_configured() and kind in ASKS | CHANGES
@@ -74,9 +74,9 @@ class SlackChannel:
 
     def send(self, delivery: Delivery) -> None:
         """Raises ``NotNow, Unreachable, NoSuchApp`` and ``SlackRefused``."""
-        what, _, which = delivery.recipient.partition(":")
+        action, message_id = recipients.parse(delivery.recipient)
         try:
-            SENDERS[what](delivery, int(which))
+            SENDERS[action](delivery, message_id)
         except SlackApiError as refusal:
             raise SlackRefused(error_of(refusal)) from None
 
@@ -88,9 +88,9 @@ def _ask_for_sign_off(event: Event) -> Iterator[Owed]:
     remind = tool.contract.remind if tool else None
     for place in routing.places_for(row):
         copy = _new_copy(place, transaction=row)
-        yield Owed(f"copy:{copy.pk}")
+        yield Owed(recipient_of(Action.UPDATE, copy))
         if remind is not None and row.expires_at - remind > row.created_at:
-            yield Owed(f"remind:{copy.pk}", row.expires_at - remind)
+            yield Owed(recipient_of(Action.REMIND, copy), row.expires_at - remind)
         yield from _escalation(place, copy, event)
 
 
@@ -101,13 +101,13 @@ def _ask(event: Event) -> Iterator[Owed]:
         return
     for place in routing.places_for_question(question):
         copy = _new_copy(place, question=question)
-        yield Owed(f"copy:{copy.pk}")
+        yield Owed(recipient_of(Action.UPDATE, copy))
         yield from _escalation(place, copy, event)
 
 
 def _escalation(place: Place, copy: SlackMessage, event: Event) -> Iterator[Owed]:
     if place.escalate_to and place.escalate_after is not None:
-        yield Owed(f"escalate:{copy.pk}", event.at + place.escalate_after)
+        yield Owed(recipient_of(Action.ESCALATE, copy), event.at + place.escalate_after)
 
 
 def _new_copy(place: Place, **subject: Any) -> SlackMessage:
@@ -121,9 +121,9 @@ def _tell(event: Event) -> Iterator[Owed]:
     found = messages.copies_of(event)
     about = _question_of(event, {copy.question_id for copy in found})
     for copy in found:
-        yield Owed(f"copy:{copy.pk}")
+        yield Owed(recipient_of(Action.UPDATE, copy))
         if thread_replies.is_said(event) and copy.question_id == about:
-            yield Owed(f"note:{copy.pk}")
+            yield Owed(recipient_of(Action.REPLY, copy))
 
 
 def _question_of(event: Event, posted: set[UUID | None]) -> UUID | None:
@@ -158,7 +158,7 @@ def _send_note(delivery: Delivery, copy_id: int) -> None:
     if copy is None or copy.is_gone:
         return
     if not copy.ts:
-        if _is_owed(delivery, f"copy:{copy_id}"):
+        if _is_owed(delivery, recipient_of(Action.UPDATE, copy)):
             raise NotNow(_patience(delivery), "The message itself is not posted yet.")
         return
     if _is_owed(delivery, delivery.recipient):
@@ -180,7 +180,7 @@ def _is_owed(delivery: Delivery, recipient: str) -> bool:
         Delivery.objects.filter(
             event__subject=delivery.event.subject,
             event__lte=delivery.event_id,
-            channel=NAME,
+            channel=CHANNEL,
             recipient=recipient,
             state=DeliveryState.WAITING,
         )
@@ -231,9 +231,9 @@ def _copy(copy_id: int) -> SlackMessage | None:
     return SlackMessage.objects.select_related(*related).filter(pk=copy_id).first()
 
 
-SENDERS: dict[str, Callable[[Delivery, int], None]] = {
-    "copy": _send_copy,
-    "note": _send_note,
-    "remind": _remind,
-    "escalate": _escalate,
+SENDERS: dict[Action, Callable[[Delivery, int], None]] = {
+    Action.UPDATE: _send_copy,
+    Action.REPLY: _send_note,
+    Action.REMIND: _remind,
+    Action.ESCALATE: _escalate,
 }

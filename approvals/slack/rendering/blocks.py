@@ -33,7 +33,7 @@ from a2a.models.answerers import CLIENT
 from approvals.desk import labels as words, policies, showing
 from approvals.desk.answer_forms import Field, fields_of
 from approvals.models import SlackMessage
-from approvals.slack.rendering.buttons import Press
+from approvals.slack.rendering.signed_values import Press
 from approvals.slack.rendering.text import (
     BUTTON_MOST,
     HEADER_MOST,

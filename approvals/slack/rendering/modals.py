@@ -26,7 +26,7 @@ from slack_sdk.models.views import View
 from a2a.models import Question
 from approvals.desk.answer_forms import Field, answer_from, fields_of
 from approvals.slack.rendering.blocks import are_told_apart, desk_link
-from approvals.slack.rendering.buttons import Press, sealed
+from approvals.slack.rendering.signed_values import Press, sealed
 from approvals.slack.rendering.text import (
     SECTION_MOST,
     bold,

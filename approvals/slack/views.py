@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from approvals.slack.api import credentials
 from approvals.slack.api.credentials import SlackApp
-from approvals.slack.interactions import interactions
+from approvals.slack.interactions import receive
 
 Handler = Callable[[bytes, list[SlackApp]], HttpResponse]
 
@@ -45,13 +45,13 @@ def from_slack(handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
 
 @from_slack
 def interaction(body: bytes, apps: list[SlackApp]) -> HttpResponse:
-    answer = interactions.handle(_object(QueryDict(body).get("payload", "")), apps)
+    answer = receive.handle(_object(QueryDict(body).get("payload", "")), apps)
     return HttpResponse() if answer is None else JsonResponse(answer)
 
 
 @from_slack
 def command(body: bytes, apps: list[SlackApp]) -> HttpResponse:
-    return JsonResponse(interactions.command(QueryDict(body).dict(), apps))
+    return JsonResponse(receive.command(QueryDict(body).dict(), apps))
 
 
 @from_slack
@@ -59,7 +59,7 @@ def event(body: bytes, apps: list[SlackApp]) -> HttpResponse:
     said = _object(body)
     if said.get("type") == "url_verification":
         return HttpResponse(str(said.get("challenge", "")), content_type="text/plain")
-    interactions.event(said, apps)
+    receive.event(said, apps)
     return HttpResponse()
 
 

@@ -22,8 +22,8 @@ from approvals.desk import decisions
 from approvals.slack.api.credentials import SlackApp, app_of, client_of
 from approvals.slack.interactions import click_queue, handle_click, replies
 from approvals.slack.interactions.commands import Order
-from approvals.slack.rendering import buttons, modals
-from approvals.slack.rendering.buttons import NotOurs, Press
+from approvals.slack.rendering import modals, signed_values
+from approvals.slack.rendering.signed_values import NotOurs, Press
 from ledger.workers import jobs
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def _pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[SlackAp
         return
     order = partial(_order_of, payload, apps)
     try:
-        press = buttons.read(action["value"])
+        press = signed_values.read(action["value"])
     except NotOurs:
         order("tell", text=OLD_BUTTON)
         return
@@ -123,7 +123,7 @@ def _open_view(view: View, team: str, trigger: str, apps: list[SlackApp]) -> Non
 def _submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
     view = payload.get("view") or {}
     try:
-        press, channel, ts = buttons.unsealed(view.get("private_metadata"))
+        press, channel, ts = signed_values.unsealed(view.get("private_metadata"))
     except NotOurs:
         return {"response_action": "update", "view": modals.trouble(OLD_BUTTON).to_dict()}
     state = (view.get("state") or {}).get("values") or {}

@@ -19,7 +19,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 
 from approvals.slack.api.calls import NETWORK
 from approvals.slack.api.credentials import SlackApp, apps
-from approvals.slack.interactions import interactions
+from approvals.slack.interactions import receive
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +70,11 @@ def _answer(client: SocketModeClient, request: SocketModeRequest, mine: list[Sla
     try:
         match request.type:
             case "interactive":
-                payload = interactions.handle(request.payload, mine)
+                payload = receive.handle(request.payload, mine)
             case "slash_commands":
-                payload = interactions.command(request.payload, mine)
+                payload = receive.command(request.payload, mine)
             case "events_api":
-                interactions.event(request.payload, mine)
+                receive.event(request.payload, mine)
     except Exception:
         logger.exception("a message of Slack could not be handled")
     client.send_socket_mode_response(

@@ -1,0 +1,51 @@
+"""The recipient of a delivery to Slack, as text: ``copy:42``, that is, an action and a message.
+
+The number is the primary key of the ``SlackMessage``. Deliveries keep this text in the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from approvals.models import SlackMessage
+from ledger.models import Delivery
+
+CHANNEL = "slack"  # the name of Slack's delivery channel in the outbox
+
+
+class Action(StrEnum):
+    """What a delivery does to its message."""
+
+    UPDATE = "copy"
+    REPLY = "note"
+    REMIND = "remind"
+    ESCALATE = "escalate"
+
+
+def recipient_of(action: Action, message: SlackMessage) -> str:
+    return f"{action}:{message.pk}"
+
+
+def parse(recipient: str) -> tuple[Action, int]:
+    """The action and the primary key of the message. Raises ``ValueError``."""
+    action, _, message_id = recipient.partition(":")
+    return Action(action), int(message_id)
+
+
+def places_of(deliveries: Iterable[Delivery]) -> dict[int, str]:
+    """Where in Slack each delivery goes, for people to read, by the delivery's primary key.
+
+    Deliveries of other channels are left out, and those whose message does not exist.
+    """
+    message_ids = {
+        delivery.pk: parse(delivery.recipient)[1]
+        for delivery in deliveries
+        if delivery.channel == CHANNEL and delivery.recipient
+    }
+    messages = SlackMessage.objects.select_related("workspace").in_bulk(set(message_ids.values()))
+    return {
+        delivery_id: f"Slack, {message.target} in {message.workspace.name}"
+        for delivery_id, message_id in message_ids.items()
+        if (message := messages.get(message_id)) is not None
+    }
