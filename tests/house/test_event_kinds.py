@@ -21,7 +21,7 @@ from ledger.workers import jobs
 from tests.house.source import ROOT, name_of, product
 
 TRANSACTION_KINDS = {move.name for move in (*states.MOVES, *states.NOTES)}
-TASK_KINDS = {move.name for move in task_states.MOVES}
+TASK_KINDS = {move.name for move in (*task_states.MOVES, *task_states.NOTES)}
 ACCOUNT_KINDS = set(account_changes.KINDS)
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
@@ -29,17 +29,21 @@ NOT_IN_SLACK = {
     "settlement_declined", "task_submitted", "task_rejected", "task_claimed", "task_put_back",
     "task_handed_over", "task_progressed", "task_artifact_added", "task_message_added",
     "task_declined", "task_awaits_sign_off", "task_resumed",
+    "legal_hold_placed", "legal_hold_released",
+    "task_legal_hold_placed", "task_legal_hold_released",
 }  # fmt: skip
 # The message is brought up to date; its thread is not told.
 NOT_IN_THREADS = NOT_IN_SLACK | {
     "prepared", "claimed", "withdrawn", "aborted", "failure_settled", "let_go_by_hand",
     "failure_let_go_by_hand", "late_receipt", "receipt_kept", "task_asked",
+    "content_erased", "task_content_erased",
 }  # fmt: skip
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
     "prepared", "refused", "plan_abandoned", "approval_recorded", "claimed", "hold_lapsed",
     "withdrawn", "retried", "retry_ordered", "disproved", "late_receipt", "late_receipt_settled",
     "settlement_proposed", "settlement_declined", "compensation_started",
+    "content_erased", "legal_hold_placed", "legal_hold_released",
 }  # fmt: skip
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
@@ -47,12 +51,14 @@ NOT_FOR_OWNERS = {
     "withdrawn", "committed", "retried", "retry_ordered", "aborted", "failure_settled",
     "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept", "settlement_proposed",
     "settlement_declined", "compensated",
+    "content_erased", "legal_hold_placed", "legal_hold_released",
 }  # fmt: skip
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
     "prepared", "refused", "approval_recorded", "claimed", "committed", "retried", "aborted",
     "failure_settled", "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept", "late_receipt",
     "late_receipt_settled", "settlement_proposed", "settlement_declined", "compensated",
+    "content_erased", "legal_hold_placed", "legal_hold_released",
 }  # fmt: skip
 # Not told to the person whose account it is: it is not about a person, or is no news to them.
 NOT_TOLD_TO_THE_PERSON = {

@@ -209,6 +209,8 @@ def test_the_next_address_is_tried_when_the_first_takes_no_connection(
 
     safe_http.deliver(f"http://hook.example:{receiver.server_port}/", b"{}", {})
 
+    assert receiver.hosts == [f"hook.example:{receiver.server_port}"]
+
 
 def certificate_for(name, folder):
     """A self-signed one, as a file with its key."""
