@@ -119,10 +119,15 @@ def card() -> pb.AgentCard:
     ]
     door = pb.AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")
     return pb.AgentCard(
-        name="Rival", description="The SDK's own server.", version="1", skills=skills,
-        supported_interfaces=[door], capabilities=pb.AgentCapabilities(streaming=True),
-        default_input_modes=["application/json"], default_output_modes=["application/json"],
-    )  # fmt: skip
+        name="Rival",
+        description="The SDK's own server.",
+        version="1",
+        skills=skills,
+        supported_interfaces=[door],
+        capabilities=pb.AgentCapabilities(streaming=True),
+        default_input_modes=["application/json"],
+        default_output_modes=["application/json"],
+    )
 
 
 async def create_tables() -> None:

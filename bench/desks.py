@@ -38,8 +38,17 @@ def measure() -> dict[str, float]:
     connection.close()
     web_port, live_port = free_port(), free_port()
     os.environ["ASSENT_PUBLIC_URL"] = f"http://localhost:{web_port}"
-    live = ("-m", "granian", "--interface", "asgi", "--port", str(live_port), "--log-level",
-            "error", "approvals.asgi:application")  # fmt: skip
+    live = (
+        "-m",
+        "granian",
+        "--interface",
+        "asgi",
+        "--port",
+        str(live_port),
+        "--log-level",
+        "error",
+        "approvals.asgi:application",
+    )
     with web(web_port), process(*live, port=live_port):
         return asyncio.run(_measure(web_port, live_port, cookie, token))
 

@@ -71,10 +71,22 @@ def process(
 @contextmanager
 def web(port: int, workers: int = 2) -> Iterator[None]:
     with process(
-        "-m", "granian", "--interface", "wsgi", "--workers", str(workers), "--blocking-threads",
-        "4", "--port", str(port), "--no-ws", "--log-level", "error", "approvals.wsgi:application",
+        "-m",
+        "granian",
+        "--interface",
+        "wsgi",
+        "--workers",
+        str(workers),
+        "--blocking-threads",
+        "4",
+        "--port",
+        str(port),
+        "--no-ws",
+        "--log-level",
+        "error",
+        "approvals.wsgi:application",
         port=port,
-    ):  # fmt: skip
+    ):
         yield
 
 

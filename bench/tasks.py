@@ -73,9 +73,19 @@ def parked_memory() -> Figures:
 def ours() -> Iterator[Server]:
     token, port = _prepare(), free_port()
     with process(
-        "-m", "granian", "--interface", "asgi", "--workers", "1", "--port", str(port),
-        "--log-level", "error", "approvals.asgi:application", port=port,
-    ) as pid:  # fmt: skip
+        "-m",
+        "granian",
+        "--interface",
+        "asgi",
+        "--workers",
+        "1",
+        "--port",
+        str(port),
+        "--log-level",
+        "error",
+        "approvals.asgi:application",
+        port=port,
+    ) as pid:
         yield f"http://127.0.0.1:{port}{PATH}", token, pid
 
 

@@ -50,8 +50,11 @@ def _run(*options: str) -> dict[str, float]:
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", _WITH_MEMORY, "verify_ledger", *options],
-        cwd=ROOT, env=os.environ, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+    )
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
@@ -175,9 +178,11 @@ def _links_like(original: Original, row: Any) -> list[Any]:
         if sets := says.get("sets"):
             says = {**says, "sets": seals.outcome_of(row, sets)}
         link = link._replace(
-            subject=row.pk, transaction_id=row.pk, details=intents.canonical(says).decode(),
+            subject=row.pk,
+            transaction_id=row.pk,
+            details=intents.canonical(says).decode(),
             previous_hash=links[-1].hash if links else "",
-        )  # fmt: skip
+        )
         links.append(link._replace(hash=seals.hash_of(link)))
     return links
 

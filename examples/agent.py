@@ -223,14 +223,28 @@ REFUNDS = (
     ("Late delivery", "{} waited three weeks. We promised ten per cent back for that."),
 )
 TRIPS = (
-    ("Paris", "Lisbon"), ("Madrid", "Berlin"), ("Frankfurt", "Rome"), ("London", "Dublin"),
-    ("London", "Edinburgh"), ("New York", "Chicago"), ("New York", "San Francisco"),
-    ("Tokyo", "Osaka"), ("Tokyo", "Sapporo"),
-)  # fmt: skip
+    ("Paris", "Lisbon"),
+    ("Madrid", "Berlin"),
+    ("Frankfurt", "Rome"),
+    ("London", "Dublin"),
+    ("London", "Edinburgh"),
+    ("New York", "Chicago"),
+    ("New York", "San Francisco"),
+    ("Tokyo", "Osaka"),
+    ("Tokyo", "Sapporo"),
+)
 TRAVELLERS = (
-    "Inês Carvalho", "Oliver Hughes", "Hanna Lindqvist", "Marco Bianchi", "Leila Farouk",
-    "Tomás Herrera", "Nora Schmidt", "Kofi Mensah", "Elena Popova", "Hiro Nakamura",
-)  # fmt: skip
+    "Inês Carvalho",
+    "Oliver Hughes",
+    "Hanna Lindqvist",
+    "Marco Bianchi",
+    "Leila Farouk",
+    "Tomás Herrera",
+    "Nora Schmidt",
+    "Kofi Mensah",
+    "Elena Popova",
+    "Hiro Nakamura",
+)
 IDLE = (
     "No request for 30 days, and its owner has left the company.",
     "The preview environment was merged last week; it costs €212 a month.",
@@ -304,8 +318,12 @@ class Helpdesk:
 
     def anything(self) -> dict[str, Any]:
         kinds: list[Callable[[], dict[str, Any]]] = [
-            self.refund, self.refund, self.flight, self.terminate, self.short_refund,
-        ]  # fmt: skip
+            self.refund,
+            self.refund,
+            self.flight,
+            self.terminate,
+            self.short_refund,
+        ]
         return self.dice.choice(kinds)()
 
     def _proposal(self, tool: str, arguments: dict[str, Any], reason: str) -> dict[str, Any]:

@@ -226,8 +226,9 @@ def submit_forever(http: httpx.Client, every_s: float) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", nargs="?", choices=["work", "submit", "keep-submitting"],
-                        default="work")  # fmt: skip
+    parser.add_argument(
+        "what", nargs="?", choices=["work", "submit", "keep-submitting"], default="work"
+    )
     parser.add_argument("--url", default=os.environ.get("ASSENT_URL", "http://localhost:8000"))
     parser.add_argument("--token-file", type=Path, required=True)
     parser.add_argument("--once", action="store_true", help="one task, then end")

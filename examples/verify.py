@@ -30,9 +30,15 @@ Record = dict[str, Any]
 # --- the maps (docs/audit.md, "Moves") ------------------------------------------------------
 
 BEGUN = {
-    "committing", "committed", "in_doubt", "rolling_back", "aborted", "failed", "compensating",
+    "committing",
+    "committed",
+    "in_doubt",
+    "rolling_back",
+    "aborted",
+    "failed",
+    "compensating",
     "compensated",
-}  # fmt: skip
+}
 ENDED = {"refused", "committed", "aborted", "failed", "compensated"}
 UNDECIDED = {"prepared", "refused", "approved"}
 OPEN_TASK = {"submitted", "working", "input-required", "auth-required"}
@@ -101,40 +107,101 @@ OF_THE_PROPOSER = {"prepared", "refused", "plan_abandoned", "canceled"}
 OF_THE_SYSTEM = {"claimed", "expired", "retried", "late_receipt"}
 AFTER_A_CLAIM = {"receipt_kept", "late_receipt"}
 BY_WORD = {
-    "committed": "committed", "nothing_happened": "disproved", "keep_receipt": "receipt_kept",
-    "not_ours": "late_receipt_settled", "dealt_with": "late_receipt_settled",
+    "committed": "committed",
+    "nothing_happened": "disproved",
+    "keep_receipt": "receipt_kept",
+    "not_ours": "late_receipt_settled",
+    "dealt_with": "late_receipt_settled",
     "compensate": "compensation_started",
-}  # fmt: skip
+}
 
 FIXED = (
-    "id", "tenant", "proposed_by", "proposed_by_name", "stated_reason", "run_id", "step_id",
-    "trace_id", "traceparent", "tool", "owner_service", "risk_level", "required_approver",
-    "consequence_level", "quorum", "payload", "arguments", "input_hash", "operation_key",
-    "action_summary", "warnings", "amount", "currency", "held", "hold_expires_at",
-    "intent_digest", "created_at", "expires_at", "retain_until",
-)  # fmt: skip
+    "id",
+    "tenant",
+    "proposed_by",
+    "proposed_by_name",
+    "stated_reason",
+    "run_id",
+    "step_id",
+    "trace_id",
+    "traceparent",
+    "tool",
+    "owner_service",
+    "risk_level",
+    "required_approver",
+    "consequence_level",
+    "quorum",
+    "payload",
+    "arguments",
+    "input_hash",
+    "operation_key",
+    "action_summary",
+    "warnings",
+    "amount",
+    "currency",
+    "held",
+    "hold_expires_at",
+    "intent_digest",
+    "created_at",
+    "expires_at",
+    "retain_until",
+)
 AS_JSON = {"payload", "arguments", "warnings", "held", "result", "settlement"}
 OUTCOME = (
-    "decided_at", "ended_at", "receipt", "receipt_url", "result", "ending", "ending_reason",
-    "compensation_receipt", "late_receipt", "settlement", "legal_hold_at", "content_erased_at",
-)  # fmt: skip
+    "decided_at",
+    "ended_at",
+    "receipt",
+    "receipt_url",
+    "result",
+    "ending",
+    "ending_reason",
+    "compensation_receipt",
+    "late_receipt",
+    "settlement",
+    "legal_hold_at",
+    "content_erased_at",
+)
 # What an erasure leaves of the columns with content. Their digests are what the seals are over.
 EMPTY: Record = {
-    "stated_reason": "", "payload": {}, "arguments": {}, "action_summary": "", "warnings": [],
-    "held": {}, "result": None, "ending_reason": "",
-}  # fmt: skip
+    "stated_reason": "",
+    "payload": {},
+    "arguments": {},
+    "action_summary": "",
+    "warnings": [],
+    "held": {},
+    "result": None,
+    "ending_reason": "",
+}
 ERASED = {"content_erased", "task_content_erased"}
 HELD = {"legal_hold_placed", "task_legal_hold_placed"}
 RELEASED = {"legal_hold_released", "task_legal_hold_released"}
 # What is shown as it is, besides the id and the money.
 SHOWN = (
-    "tenant", "tool", "proposed_by", "action_summary", "warnings",
-    "consequence_level", "risk_level", "arguments", "operation_key",
-)  # fmt: skip
+    "tenant",
+    "tool",
+    "proposed_by",
+    "action_summary",
+    "warnings",
+    "consequence_level",
+    "risk_level",
+    "arguments",
+    "operation_key",
+)
 EVENT = (
-    "previous_hash", "subject", "seq", "tenant", "kind", "from_state", "to_state", "principal",
-    "principal_name", "via", "reason_digest", "details", "at",
-)  # fmt: skip
+    "previous_hash",
+    "subject",
+    "seq",
+    "tenant",
+    "kind",
+    "from_state",
+    "to_state",
+    "principal",
+    "principal_name",
+    "via",
+    "reason_digest",
+    "details",
+    "at",
+)
 
 # --- bytes ------------------------------------------------------------------------------------
 
@@ -492,8 +559,11 @@ def decision_faults(decisions: list[Record], events: list[Record]) -> Iterator[s
         sealed = (said.get("verdict"), said.get("intent_digest"), said.get("decision_at"))
         plain = ("principal_name", "via", "reason")
         if (*sealed, *(event[c] for c in plain)) != (
-            one["verdict"], one["intent_digest"], one["at"], *(one[c] for c in plain),
-        ):  # fmt: skip
+            one["verdict"],
+            one["intent_digest"],
+            one["at"],
+            *(one[c] for c in plain),
+        ):
             yield f"{name} is not what event {event['id']} sealed."
     for event in votes.values():
         yield f"event {event['id']} of transaction {event['subject']} has lost its decision."
@@ -585,9 +655,17 @@ def outside_faults(points: list[Record], text: str) -> Iterator[str]:
 # --- one decision record ------------------------------------------------------------------------
 
 OF_EVERY_RECORD = {
-    "format", "version", "how_to_verify", "subject", "summary", "events", "checkpoint", "keys",
-    "not_in_checkpoint", "next_checkpoint_within_s",
-}  # fmt: skip
+    "format",
+    "version",
+    "how_to_verify",
+    "subject",
+    "summary",
+    "events",
+    "checkpoint",
+    "keys",
+    "not_in_checkpoint",
+    "next_checkpoint_within_s",
+}
 OF_EVERY_EVENT = {"id", "transaction_id", *EVENT, "reason", "hash", "leaf_index", "inclusion"}
 SECTIONS = {"transaction": {"shown", "prepared", "result"}, "task": {"task", "questions"}}
 
@@ -843,8 +921,15 @@ def verify_record(arguments: list[str]) -> int:
     try:
         record = json.loads(text, object_pairs_hook=without_repeats)
         faults = list(record_faults(record, [*map(Key, asked.key)], witnesses))
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError,
-            SystemExit) as failure:  # fmt: skip
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        SystemExit,
+    ) as failure:
         record, faults = {}, [f"it cannot be read: {failure!r}"]
     for fault in faults:
         print(printable(fault))

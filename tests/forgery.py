@@ -39,15 +39,22 @@ def reseal(subject: UUID, **first_says: object) -> None:
     for link in sign_offs.links_of(subject):
         details = canonical({**link.says, **first_says}).decode() if seq == 1 else link.details
         link = link._replace(
-            seq=seq, previous_hash=previous, from_state=state,
+            seq=seq,
+            previous_hash=previous,
+            from_state=state,
             details=details if first_says else link.details,
-        )  # fmt: skip
+        )
         link = link._replace(hash=seals.hash_of(link))
         forge(
             "UPDATE ledger_event SET seq = %s, previous_hash = %s, from_state = %s, details = %s, "
             "hash = %s WHERE id = %s",
-            link.seq, link.previous_hash, link.from_state, link.details, link.hash, link.id,
-        )  # fmt: skip
+            link.seq,
+            link.previous_hash,
+            link.from_state,
+            link.details,
+            link.hash,
+            link.id,
+        )
         seq, previous, state = seq + 1, link.hash, link.to_state
 
 
@@ -61,8 +68,9 @@ def move_deadline(pk: UUID, milliseconds: int = 0) -> None:
     forge(
         "UPDATE ledger_transaction SET "
         "expires_at = clock_timestamp() + %s * interval '1 millisecond' WHERE id = %s",
-        milliseconds, pk,
-    )  # fmt: skip
+        milliseconds,
+        pk,
+    )
     reseal_row(pk)
 
 

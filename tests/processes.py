@@ -85,14 +85,30 @@ class Product:
     def _command(self, name: str) -> list[str]:
         listen = ["--host", "127.0.0.1", "--log-level", "warning"]
         return {
-            "web": ["-m", "granian", *listen, "--interface", "wsgi", "--blocking-threads", "4",
-                    "--port", str(self.web_port), "approvals.wsgi:application"],
+            "web": [
+                "-m",
+                "granian",
+                *listen,
+                "--interface",
+                "wsgi",
+                "--blocking-threads",
+                "4",
+                "--port",
+                str(self.web_port),
+                "approvals.wsgi:application",
+            ],
             "live": [*WEB.command, *listen, "--port", str(self.live_port)],
-            "sandbox": ["-m", "examples.sandbox", "--port", str(self.sandbox_port), "--data",
-                        str(self.logs / "sandbox.sqlite3")],
+            "sandbox": [
+                "-m",
+                "examples.sandbox",
+                "--port",
+                str(self.sandbox_port),
+                "--data",
+                str(self.logs / "sandbox.sqlite3"),
+            ],
             "sweeper": [*SWEEPER.command],
             "listener": [*SLACK.command],
-        }.get(name, ["manage.py", "work"])  # fmt: skip
+        }.get(name, ["manage.py", "work"])
 
     def _wait_until_up(self, name: str) -> None:
         if (port := self._port(name)) is not None:

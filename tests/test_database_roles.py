@@ -144,8 +144,12 @@ def test_our_functions_find_our_tables_whatever_the_search_path(signed_off):
 def migrated(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=110,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
 
 
 @pytest.mark.slow

@@ -48,9 +48,12 @@ def test_only_the_sweeper_is_given_the_audit_key(at_home, monkeypatch, command, 
     given = {name for name in os.environ if name.startswith("ASSENT_")}
     assert ("ASSENT_AUDIT_KEY" in given) is has_it
     assert given - {"ASSENT_AUDIT_KEY"} == {
-        "ASSENT_SECRET_KEY", "ASSENT_CARD_KEY", "ASSENT_PUSH_KEY", "ASSENT_ENCRYPTION_KEYS",
+        "ASSENT_SECRET_KEY",
+        "ASSENT_CARD_KEY",
+        "ASSENT_PUSH_KEY",
+        "ASSENT_ENCRYPTION_KEYS",
         "ASSENT_AUDIT_PUBLIC_KEYS",
-    }  # fmt: skip
+    }
     secret = Ed25519PrivateKey.from_private_bytes(
         bytes.fromhex((at_home / "audit_key").read_text())
     )

@@ -71,8 +71,10 @@ def test_the_sweeper_needs_the_key_that_nobody_else_may_have(deployed):
     deployed.AUDIT_KEY = "11" * 32
     assert ids("sweeper") == set()
     assert {role: ids(role) for role in ("web", "worker", "slack")} == {
-        "web": {"E007"}, "worker": {"E007"}, "slack": {"E007"},
-    }  # fmt: skip
+        "web": {"E007"},
+        "worker": {"E007"},
+        "slack": {"E007"},
+    }
 
 
 def test_on_this_machine_alone_much_is_allowed(deployed):
@@ -104,8 +106,12 @@ def test_every_process_asks_before_it_begins(role):
 
     ended = subprocess.run(
         [sys.executable, *PROCESSES[role]],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
 
     assert ended.returncode == 78
     assert f"Assent's {role} does not start" in ended.stderr

@@ -77,8 +77,9 @@ def set_price(store: Store, ask: Ask) -> Answer:
     store.write(
         "INSERT INTO fares (flight_id, amount) VALUES (?, ?)"
         " ON CONFLICT (flight_id) DO UPDATE SET amount = excluded.amount",
-        flight["flight_id"], str(ask.fields["amount"]),
-    )  # fmt: skip
+        flight["flight_id"],
+        str(ask.fields["amount"]),
+    )
     return Answer(flight_of(store, flight["flight_id"]))
 
 
@@ -103,9 +104,13 @@ def _hold(store: Store, ask: Ask) -> Answer:
     store.write(
         "INSERT INTO holds (id, flight_id, passenger, amount, currency, expires_at, state)"
         " VALUES (?, ?, ?, ?, ?, ?, 'live')",
-        hold_id, flight["flight_id"], ask.fields["passenger"],
-        price["amount"], price["currency"], expires_at,
-    )  # fmt: skip
+        hold_id,
+        flight["flight_id"],
+        ask.fields["passenger"],
+        price["amount"],
+        price["currency"],
+        expires_at,
+    )
     body = {
         "hold_id": hold_id,
         "expires_at": datetime.fromtimestamp(expires_at, UTC).isoformat(),
@@ -147,9 +152,14 @@ def _book(store: Store, ask: Ask) -> Answer:
     store.write(
         "INSERT INTO bookings (ref, hold_id, flight_id, passenger, amount, currency, key)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        ref, held["id"], held["flight_id"], held["passenger"],
-        held["amount"], held["currency"], ask.key,
-    )  # fmt: skip
+        ref,
+        held["id"],
+        held["flight_id"],
+        held["passenger"],
+        held["amount"],
+        held["currency"],
+        ask.key,
+    )
     summary = (
         f"Booked {held['flight_id']} for {held['passenger']} at {held['amount']} {held['currency']}"
     )
@@ -226,8 +236,9 @@ def _taken(store: Store, flight_id: str) -> int:
         "SELECT (SELECT count(*) FROM holds WHERE flight_id = ?1 AND state = 'live'"
         " AND expires_at > ?2)"
         " + (SELECT count(*) FROM bookings WHERE flight_id = ?1 AND cancellation = '') AS taken",
-        flight_id, time.time(),
-    )  # fmt: skip
+        flight_id,
+        time.time(),
+    )
     return int(row["taken"]) if row else 0
 
 

@@ -48,8 +48,12 @@ def terminate(store: Store, ask: Ask) -> Answer:
     store.write(
         "INSERT INTO terminations (receipt, instance_id, reason, reference, at)"
         " VALUES (?, ?, ?, ?, ?)",
-        receipt, instance["id"], ask.fields["reason"], reference, time.time(),
-    )  # fmt: skip
+        receipt,
+        instance["id"],
+        ask.fields["reason"],
+        reference,
+        time.time(),
+    )
     summary = f"Terminated {instance['name']} ({instance['id']}) and deleted its disks"
     store.record_effect("termination", instance["id"], reference, receipt, summary)
     return Answer(instance_of(store, instance["id"], ask), 201)

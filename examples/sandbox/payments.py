@@ -25,12 +25,31 @@ from examples.sandbox.wire import (
 )
 
 CUSTOMERS = (
-    "Ana Ruiz", "Jonas Weber", "Priya Nair", "Chloé Dubois", "Kenji Sato", "Maria Rossi",
-    "Tom O'Brien", "Aisha Khan", "Lars Nilsson", "Zofia Kowalska", "Daniel Okafor", "Mei Tanaka",
-    "Lucía Fernández", "Peter Novák", "Sofia Almeida", "Henry Clarke", "Nadia Haddad",
-    "Emma de Vries", "Ravi Menon", "Grace Thompson", "Mateo Silva", "Ingrid Berg", "Yuki Mori",
+    "Ana Ruiz",
+    "Jonas Weber",
+    "Priya Nair",
+    "Chloé Dubois",
+    "Kenji Sato",
+    "Maria Rossi",
+    "Tom O'Brien",
+    "Aisha Khan",
+    "Lars Nilsson",
+    "Zofia Kowalska",
+    "Daniel Okafor",
+    "Mei Tanaka",
+    "Lucía Fernández",
+    "Peter Novák",
+    "Sofia Almeida",
+    "Henry Clarke",
+    "Nadia Haddad",
+    "Emma de Vries",
+    "Ravi Menon",
+    "Grace Thompson",
+    "Mateo Silva",
+    "Ingrid Berg",
+    "Yuki Mori",
     "Samuel Adeyemi",
-)  # fmt: skip
+)
 CURRENCIES = ("EUR", "EUR", "EUR", "USD", "USD", "GBP", "GBP", "JPY")
 WELL_KNOWN = {"pay_1042": ("Ana Ruiz", Decimal("480.00"), "EUR")}
 SEEDED = range(2000, 10_000)
@@ -63,8 +82,13 @@ def _refund(store: Store, ask: Ask) -> Answer:
     store.write(
         "INSERT INTO refunds (id, payment_id, amount, currency, reason, key)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        refund_id, payment["id"], str(wanted), paid_in, ask.fields["reason"], ask.key,
-    )  # fmt: skip
+        refund_id,
+        payment["id"],
+        str(wanted),
+        paid_in,
+        ask.fields["reason"],
+        ask.key,
+    )
     summary = f"Refunded {wanted} {paid_in} to {payment['customer']} for order {payment['order']}"
     store.record_effect("refund", payment["id"], ask.key, refund_id, summary)
     return Answer(_refund_of(store, refund_id, ask), 201)
@@ -115,8 +139,11 @@ def add_payment(store: Store, ask: Ask) -> Answer:
         raise Refused(422, "invalid_field", "amount: has more decimals than the currency.")
     store.write(
         "INSERT OR REPLACE INTO payments (id, customer, amount, currency) VALUES (?, ?, ?, ?)",
-        payment_id, ask.fields["customer"], str(ask.fields["amount"]), ask.fields["currency"],
-    )  # fmt: skip
+        payment_id,
+        ask.fields["customer"],
+        str(ask.fields["amount"]),
+        ask.fields["currency"],
+    )
     return Answer(payment_of(store, payment_id), 201)
 
 

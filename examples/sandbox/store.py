@@ -48,9 +48,16 @@ CREATE TABLE IF NOT EXISTS terminations (
 CREATE INDEX IF NOT EXISTS terminations_of_instance ON terminations (instance_id);
 """
 TABLES = (
-    "effects", "answers", "fares", "holds", "bookings", "payments", "instances", "refunds",
+    "effects",
+    "answers",
+    "fares",
+    "holds",
+    "bookings",
+    "payments",
+    "instances",
+    "refunds",
     "terminations",
-)  # fmt: skip
+)
 
 
 class Store:
@@ -100,8 +107,13 @@ class Store:
         self.write(
             "INSERT INTO effects (at, kind, subject, key, receipt, summary)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            time.time(), kind, f"{kind}:{subject}", key, receipt, summary,
-        )  # fmt: skip
+            time.time(),
+            kind,
+            f"{kind}:{subject}",
+            key,
+            receipt,
+            summary,
+        )
 
     def once(self, scope: str, ask: Ask, do: Callable[[], Answer]) -> Answer:
         """Do it at most once per Idempotency-Key; a repeated request gets the first answer.
@@ -115,8 +127,12 @@ class Store:
             self.write(
                 "INSERT INTO answers (scope, key, fingerprint, status, body)"
                 " VALUES (?, ?, ?, ?, ?)",
-                scope, ask.key, mark, answer.status, json.dumps(answer.body),
-            )  # fmt: skip
+                scope,
+                ask.key,
+                mark,
+                answer.status,
+                json.dumps(answer.body),
+            )
             return answer
         if known["fingerprint"] != mark:
             raise Refused(

@@ -81,10 +81,16 @@ def route(
     def declare(handler: Handler) -> Handler:
         ROUTES.append(
             Route(
-                method, path, pattern, handler, required or {}, optional or {},
-                frozenset(query), needs_key,
+                method,
+                path,
+                pattern,
+                handler,
+                required or {},
+                optional or {},
+                frozenset(query),
+                needs_key,
             )
-        )  # fmt: skip
+        )
         return handler
 
     return declare

@@ -42,8 +42,15 @@ def test_every_page_opens_and_shows_the_tenants_own_only(
 
 def test_a_schema_that_is_none_is_refused_in_the_form(as_operator, consolidate):
     there = f"/admin/a2a/skill/{consolidate.pk}/change/"
-    said = {"name": "x", "input_schema": '{"type": 7}', "output_schema": "{}", "timeout": "1:00:00",
-            "lease": "0:01:00", "question_ttl": "0:10:00", "max_attempts": "3"}  # fmt: skip
+    said = {
+        "name": "x",
+        "input_schema": '{"type": 7}',
+        "output_schema": "{}",
+        "timeout": "1:00:00",
+        "lease": "0:01:00",
+        "question_ttl": "0:10:00",
+        "max_attempts": "3",
+    }
 
     page = as_operator.post(there, said)
 
@@ -60,8 +67,11 @@ def test_a_remote_agent_is_registered_by_its_address(as_operator, acme, fast_age
     assert (remote.card_version, str(remote.agent)) == ("2.0.1", "Fast agent (acme/fast)")
 
     fast_agent.kill()
-    again = as_operator.post("/admin/a2a/remoteagent/", {
-        "action": "fetch_again", "_selected_action": [str(remote.pk)]}, follow=True)  # fmt: skip
+    again = as_operator.post(
+        "/admin/a2a/remoteagent/",
+        {"action": "fetch_again", "_selected_action": [str(remote.pk)]},
+        follow=True,
+    )
     assert "All connection attempts failed" in again.content.decode()
     refused = as_operator.post("/admin/a2a/remoteagent/add/", {**said, "slug": "other"})
     assert "All connection attempts failed" in refused.content.decode()

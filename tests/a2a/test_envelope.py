@@ -38,11 +38,20 @@ def send(orchestrator, consolidate):
 def whole(**said):
     """An envelope with everything that a delegated or crossing request needs."""
     return {
-        "version": "1.0", "trace_id": "a" * 32, "message_id": str(uuid4()),
-        "idempotency_key": str(uuid4()), "from": "orchestrator", "to": "archivist",
-        "tenant": "acme", "capability": "consolidate", "audience": "assent",
-        "scopes": ["submit"], "timeout_s": 600, "delegation_depth": 0, **said,
-    }  # fmt: skip
+        "version": "1.0",
+        "trace_id": "a" * 32,
+        "message_id": str(uuid4()),
+        "idempotency_key": str(uuid4()),
+        "from": "orchestrator",
+        "to": "archivist",
+        "tenant": "acme",
+        "capability": "consolidate",
+        "audience": "assent",
+        "scopes": ["submit"],
+        "timeout_s": 600,
+        "delegation_depth": 0,
+        **said,
+    }
 
 
 def test_a_whole_envelope_is_let_in_and_its_trace_kept(send):
@@ -149,8 +158,11 @@ class TestDelegation:
         Skill.objects.create(agent=reviewer, slug="review", name="Review")
 
         def delegate(parent, depth, skill="review", to="reviewer"):
-            said = whole(**{"from": "archivist", "to": to, "capability": skill},
-                         parent_task=str(parent.pk), delegation_depth=depth)  # fmt: skip
+            said = whole(
+                **{"from": "archivist", "to": to, "capability": skill},
+                parent_task=str(parent.pk),
+                delegation_depth=depth,
+            )
             return send(said, agent=worker, skill=skill, input=GOOD_INPUT)
 
         return delegate

@@ -51,17 +51,27 @@ def test_a_task_reads_the_same_both_ways_in_every_state(peer, consolidate, worke
     question = questions.ask(work.pk, **held, text="Which?", form={"type": "string"})
     compare()
     questions.answer(question.pk, "this", by=alice, via="web")
-    said = Message(message_id="m2", role="user", principal="x", principal_name="x",
-                   parts=[{"data": {"a": 1}}], metadata={"k": "v"})  # fmt: skip
+    said = Message(
+        message_id="m2",
+        role="user",
+        principal="x",
+        principal_name="x",
+        parts=[{"data": {"a": 1}}],
+        metadata={"k": "v"},
+    )
     tasks.add_message(work.pk, said, by=work_client(work), via="a2a")
     compare()
     tasks.complete(work.pk, **held, result={"summary": "s"})
     compare()
 
     assert states == [
-        "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_WORKING",
-        "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED",
-    ]  # fmt: skip
+        "TASK_STATE_SUBMITTED",
+        "TASK_STATE_WORKING",
+        "TASK_STATE_WORKING",
+        "TASK_STATE_INPUT_REQUIRED",
+        "TASK_STATE_WORKING",
+        "TASK_STATE_COMPLETED",
+    ]
 
 
 def work_client(task):
@@ -72,8 +82,13 @@ def work_client(task):
 
 
 def test_a_message_is_taken_the_same_both_ways(peer, consolidate):
-    message = {"messageId": "m", "role": "ROLE_USER", "contextId": "c1", "metadata": {"a": "b"},
-               "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}]}  # fmt: skip
+    message = {
+        "messageId": "m",
+        "role": "ROLE_USER",
+        "contextId": "c1",
+        "metadata": {"a": "b"},
+        "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}],
+    }
     config = {"returnImmediately": True}
     short = peer.rpc("SendMessage", {"message": message, "configuration": config})["result"]["task"]
     long = peer.http(
@@ -161,9 +176,15 @@ def test_a_batch_with_keys_old_and_new_settles_each(peer, consolidate, orchestra
         return Submission(skill=skill, input=value, idempotency_key=key), caller
 
     first, again, other, denied, new = submit_all(
-        [asked("k1"), asked("k1"), asked("k1", {"transcripts": []}), asked("k2", skill="x"),
-         asked("k3")], via="a2a",
-    )  # fmt: skip
+        [
+            asked("k1"),
+            asked("k1"),
+            asked("k1", {"transcripts": []}),
+            asked("k2", skill="x"),
+            asked("k3"),
+        ],
+        via="a2a",
+    )
 
     assert first.task.pk == again.task.pk
     assert (first.is_replay, again.is_replay) == (False, True)

@@ -286,9 +286,15 @@ def test_an_answer_at_the_very_deadline_has_one_winner(a_claimed_task, worker):
     for _ in range(6):
         task = a_claimed_task()
         asked.append(
-            questions.ask(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-                          text="Which?", ttl=timedelta(seconds=1), via="api")
-        )  # fmt: skip
+            questions.ask(
+                task.pk,
+                agent=worker.principal,
+                fencing_token=task.fencing_token,
+                text="Which?",
+                ttl=timedelta(seconds=1),
+                via="api",
+            )
+        )
 
     def answer(question: Question) -> str:
         try:

@@ -476,8 +476,11 @@ def stream_of(peer: Peer, method: str, params: Any) -> list[str]:
 def test_the_stream_of_a_message_closes_where_the_client_has_the_word(
     peer, consolidate, worker, alice
 ):
-    message = {"messageId": "m", "role": "ROLE_USER",
-               "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}]}  # fmt: skip
+    message = {
+        "messageId": "m",
+        "role": "ROLE_USER",
+        "parts": [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}],
+    }
     with ThreadPoolExecutor(1) as aside:
         asking = aside.submit(ask_when_submitted, worker)
         seen = stream_of(peer, "SendStreamingMessage", {"message": message})
@@ -511,9 +514,14 @@ def test_of_two_questions_with_one_wording_the_stream_tells_each_with_its_own_fo
     asked = []
     for form in forms:
         question = questions.ask(
-            task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="Which date?",
-            form=form, is_new=True, via="api",
-        )  # fmt: skip
+            task.pk,
+            agent=worker.principal,
+            fencing_token=task.fencing_token,
+            text="Which date?",
+            form=form,
+            is_new=True,
+            via="api",
+        )
         asked.append(str(question.pk))
         questions.answer(question.pk, form["enum"][0], by=alice, via="web")
 
@@ -536,14 +544,21 @@ def test_an_answer_goes_to_the_question_whose_form_it_was_read_with(
     """A client's answer to the first question does not answer the second of the same wording."""
     task = a_claimed_task()
     first = questions.ask(
-        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="Which date?",
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        text="Which date?",
         via="api",
-    )  # fmt: skip
+    )
     questions.answer(first.pk, "May 3", by=alice, via="web")
     second = questions.ask(
-        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="Which date?",
-        is_new=True, via="api",
-    )  # fmt: skip
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        text="Which date?",
+        is_new=True,
+        via="api",
+    )
 
     with pytest.raises(AlreadyAnswered):
         tasks.answer_as_client(
@@ -555,10 +570,13 @@ def test_an_answer_goes_to_the_question_whose_form_it_was_read_with(
 
 
 def test_lists_count_a_question_for_people_as_work(peer, alice):
-    peer.rpc("SendMessage", {
-        "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "May I?"}]},
-        "configuration": {"returnImmediately": True},
-    })  # fmt: skip
+    peer.rpc(
+        "SendMessage",
+        {
+            "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "May I?"}]},
+            "configuration": {"returnImmediately": True},
+        },
+    )
 
     def listed(state: str) -> int:
         return len(peer.rpc("ListTasks", {"status": f"TASK_STATE_{state}"})["result"]["tasks"])
@@ -580,9 +598,12 @@ def answer_and_complete(worker: Agent, alice: Any) -> None:
     questions.answer(question.pk, "May 3", by=alice, via="web")
     task = Task.objects.get()
     tasks.complete(
-        task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-        result={"summary": "ok"}, via="api",
-    )  # fmt: skip
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        result={"summary": "ok"},
+        via="api",
+    )
     connection.close()
 
 

@@ -65,9 +65,11 @@ def archivist(worker):
 
         def ask(self):
             questions.ask(
-                self.task.pk, **self.lease, text="Vegetarian, or not?",
+                self.task.pk,
+                **self.lease,
+                text="Vegetarian, or not?",
                 evidence=[{"text": "The user ordered steak."}],
-            )  # fmt: skip
+            )
 
         def finish(self):
             tasks.complete(self.task.pk, **self.lease, result={"summary": "vegetarian"})

@@ -73,8 +73,10 @@ def test_both_verifiers_find_the_ledger_whole_before_and_after(work):
     assert erased.content_erased_at is not None
     assert {name: getattr(erased, name) for name in retention.EMPTY} == retention.EMPTY
     assert (erased.state, erased.percent, erased.submitted_by) == (
-        "completed", 100, task.submitted_by,
-    )  # fmt: skip
+        "completed",
+        100,
+        task.submitted_by,
+    )
 
 
 def test_no_text_of_anybody_is_left_anywhere(work):
@@ -213,9 +215,15 @@ class TestTampering:
             reseal(task.pk, retain_until=str(2**52))
         details = canonical({"erased": {}}).decode()
         Event.objects.create(
-            subject=task.pk, tenant=task.tenant, kind="task_content_erased", to_state=task.state,
-            principal=by, principal_name=by, via="system", details=details,
-        )  # fmt: skip
+            subject=task.pk,
+            tenant=task.tenant,
+            kind="task_content_erased",
+            to_state=task.state,
+            principal=by,
+            principal_name=by,
+            via="system",
+            details=details,
+        )
         self.named(task)
 
     def test_a_reason_put_back(self, work):

@@ -153,10 +153,10 @@ def test_a_trace_is_found_by_the_id_that_its_sender_knows(send, as_orchestrator)
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", 10**15, -(10**15)])
 @pytest.mark.parametrize("member", ["sent_at", "ts"])
-def test_a_clock_that_was_never_set_is_a_mismatch_not_a_failure(as_orchestrator, consolidate, at,
-                                                                member):  # fmt: skip
-    body = {"skill": "consolidate", "input": GOOD_INPUT,
-            "envelope": {member: at, "timeout_s": 60}}  # fmt: skip
+def test_a_clock_that_was_never_set_is_a_mismatch_not_a_failure(
+    as_orchestrator, consolidate, at, member
+):
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "envelope": {member: at, "timeout_s": 60}}
 
     answer = as_orchestrator.post("/api/v1/tasks", body, content_type="application/json")
 
@@ -214,8 +214,12 @@ def test_by_a2a_the_skill_may_stand_in_the_envelope_alone(orchestrator, consolid
 
 
 def test_a_token_that_may_not_submit_leaves_nothing_of_what_it_sent(orchestrator, consolidate):
-    submission = Submission("consolidate", {"transcripts": ["secret"]},
-                            parts=[{"text": "secret"}], metadata={"note": "secret"})  # fmt: skip
+    submission = Submission(
+        "consolidate",
+        {"transcripts": ["secret"]},
+        parts=[{"text": "secret"}],
+        metadata={"note": "secret"},
+    )
     caller = caller_for(orchestrator, Scope.WORK)
 
     task = submissions.submit(submission, caller=caller, via="api").task

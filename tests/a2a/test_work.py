@@ -38,8 +38,13 @@ def say(peer, task_id, text, **said):
 
 
 def message(task_id, text, **said):
-    return {"messageId": str(uuid4()), "role": "ROLE_USER", "taskId": task_id,
-            "parts": [{"text": text}], **said}  # fmt: skip
+    return {
+        "messageId": str(uuid4()),
+        "role": "ROLE_USER",
+        "taskId": task_id,
+        "parts": [{"text": text}],
+        **said,
+    }
 
 
 @pytest.mark.django_db(transaction=True)  # the protocol works in threads
@@ -119,8 +124,10 @@ class TestDecline:
         assert (declined.status_code, declined.json()["state"]) == (200, "rejected")
         task = as_orchestrator.get(f"{TASKS}/{work['task_id']}").json()
         assert task["reason"] == {
-            "code": "declined", "detail": "Not in French.", "errors": [{"code": "lang"}]
-        }  # fmt: skip
+            "code": "declined",
+            "detail": "Not in French.",
+            "errors": [{"code": "lang"}],
+        }
         assert Task.objects.get().events.last().kind == "task_declined"
 
     @pytest.mark.parametrize("begin", ["progress", "artifacts"])
@@ -129,8 +136,10 @@ class TestDecline:
         work = claimed(as_worker)
         mine = {"fencing_token": work["fencing_token"]}
         there = f"{WORK}/{work['task_id']}"
-        begun = {"progress": {"stage": "reading"},
-                 "artifacts": {"artifact_id": "a", "parts": [{"text": "a"}]}}  # fmt: skip
+        begun = {
+            "progress": {"stage": "reading"},
+            "artifacts": {"artifact_id": "a", "parts": [{"text": "a"}]},
+        }
         post(as_worker, f"{there}/{begin}", {**mine, **begun[begin]})
 
         answer = post(as_worker, f"{there}/decline", {**mine, "reason": "no"})
@@ -202,20 +211,37 @@ class TestHandOver:
         assert answer.json()["reason"] == reason
         task = Task.objects.get()
         assert (task.state, task.skill_slug, task.owner) == (
-            "working", "consolidate", "agent:acme/archivist"
-        )  # fmt: skip
-        assert hand_over(required_scope="", input_schema={}, max_concurrency=1, drift="",
-                         requires_envelope=False).json()["state"] == "submitted"  # fmt: skip
+            "working",
+            "consolidate",
+            "agent:acme/archivist",
+        )
+        assert (
+            hand_over(
+                required_scope="",
+                input_schema={},
+                max_concurrency=1,
+                drift="",
+                requires_envelope=False,
+            ).json()["state"]
+            == "submitted"
+        )
 
     def test_a_client_of_another_tenant_is_not_led_to_a_skill_that_is_not_open_to_it(
         self, stranger, as_worker, consolidate, review
     ):
         Skill.objects.filter(slug="consolidate").update(open_to=["globex"])
         envelope = {
-            "trace_id": "a" * 32, "message_id": "m1", "idempotency_key": "k1", "from": "helpdesk",
-            "to": "archivist", "tenant": "acme", "capability": "consolidate", "audience": "assent",
-            "scopes": ["submit"], "timeout_s": 60,
-        }  # fmt: skip
+            "trace_id": "a" * 32,
+            "message_id": "m1",
+            "idempotency_key": "k1",
+            "from": "helpdesk",
+            "to": "archivist",
+            "tenant": "acme",
+            "capability": "consolidate",
+            "audience": "assent",
+            "scopes": ["submit"],
+            "timeout_s": 60,
+        }
         body = {"skill": "consolidate", "input": GOOD_INPUT, "envelope": envelope}
         post(speaking_as(stranger, Scope.SUBMIT), TASKS, body)
         work = claimed(as_worker)

@@ -23,9 +23,10 @@ def as_olga(olga_user, as_olga):
 
 
 @pytest.mark.parametrize(
-    "model", [model for model in admin.site._registry if model._meta.app_label == "ledger"],
+    "model",
+    [model for model in admin.site._registry if model._meta.app_label == "ledger"],
     ids=lambda model: model.__name__,
-)  # fmt: skip
+)
 def test_every_list_opens(as_olga, a_payment, model):
     a_payment()
 

@@ -17,13 +17,23 @@ from tests.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
 
-ADDRESSES = {"queue_index": 0, "scheduler_index": 0, "connection_index": 0, "job_id": "x",
-             "result_id": "x", "key": "x", "scheduler_name": "x", "cron_job_name": "x"}  # fmt: skip
+ADDRESSES = {
+    "queue_index": 0,
+    "scheduler_index": 0,
+    "connection_index": 0,
+    "job_id": "x",
+    "result_id": "x",
+    "key": "x",
+    "scheduler_name": "x",
+    "cron_job_name": "x",
+}
 PAGES = [
-    reverse(f"django_rq:{one.name}", kwargs={
-        name: value for name, value in ADDRESSES.items() if name in one.pattern.converters})
+    reverse(
+        f"django_rq:{one.name}",
+        kwargs={name: value for name, value in ADDRESSES.items() if name in one.pattern.converters},
+    )
     for one in queue_pages
-]  # fmt: skip
+]
 
 
 @pytest.fixture

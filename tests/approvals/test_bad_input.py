@@ -28,8 +28,7 @@ def test_the_first_and_the_last_day_that_there_is_are_days(as_vera, a_payment, d
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("frame", [{"text": "{"}, {"text": "[" * 100_000},
-                                   {"bytes": b"\xff\x00"}])  # fmt: skip
+@pytest.mark.parametrize("frame", [{"text": "{"}, {"text": "[" * 100_000}, {"bytes": b"\xff\x00"}])
 def test_a_bad_frame_on_the_live_socket_is_an_ordinary_one(as_vera, vera_user, frame, caplog):
     async def talk() -> dict[str, object]:
         scope = {"type": "websocket", "path": "/ws/desk", "session": as_vera.session}

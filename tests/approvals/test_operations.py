@@ -44,8 +44,9 @@ def test_figures_are_those_of_the_operators_tenants(a_payment, acme, globex, ali
 
 def test_tasks_and_questions_are_counted(a_claimed_task, worker, as_olga):
     task = a_claimed_task()
-    questions.ask(task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="?",
-                  via="api")  # fmt: skip
+    questions.ask(
+        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="?", via="api"
+    )
 
     found = metrics.gathered()
 
@@ -76,8 +77,13 @@ def test_reads_per_completed_task(a_claimed_task, worker):
     from a2a import polling, tasks
 
     task = a_claimed_task()
-    tasks.complete(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-                   result={"summary": "s"}, via="api")  # fmt: skip
+    tasks.complete(
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        result={"summary": "s"},
+        via="api",
+    )
     polling.count_reads({"acme": 6, "globex": 100})
 
     found = metrics.gathered(frozenset({"acme"}))
@@ -131,8 +137,9 @@ def test_what_was_given_up_is_tried_again_by_its_own_operator_only(
 ):
     a_payment()
     event = Event.objects.get()
-    mine = Delivery.objects.create(event=event, channel="webhook", recipient="x",
-                                   state="given_up", error="no")  # fmt: skip
+    mine = Delivery.objects.create(
+        event=event, channel="webhook", recipient="x", state="given_up", error="no"
+    )
     assert "Try again" in as_olga.get("/ops/").content.decode()
 
     assert as_alice.post(f"/ops/deliveries/{mine.pk}/again").status_code == 403

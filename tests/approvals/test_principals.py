@@ -27,9 +27,13 @@ def ask(a_claimed_task, worker):
     def make(*may_answer: str) -> Question:
         task = a_claimed_task()
         return questions.ask(
-            task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-            text="Which date is right?", may_answer=list(may_answer), via="api",
-        )  # fmt: skip
+            task.pk,
+            agent=worker.principal,
+            fencing_token=task.fencing_token,
+            text="Which date is right?",
+            may_answer=list(may_answer),
+            via="api",
+        )
 
     return make
 

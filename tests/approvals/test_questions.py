@@ -31,16 +31,21 @@ def a_question(a_claimed_task, worker):
         task = a_claimed_task()
         said = {"form": DATES, **said}
         return questions.ask(
-            task.pk, agent=worker.principal, fencing_token=task.fencing_token, text=text,
-            via="api", **said,
-        )  # fmt: skip
+            task.pk,
+            agent=worker.principal,
+            fencing_token=task.fencing_token,
+            text=text,
+            via="api",
+            **said,
+        )
 
     return make
 
 
 def answered(client, question, **said):
-    return client.post(reverse("desk:question-answer", args=[question.pk]), said,
-                       headers={"HX-Request": "true"})  # fmt: skip
+    return client.post(
+        reverse("desk:question-answer", args=[question.pk]), said, headers={"HX-Request": "true"}
+    )
 
 
 def test_the_inbox_counts_and_shows_questions_beside_transactions(as_alice, a_question, a_payment):
@@ -65,7 +70,10 @@ def test_an_answer_is_recorded_with_who_gave_it_and_the_task_goes_on(as_alice, a
     assert "<bdi>Alice Moreau</bdi> answered on the desk" in page
     found = Question.objects.get()
     assert (found.answer, found.answered_by, found.answered_via) == (
-        {"date": "May 5"}, str(alice), "web")  # fmt: skip
+        {"date": "May 5"},
+        str(alice),
+        "web",
+    )
     assert Task.objects.get().state == "working"
 
 
@@ -120,10 +128,15 @@ def test_of_two_questions_with_one_wording_each_page_has_its_own_form_deadline_a
 
     def ask(day, minutes):
         return questions.ask(
-            task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-            text="Which date is right?", form={"enum": [day, "None"]}, is_new=True,
-            ttl=timedelta(minutes=minutes), via="api",
-        )  # fmt: skip
+            task.pk,
+            agent=worker.principal,
+            fencing_token=task.fencing_token,
+            text="Which date is right?",
+            form={"enum": [day, "None"]},
+            is_new=True,
+            ttl=timedelta(minutes=minutes),
+            via="api",
+        )
 
     first = ask("May 3", 30)
     answered(as_alice, first, answer='"May 3"')
@@ -167,21 +180,35 @@ def test_of_two_questions_with_one_wording_each_page_has_its_own_form_deadline_a
         (LETTERS, "answer=%22a%22&answer=%22b%22", ["a", "b"]),
         (LETTERS, "", []),
         ({"oneOf": [{"const": 7, "title": "Seven"}]}, "answer=7", 7),
-        ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "number"}},
-          "required": ["a"]}, "answer.a=x&answer.b=", {"a": "x"}),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "number"}},
+                "required": ["a"],
+            },
+            "answer.a=x&answer.b=",
+            {"a": "x"},
+        ),
         ({"type": "array", "items": {"type": "object"}}, "answer=%5B%7B%7D%5D", [{}]),
     ],
-)  # fmt: skip
+)
 def test_what_is_filled_in_comes_back_in_the_shape_of_the_schema(schema, said, value):
     assert answer_from(QueryDict(said), schema) == value
 
 
 def test_every_kind_of_field_has_its_input():
-    schema = {"type": "object", "properties": {
-        "choice": {"enum": ["a"]}, "several": {"type": "array", "items": {"enum": ["a"]}},
-        "number": {"type": "integer"}, "text": {"type": "string", "maxLength": 20},
-        "lines": {"type": "string"}, "yes_no": {"type": "boolean"},
-        "json": {"type": "object", "properties": {"deep": {}}}}}  # fmt: skip
+    schema = {
+        "type": "object",
+        "properties": {
+            "choice": {"enum": ["a"]},
+            "several": {"type": "array", "items": {"enum": ["a"]}},
+            "number": {"type": "integer"},
+            "text": {"type": "string", "maxLength": 20},
+            "lines": {"type": "string"},
+            "yes_no": {"type": "boolean"},
+            "json": {"type": "object", "properties": {"deep": {}}},
+        },
+    }
 
     assert {field.name: field.kind for field in fields_of(schema)} == {
         name: name for name in schema["properties"]
@@ -192,9 +219,16 @@ def test_the_task_page_shows_the_whole_story_and_escapes_it(as_alice, a_claimed_
     task = a_claimed_task()
     held = {"agent": worker.principal, "fencing_token": task.fencing_token, "via": "api"}
     tasks.report(task.pk, **held, stage="<b>reading</b>", percent=40, note="")
-    tasks.add_artifact(task.pk, **held, artifact_id="notes",
-                       parts=[{"text": "<script>alert(1)</script>"}, {"url": "javascript:alert(1)"},
-                              {"data": {"a": "<i>"}}])  # fmt: skip
+    tasks.add_artifact(
+        task.pk,
+        **held,
+        artifact_id="notes",
+        parts=[
+            {"text": "<script>alert(1)</script>"},
+            {"url": "javascript:alert(1)"},
+            {"data": {"a": "<i>"}},
+        ],
+    )
 
     page = as_alice.get(reverse("desk:task", args=[task.pk])).content.decode()
 
@@ -215,7 +249,10 @@ def test_a_person_cancels_a_task_with_a_reason(as_alice, as_vera, a_claimed_task
 
     found = Task.objects.get()
     assert (found.state, found.reason_code, found.reason) == (
-        "canceled", "canceled_by_person", "wrong customer")  # fmt: skip
+        "canceled",
+        "canceled_by_person",
+        "wrong customer",
+    )
 
 
 def test_tasks_are_listed_by_state_and_only_for_the_tenant(as_alice, as_carol, a_claimed_task):

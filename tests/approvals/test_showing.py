@@ -56,7 +56,7 @@ LONG = {
     "many fields": {"body": "hi", "extra": {f"field {n}": "x" * 300 for n in range(70)}},
     "a long name": {"body": "hi", "extra": {"k" * 5000: "mallory@evil.example"}},
     "much together": {"body": "hi", "extra": {f"f{n}": "y" * 1100 for n in range(15)}},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", LONG)
@@ -181,16 +181,33 @@ def test_a_refusal_of_what_was_made_up_stands_in_the_history(as_alice, acme):
 
 @pytest.mark.parametrize(
     "text",
-    ["=1", "+1", "-1", "@x", "\t=1", "\r=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201",
-     "paid;=cmd()", 'paid;"=cmd()', "a\n=1", "a\t\uff1d1"],
-)  # fmt: skip
+    [
+        "=1",
+        "+1",
+        "-1",
+        "@x",
+        "\t=1",
+        "\r=1",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0d1",
+        "\uff201",
+        "paid;=cmd()",
+        'paid;"=cmd()',
+        "a\n=1",
+        "a\t\uff1d1",
+    ],
+)
 def test_no_cell_of_an_export_begins_with_a_formula(text):
     from approvals.web.transactions import harmless
 
     cells = re.split(r"[;\t\r\n]", harmless(text))
 
-    assert not [cell for cell in cells if re.match("[\"' ]*[=+\\-@\uff1d\uff0b\uff0d\uff20]", cell)
-                and "'" not in cell]  # fmt: skip
+    assert not [
+        cell
+        for cell in cells
+        if re.match("[\"' ]*[=+\\-@\uff1d\uff0b\uff0d\uff20]", cell) and "'" not in cell
+    ]
 
 
 @pytest.mark.parametrize(
@@ -223,8 +240,11 @@ def test_the_error_page_prints_no_address_with_a_password(rf, settings, monkeypa
     from django.views.debug import ExceptionReporter, get_exception_reporter_filter
 
     monkeypatch.setenv("DATABASE_URL", "postgresql://assent:hunter2@db/assent")
-    request = rf.get("/", DATABASE_URL="postgresql://assent:hunter2@db/assent",
-                     ANY_NAME="redis://:hunter2@redis/0")  # fmt: skip
+    request = rf.get(
+        "/",
+        DATABASE_URL="postgresql://assent:hunter2@db/assent",
+        ANY_NAME="redis://:hunter2@redis/0",
+    )
     settings.DATABASE_URL = settings.WHATEVER = "postgresql://assent:hunter2@db/assent"
     try:
         url = "postgresql://assent:hunter2@db/assent"

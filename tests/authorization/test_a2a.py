@@ -35,19 +35,23 @@ CALLS: dict[str, tuple[str, Callable[[Task], dict[str, Any]]]] = {
     "ListTasks": ("ListTasks", lambda task: {}),
     "CancelTask": ("CancelTask", lambda task: {"id": str(task.pk)}),
     "CreateTaskPushNotificationConfig": (
-        "CreateTaskPushNotificationConfig", lambda task: {"taskId": str(task.pk), **PUSH}
+        "CreateTaskPushNotificationConfig",
+        lambda task: {"taskId": str(task.pk), **PUSH},
     ),
     "GetTaskPushNotificationConfig": (
-        "GetTaskPushNotificationConfig", lambda task: {"taskId": str(task.pk), "id": "push"}
+        "GetTaskPushNotificationConfig",
+        lambda task: {"taskId": str(task.pk), "id": "push"},
     ),
     "ListTaskPushNotificationConfigs": (
-        "ListTaskPushNotificationConfigs", lambda task: {"taskId": str(task.pk)}
+        "ListTaskPushNotificationConfigs",
+        lambda task: {"taskId": str(task.pk)},
     ),
     "DeleteTaskPushNotificationConfig": (
-        "DeleteTaskPushNotificationConfig", lambda task: {"taskId": str(task.pk), "id": "push"}
+        "DeleteTaskPushNotificationConfig",
+        lambda task: {"taskId": str(task.pk), "id": "push"},
     ),
     "GetExtendedAgentCard": ("GetExtendedAgentCard", lambda task: {}),
-}  # fmt: skip
+}
 # Streams go through the same checks as SendMessage and GetTask (tests/a2a/test_protocol.py).
 STREAMS = {"SendStreamingMessage", "SubscribeToTask"}
 
@@ -100,6 +104,9 @@ def test_nobody_speaks_without_a_token(acme, method):
         def __init__(self) -> None:
             self.token = "assent_never-issued"
 
-    assert Stranger().http("POST", "/a2a/v1", json={
-        "jsonrpc": "2.0", "id": 1, "method": method, "params": {}
-    }).status_code == 401  # fmt: skip
+    assert (
+        Stranger()
+        .http("POST", "/a2a/v1", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": {}})
+        .status_code
+        == 401
+    )

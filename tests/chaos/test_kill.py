@@ -131,8 +131,12 @@ def test_one_refund_with_a_lost_answer_is_one_entry_one_receipt_one_effect(produ
     refunds = product.effects()["by_kind"]["refund"]
     assert (row.ledger_status, row.amount, refunds) == ("succeeded", Decimal("12.5"), 1)
     assert [event.kind for event in row.events.order_by("seq")] == [
-        "prepared", "approved", "claimed", "fell_in_doubt", "committed",
-    ]  # fmt: skip
+        "prepared",
+        "approved",
+        "claimed",
+        "fell_in_doubt",
+        "committed",
+    ]
     assert row.receipt
 
 

@@ -46,8 +46,11 @@ class Supervised:
         with self.log_file.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", SUPERVISE, json.dumps([settings, stages])],
-                cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self.pids: set[int] = set()
 
     def log(self) -> str:
@@ -163,8 +166,11 @@ def test_stages_stop_in_reverse_order_each_when_the_one_after_it_has_ended(super
     assert order[0] == "SIGTERM received"
     assert order[1:3] == ["sending SIGTERM to agent", "sending SIGTERM to web"]
     assert order[3:] == [
-        "web stopped", "agent stopped", "sending SIGTERM to worker", "worker stopped"
-    ]  # fmt: skip
+        "web stopped",
+        "agent stopped",
+        "sending SIGTERM to worker",
+        "worker stopped",
+    ]
     assert supervised.lines("agent")[-1] == "done", "what it prints at its end is logged"
 
 
@@ -271,17 +277,22 @@ def test_everything_printed_is_logged_line_by_line(supervise):
     lines = supervised.lines("talker")
     assert sum(len(line) for line in lines if set(line) == {"a"}) == 200_000
     assert lines[-4:] == [
-        "né�", "to stderr", "no newline", "exited with 0; starting again in 0.2 s"
-    ]  # fmt: skip
+        "né�",
+        "to stderr",
+        "no newline",
+        "exited with 0; starting again in 0.2 s",
+    ]
 
 
 def test_it_stops_when_nobody_can_read_its_log_any_more(tmp_path):
     """``make demo | head``, or a terminal that is gone."""
     stages = [{"talker": "print('hello')\n" + SLEEP}]
     supervisor = subprocess.Popen(
-        [sys.executable, "-c", SUPERVISE, json.dumps([{}, stages])], cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "-c", SUPERVISE, json.dumps([{}, stages])],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     assert supervisor.stdout is not None
     supervisor.stdout.close()
 
@@ -306,9 +317,13 @@ print("ended with", Hasty([programs]).run())
 def test_it_can_be_stopped_while_it_starts():
     """Ctrl-C in the first moment."""
     done = subprocess.run(
-        [sys.executable, "-c", STOPPED_AT_ONCE], cwd=ROOT, capture_output=True, text=True,
-        timeout=30, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", STOPPED_AT_ONCE],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
 
     assert "ended with 15" in done.stdout
 

@@ -21,9 +21,18 @@ from tests.processes import ROOT, free_port, until
 
 pytestmark = pytest.mark.slow
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", ".assent", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache",
-    ".ruff_cache", ".hypothesis", ".import_linter_cache", "staticfiles",
-)  # fmt: skip
+    ".git",
+    ".venv",
+    ".assent",
+    "node_modules",
+    "__pycache__",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".import_linter_cache",
+    "staticfiles",
+)
 
 
 class Up:

@@ -39,8 +39,16 @@ def start(product: Product, worker: Agent, orchestrator: Agent, tmp_path) -> Ite
     def begin(what: str, *options: str) -> subprocess.Popen[str]:
         token = tmp_path / (worker.slug if what == "work" else orchestrator.slug)
         address = f"http://localhost:{product.live_port}"
-        command = [sys.executable, "examples/consolidation_worker.py", what, "--url", address,
-                   "--token-file", str(token), *options]  # fmt: skip
+        command = [
+            sys.executable,
+            "examples/consolidation_worker.py",
+            what,
+            "--url",
+            address,
+            "--token-file",
+            str(token),
+            *options,
+        ]
         running_.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True))
         return running_[-1]
 
@@ -112,13 +120,23 @@ def test_what_somebody_typed_survives_news_of_the_task(desk_of, product, a_claim
     from ledger.principals import agent
 
     task = a_claimed_task()
-    questions.ask(task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-                  text="What shall I write?", via="api")  # fmt: skip
+    questions.ask(
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        text="What shall I write?",
+        via="api",
+    )
     alice = desk_of("alice")
     alice.locator("#item textarea").fill("Dear Ana, ")
 
-    said = Message(message_id="m2", role="user", principal="agent:acme/orchestrator",
-                   principal_name="Orchestrator", parts=[{"text": "Be quick."}])  # fmt: skip
+    said = Message(
+        message_id="m2",
+        role="user",
+        principal="agent:acme/orchestrator",
+        principal_name="Orchestrator",
+        parts=[{"text": "Be quick."}],
+    )
     with alice.expect_response("**/questions/*/"):
         tasks.add_message(task.pk, said, by=agent("acme", "orchestrator"), via="a2a")
 

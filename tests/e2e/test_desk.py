@@ -70,9 +70,11 @@ def test_a_rejection_takes_a_reason_and_lets_go_of_the_seat(desk_of, ask, produc
     told = ask(
         "book_flight",
         arguments={
-            "flight_id": "QX412-2027-03-15", "passenger": "Ana Ruiz", "max_price": "9000",
+            "flight_id": "QX412-2027-03-15",
+            "passenger": "Ana Ruiz",
+            "max_price": "9000",
         },
-    )  # fmt: skip
+    )
     assert product.effects()["live_holds"] == 1
     alice = desk_of("alice")
     row_of(alice, told).locator("a").click()
@@ -230,9 +232,11 @@ def test_nothing_of_an_operators_top_bar_lies_over_another_part(desk_of, product
     assert len(boxes) > 10
     for one, other in itertools.combinations(boxes, 2):
         apart = max(
-            one["x"] - other["x"] - other["width"], other["x"] - one["x"] - one["width"],
-            one["y"] - other["y"] - other["height"], other["y"] - one["y"] - one["height"],
-        )  # fmt: skip
+            one["x"] - other["x"] - other["width"],
+            other["x"] - one["x"] - one["width"],
+            one["y"] - other["y"] - other["height"],
+            other["y"] - one["y"] - one["height"],
+        )
         assert apart >= -1, (one, other)
 
 

@@ -60,8 +60,10 @@ def people(slack, team, acme, alice_user, bob_user):
     for user in (alice_user, bob_user):
         person = slack.add_user(team, f"U0{user.username.upper()}", name=user.username)
         SlackIdentity.objects.create(user=user, workspace=workspace, slack_user_id=person.id)
-    return {user.username: slack.users[team.id, f"U0{user.username.upper()}"]
-            for user in (alice_user, bob_user)}  # fmt: skip
+    return {
+        user.username: slack.users[team.id, f"U0{user.username.upper()}"]
+        for user in (alice_user, bob_user)
+    }
 
 
 def serve(slack, product):

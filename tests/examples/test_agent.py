@@ -16,9 +16,13 @@ from examples.agent import Assent, Helpdesk, Refused, Work, describe
 
 Handler = Callable[[httpx.Request], httpx.Response]
 ALICE = {
-    "verdict": "approve", "principal": "user:7", "principal_name": "Alice Moreau",
-    "via": "slack", "reason": "", "at": "2026-11-20T12:00:00+00:00",
-}  # fmt: skip
+    "verdict": "approve",
+    "principal": "user:7",
+    "principal_name": "Alice Moreau",
+    "via": "slack",
+    "reason": "",
+    "at": "2026-11-20T12:00:00+00:00",
+}
 TOKEN = {
     "status": "prepared",
     "transaction_id": str(uuid4()),
@@ -121,7 +125,10 @@ def test_news_are_followed_to_the_end_with_the_etag():
         ),
         (
             row(
-                "aborted", "failed", ending="rejected", ending_reason="duplicate of yesterday",
+                "aborted",
+                "failed",
+                ending="rejected",
+                ending_reason="duplicate of yesterday",
                 decisions=[{**ALICE, "verdict": "reject"}],
             ),
             ("✗", "rejected by Alice Moreau (slack): 'duplicate of yesterday'"),
@@ -144,7 +151,7 @@ def test_news_are_followed_to_the_end_with_the_etag():
         ),
         (row("committing", "in_progress"), None),
     ],
-)  # fmt: skip
+)
 def test_news_are_told_in_words(now, words):
     assert describe(now, votes_told=0) == words
 
@@ -167,15 +174,15 @@ def test_proposals_differ_and_fit_what_was_looked_up():
         price = {"amount": "24900", "currency": "JPY"}
         found = {
             "find_payment": {
-                "id": arguments.get("payment_id"), "customer": "Ana Ruiz",
-                "remaining": "1000", "currency": "JPY",
+                "id": arguments.get("payment_id"),
+                "customer": "Ana Ruiz",
+                "remaining": "1000",
+                "currency": "JPY",
             },
             "find_flights": {
-                "flights": [
-                    {"flight_id": "-".join(map(str, arguments.values())), "price": price}
-                ]
+                "flights": [{"flight_id": "-".join(map(str, arguments.values())), "price": price}]
             },
-        }  # fmt: skip
+        }
         return httpx.Response(200, json={"result": found[request.url.path.split("/")[-2]]})
 
     client = Assent("http://assent", "tok", httpx.MockTransport(answer))
@@ -186,8 +193,10 @@ def test_proposals_differ_and_fit_what_was_looked_up():
     subjects = [tuple(sorted(proposal["arguments"].items())) for proposal in proposals]
     refunds = [one for one in proposals if one["tool"] == "refund_customer"]
     assert {one["tool"] for one in proposals} == {
-        "refund_customer", "book_flight", "terminate_cloud_instance",
-    }  # fmt: skip
+        "refund_customer",
+        "book_flight",
+        "terminate_cloud_instance",
+    }
     assert len(set(subjects)) == len(subjects)
     assert all(one["arguments"]["amount"].isdecimal() for one in refunds)
     assert {one.get("ttl_s") for one in refunds} == {None, 45}

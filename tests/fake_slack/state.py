@@ -99,9 +99,17 @@ class State:
         bot_user_id = f"U0BOT{team_id[1:]}"
         bot_id = f"B0BOT{team_id[1:]}"
         team = Team(
-            team_id, name, token, signing_secret, app_token, tuple(scopes), enterprise_id, app_id,
-            bot_user_id, bot_id,
-        )  # fmt: skip
+            team_id,
+            name,
+            token,
+            signing_secret,
+            app_token,
+            tuple(scopes),
+            enterprise_id,
+            app_id,
+            bot_user_id,
+            bot_id,
+        )
         with self.changing():
             assert all(token != one.bot_token for one in self.teams.values()), "token is taken"
             self.teams[team_id] = team
@@ -204,9 +212,15 @@ class State:
     ) -> dict[str, Any]:
         """The view as Slack gives it back."""
         defaults: dict[str, Any] = {
-            "callback_id": "", "private_metadata": "", "external_id": "", "title": None,
-            "submit": None, "close": None, "clear_on_close": False, "notify_on_close": False,
-        }  # fmt: skip
+            "callback_id": "",
+            "private_metadata": "",
+            "external_id": "",
+            "title": None,
+            "submit": None,
+            "close": None,
+            "clear_on_close": False,
+            "notify_on_close": False,
+        }
         return {
             **defaults,
             **view,

@@ -90,12 +90,17 @@ def test_events_and_the_check_of_the_url(
 def test_a_form_goes_out_only_when_the_client_would_let_it(
     slack: FakeSlack, alice: SlackUser, client: WebClient, desk: Listener
 ) -> None:
-    form = opened(slack, client, alice, modal(
-        asked("why", {"type": "plain_text_input", "min_length": 3, "max_length": 5}),
-        asked("sum", {"type": "number_input", "is_decimal_allowed": False, "max_value": "9"}),
-        asked("pick", {"type": "static_select", "options": options("a", "b")}, optional=True),
-        asked("some", {"type": "checkboxes", "options": options("a", "b")}, optional=True),
-    ))  # fmt: skip
+    form = opened(
+        slack,
+        client,
+        alice,
+        modal(
+            asked("why", {"type": "plain_text_input", "min_length": 3, "max_length": 5}),
+            asked("sum", {"type": "number_input", "is_decimal_allowed": False, "max_value": "9"}),
+            asked("pick", {"type": "static_select", "options": options("a", "b")}, optional=True),
+            asked("some", {"type": "checkboxes", "options": options("a", "b")}, optional=True),
+        ),
+    )
     why, total = ("why", "value"), ("sum", "value")
     for values, reason in [
         ({why: "fine"}, "required"),

@@ -265,8 +265,11 @@ def test_slack_can_be_slow_broken_and_cut_off(slack: FakeSlack, client: WebClien
 
 def test_what_a_reader_would_see_and_whom_it_calls(slack: FakeSlack, client: WebClient) -> None:
     assert mentions("<@U1> <!here> <!subteam^S1> <#C1> &lt;@U2&gt; a@b.example") == [
-        "<@U1>", "<!here>", "<!subteam^S1>", "<#C1>"
-    ]  # fmt: skip
+        "<@U1>",
+        "<!here>",
+        "<!subteam^S1>",
+        "<#C1>",
+    ]
     client.chat_postMessage(
         channel="C0OPS",
         text="fallback for <!channel>",

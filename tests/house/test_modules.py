@@ -13,14 +13,29 @@ LONGEST = 400  # lines
 STILL_TOO_LONG = {"a2a/remote/sync.py"}
 SAYS_NOTHING = {"utils", "util", "helpers", "common", "misc", "services", "managers", "selectors"}
 # The SDK shares the package name with our hub of tasks (docs/decisions/a2a-name.md).
-SDK = ("a2a.auth", "a2a.client", "a2a.compat", "a2a.extensions", "a2a.server", "a2a.types",
-       "a2a.utils", "a2a.a2a_db_cli", "a2a.migrations.env", "google.protobuf")  # fmt: skip
+SDK = (
+    "a2a.auth",
+    "a2a.client",
+    "a2a.compat",
+    "a2a.extensions",
+    "a2a.server",
+    "a2a.types",
+    "a2a.utils",
+    "a2a.a2a_db_cli",
+    "a2a.migrations.env",
+    "google.protobuf",
+)
 KNOWS_SDK = "a2a.wire.sdk"
 # What works on the SDK's objects takes their types from there. Nothing may be added here.
 USES_SDK_TYPES = {
-    "a2a.protocol.handler", "a2a.protocol.stream", "a2a.cards.cards", "a2a.cards.views",
-    "a2a.remote.agents", "a2a.remote.outgoing", "a2a.remote.sync",
-}  # fmt: skip
+    "a2a.protocol.handler",
+    "a2a.protocol.stream",
+    "a2a.cards.cards",
+    "a2a.cards.views",
+    "a2a.remote.agents",
+    "a2a.remote.outgoing",
+    "a2a.remote.sync",
+}
 
 
 def names(modules):

@@ -13,15 +13,14 @@ from tests.house.source import modules_of_tests, name_of
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Of pytest and pytest-django, of the browser; ``until`` fails when its time is over.
 ASSERTS = {"raises", "warns", "fail", "expect", "until", "django_assert_max_num_queries"}
+RULES = "a state machine of Hypothesis, whose rules assert"
 # These fail by an exception of what they call.
 CALLED_IS_ENOUGH = {
-    "test_whatever_happens_while_it_plans_a_task_never_says_otherwise_than_its_transaction":
-        "a state machine of Hypothesis, whose rules assert",
-    "test_whatever_happens_in_whatever_order_the_promises_hold":
-        "a state machine of Hypothesis, whose rules assert",
+    "test_whatever_happens_while_it_plans_a_task_never_says_otherwise_than_its_transaction": RULES,
+    "test_whatever_happens_in_whatever_order_the_promises_hold": RULES,
     "test_the_document_is_openapi_as_its_specification_has_it": "the validator raises",
     "test_good_blocks_are_posted": "the client raises where the fake refuses",
-}  # fmt: skip
+}
 
 
 def test_no_test_swallows_every_exception():

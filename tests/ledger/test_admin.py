@@ -63,9 +63,16 @@ def test_search_finds_by_every_name_a_transaction_has(as_olga, approved, as_help
     proposed = as_helpdesk.propose(key="a key of two words", run_id="run-7").json()
 
     for word in (
-        str(row.pk), row.pk.hex, str(row.pk).upper(), str(row.pk)[:23], row.short_id, row.receipt,
-        row.operation_key, f"  {row.receipt} ", "4bf92f3577b34da6a3ce929d0e0e4736",
-    ):  # fmt: skip
+        str(row.pk),
+        row.pk.hex,
+        str(row.pk).upper(),
+        str(row.pk)[:23],
+        row.short_id,
+        row.receipt,
+        row.operation_key,
+        f"  {row.receipt} ",
+        "4bf92f3577b34da6a3ce929d0e0e4736",
+    ):
         assert found(as_olga, word) >= {str(row.pk)}, word
     assert found(as_olga, row.receipt) == {str(row.pk)}
     for word in ("a key of two words", "run-7"):
@@ -151,11 +158,19 @@ def plans_of(client, address, **query):
 
 
 QUERIES = [
-    {}, {"p": "2"}, {"state__exact": "in_doubt"}, {"state__exact": "prepared"},
-    {"state__exact": "failed"}, {"tool": "fly"}, {"q": "receipt-77"}, {"q": "run-77"},
-    {"q": "pay:acme:77"}, {"q": "key-77"}, {"q": "0123456789abcdef0123456789abcdef"},
+    {},
+    {"p": "2"},
+    {"state__exact": "in_doubt"},
+    {"state__exact": "prepared"},
+    {"state__exact": "failed"},
+    {"tool": "fly"},
+    {"q": "receipt-77"},
+    {"q": "run-77"},
+    {"q": "pay:acme:77"},
+    {"q": "key-77"},
+    {"q": "0123456789abcdef0123456789abcdef"},
     {"q": "01a10000-004d-7000"},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("tenants", [["acme"], ["globex"], ["acme", "globex"]], ids=str)
@@ -396,9 +411,11 @@ def test_agents_and_tokens_are_made_for_ones_own_tenants_only(as_olga, stranger)
 
 def test_a_token_that_would_have_expired_already_is_not_issued(as_olga, helpdesk):
     data = {
-        "agent": helpdesk.pk, "scopes": ["propose"], "expires_at_0": "2020-01-01",
+        "agent": helpdesk.pk,
+        "scopes": ["propose"],
+        "expires_at_0": "2020-01-01",
         "expires_at_1": "00:00:00",
-    }  # fmt: skip
+    }
 
     answer = as_olga.post(reverse("admin:ledger_agenttoken_add"), data)
 
@@ -469,11 +486,15 @@ def test_a_keeper_gives_roles_in_their_own_tenants_only(as_keeper, alice_user, a
     page = as_keeper.get(address).content.decode()
     own = alice_user.memberships.get()
     kept = {
-        "memberships-TOTAL_FORMS": "2", "memberships-INITIAL_FORMS": "1",
-        "memberships-0-id": own.pk, "memberships-0-user": alice_user.pk,
-        "memberships-0-tenant": "acme", "memberships-0-role": "approver",
-        "memberships-1-user": alice_user.pk, "memberships-1-role": "operator",
-    }  # fmt: skip
+        "memberships-TOTAL_FORMS": "2",
+        "memberships-INITIAL_FORMS": "1",
+        "memberships-0-id": own.pk,
+        "memberships-0-user": alice_user.pk,
+        "memberships-0-tenant": "acme",
+        "memberships-0-role": "approver",
+        "memberships-1-user": alice_user.pk,
+        "memberships-1-role": "operator",
+    }
 
     abroad = as_keeper.post(
         address, person_form(alice_user, **kept, **{"memberships-1-tenant": "globex"})
@@ -497,10 +518,13 @@ def test_a_keeper_gives_roles_in_their_own_tenants_only(as_keeper, alice_user, a
 
 def test_a_keeper_adds_people_with_a_role(as_keeper):
     new = {
-        "username": "dora", "password1": "Tr0ub4dor-and-3", "password2": "Tr0ub4dor-and-3",
+        "username": "dora",
+        "password1": "Tr0ub4dor-and-3",
+        "password2": "Tr0ub4dor-and-3",
         "usable_password": "true",
-        "memberships-TOTAL_FORMS": "1", "memberships-INITIAL_FORMS": "0",
-    }  # fmt: skip
+        "memberships-TOTAL_FORMS": "1",
+        "memberships-INITIAL_FORMS": "0",
+    }
     address = reverse("admin:auth_user_add")
 
     assert as_keeper.post(address, new).status_code == 200

@@ -76,8 +76,13 @@ def test_the_same_request_again_gets_the_same_answer_and_how_it_stands(as_helpde
     first = as_helpdesk.propose(key="k1", **said)
     again = as_helpdesk.propose(key='"k1"', **said)
 
-    now = {"status": "prepared", "ledger_status": "planned", "receipt": "", "ending_reason": "",
-           "ended_at": None}  # fmt: skip
+    now = {
+        "status": "prepared",
+        "ledger_status": "planned",
+        "receipt": "",
+        "ending_reason": "",
+        "ended_at": None,
+    }
     assert (again.status_code, again.json()) == (201, {**first.json(), "now": now})
     assert again["Idempotent-Replayed"] == "true"
     assert "Idempotent-Replayed" not in first

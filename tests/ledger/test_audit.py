@@ -49,8 +49,11 @@ def test_an_untouched_ledger_verifies(history, capsys):
     "change", ["UPDATE ledger_event SET reason = 'x'", "DELETE FROM ledger_event"]
 )
 def test_the_database_refuses_to_change_history(history, change):
-    with pytest.raises(DatabaseError, match="only ever appended"), atomic(), \
-            connection.cursor() as cursor:  # fmt: skip
+    with (
+        pytest.raises(DatabaseError, match="only ever appended"),
+        atomic(),
+        connection.cursor() as cursor,
+    ):
         cursor.execute(change)
 
 

@@ -40,8 +40,19 @@ def test_what_has_no_canonical_form_is_refused(value):
 @given(st.lists(TEXTS, min_size=11, max_size=11))
 @example(["ä", "€"] + [""] * 9)
 def test_the_hash_of_an_event_counts_bytes(texts):
-    names = ("previous_hash", "tenant", "kind", "from_state", "to_state", "principal",
-             "principal_name", "via", "reason_digest", "details", "at")  # fmt: skip
+    names = (
+        "previous_hash",
+        "tenant",
+        "kind",
+        "from_state",
+        "to_state",
+        "principal",
+        "principal_name",
+        "via",
+        "reason_digest",
+        "details",
+        "at",
+    )
     event = _Event(subject="s", seq=1, **dict(zip(names, texts, strict=True)))
     order = ("previous_hash", "subject", "seq", *names[1:])
     fields = [str(getattr(event, name)).encode() for name in order]

@@ -19,9 +19,14 @@ OLGA = user(9, "Olga Novak")
 
 def grant(role: str) -> Event:
     return account_changes.record(
-        "user:7", "role_granted", tenant="acme", by=OLGA, via="admin", name="Alice Moreau",
+        "user:7",
+        "role_granted",
+        tenant="acme",
+        by=OLGA,
+        via="admin",
+        name="Alice Moreau",
         details={"role": role},
-    )  # fmt: skip
+    )
 
 
 def test_a_change_says_who_did_what_to_whom_through_what():
@@ -29,11 +34,17 @@ def test_a_change_says_who_did_what_to_whom_through_what():
 
     event.refresh_from_db()
     assert (event.kind, event.principal, event.principal_name, event.via, event.tenant) == (
-        "role_granted", "user:9", "Olga Novak", "admin", "acme"
-    )  # fmt: skip
+        "role_granted",
+        "user:9",
+        "Olga Novak",
+        "admin",
+        "acme",
+    )
     assert json.loads(event.details) == {
-        "subject": "user:7", "name": "Alice Moreau", "role": "approver",
-    }  # fmt: skip
+        "subject": "user:7",
+        "name": "Alice Moreau",
+        "role": "approver",
+    }
     assert event.subject == account_changes.chain_of("user:7")
 
 

@@ -143,9 +143,13 @@ def test_two_references_that_look_the_same_are_one_operation(acme):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("می\u200cخواهم", "میخواهم"), ("order 1", "order\u00a01"), ("order 1", "order 1 "),
-     ("חשבון", "חשבון\u200f")],
-)  # fmt: skip
+    [
+        ("می\u200cخواهم", "میخواهم"),
+        ("order 1", "order\u00a01"),
+        ("order 1", "order 1 "),
+        ("חשבון", "חשבון\u200f"),
+    ],
+)
 def test_what_differs_only_in_what_nobody_sees_is_no_second_operation(acme, one, other):
     propose("pay", reference=one)
 

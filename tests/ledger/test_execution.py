@@ -201,8 +201,14 @@ def test_the_lease_is_renewed_while_a_long_execution_runs(approved, the_world, s
     assert seen == [False] * 8
 
 
-CRASHES = ["before claim", "after claim", "before execute", "after execute", "before record",
-           "after record"]  # fmt: skip
+CRASHES = [
+    "before claim",
+    "after claim",
+    "before execute",
+    "after execute",
+    "before record",
+    "after record",
+]
 
 
 @pytest.mark.parametrize("line", CRASHES)
@@ -317,9 +323,12 @@ def test_an_answer_without_receipt_is_not_a_commit(approved, the_world):
 
 def test_an_answer_that_is_no_json_is_kept_as_text_and_still_committed(approved, the_world):
     the_world.result = lambda receipt: {
-        "receipt_id": receipt, "odd": {1, 2}, "nul": "a\x00b", "nan": float("nan"),
+        "receipt_id": receipt,
+        "odd": {1, 2},
+        "nul": "a\x00b",
+        "nan": float("nan"),
         "thing": object,
-    }  # fmt: skip
+    }
     row = approved()
 
     execution.commit(row.pk)

@@ -27,8 +27,12 @@ def propose(key: str = "", *, render=render_token, **said) -> Transaction:
     arguments = {"reference": "order-1", "amount": "48.20"} | said.pop("arguments", {})
     answer = coordinator.prepare(
         Proposal("pay", arguments, **said),
-        by=HELPDESK, tenant="acme", key=key or uuid4().hex, via="api", render=render,
-    )  # fmt: skip
+        by=HELPDESK,
+        tenant="acme",
+        key=key or uuid4().hex,
+        via="api",
+        render=render,
+    )
     return Transaction.objects.get(pk=answer.transaction_id)
 
 

@@ -64,8 +64,11 @@ def test_the_tree_over_several_tiles_is_that_of_all_events(events, trusted, monk
 
     assert sizes == [300, 600, 700]
     assert {(tile.level, tile.index, len(tile.hashes) // 32) for tile in Tile.objects.all()} == {
-        (0, 0, 256), (0, 1, 256), (0, 2, 188), (1, 0, 2),
-    }  # fmt: skip
+        (0, 0, 256),
+        (0, 1, 256),
+        (0, 2, 188),
+        (1, 0, 2),
+    }
     covered = checkpoint_proof.verify(trusted)
     assert (covered.checkpoints, covered.size, covered.uncovered) == (3, 700, 0)
 

@@ -77,11 +77,23 @@ def test_a_stranger_rebuilds_the_root_from_the_tiles_alone(events, anybody):
 @pytest.mark.parametrize(
     "place",
     [
-        "0/000", "0/000.p/6", "0/000.p/0", "0/000.p/256", "0/0", "0/x000/000", "00/000.p/5",
-        "0/000.p/05", "64/000.p/1", "0/001.p/1", "1/000.p/1", "entries/000.p/5", "0/-01", "",
+        "0/000",
+        "0/000.p/6",
+        "0/000.p/0",
+        "0/000.p/256",
+        "0/0",
+        "0/x000/000",
+        "00/000.p/5",
+        "0/000.p/05",
+        "64/000.p/1",
+        "0/001.p/1",
+        "1/000.p/1",
+        "entries/000.p/5",
+        "0/-01",
+        "",
         "0/x999/x999/x999/x999/x999/999",
     ],
-)  # fmt: skip
+)
 def test_a_tile_has_one_address_and_ends_with_the_log(place, events, anybody):
     events(5)
     checkpoints.make()
@@ -132,9 +144,13 @@ def test_that_the_log_only_grew_is_proved_to_a_stranger(events, anybody):
 
 @pytest.mark.parametrize(
     "query",
-    ["inclusion?event=99999999", "consistency?old=5&new=6", "consistency?old=4&new=2",
-     "inclusion?event=1&size=99"],
-)  # fmt: skip
+    [
+        "inclusion?event=99999999",
+        "consistency?old=5&new=6",
+        "consistency?old=4&new=2",
+        "inclusion?event=1&size=99",
+    ],
+)
 def test_what_is_not_in_the_log_has_no_proof(query, events, anybody):
     events(5)
     checkpoints.make()

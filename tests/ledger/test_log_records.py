@@ -401,7 +401,10 @@ def test_the_amount_that_was_shown_is_the_one_that_was_prepared(a_committed_paym
     record = decision_records.of_transaction(a_committed_payment) | {"shown": shown}
     for event in record["events"]:  # as under a checkpoint that was made afterwards
         event["leaf_index"] = event["inclusion"] = None
-    record |= {"checkpoint": None, "keys": {"log": None, "witnesses": []},
-               "not_in_checkpoint": [event["id"] for event in record["events"]]}  # fmt: skip
+    record |= {
+        "checkpoint": None,
+        "keys": {"log": None, "witnesses": []},
+        "not_in_checkpoint": [event["id"] for event in record["events"]],
+    }
 
     assert faults(record) == ["what was shown and what was prepared differ: amount."]

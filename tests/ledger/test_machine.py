@@ -119,8 +119,11 @@ class Ledger(RuleBasedStateMachine):
         )
         sweeper.doubt_lapsed_leases()
 
-    @rule(pk=transactions, person=st.sampled_from(PEOPLE), outcome=st.sampled_from(
-        ["committed", "nothing_happened", "retry"]))  # fmt: skip
+    @rule(
+        pk=transactions,
+        person=st.sampled_from(PEOPLE),
+        outcome=st.sampled_from(["committed", "nothing_happened", "retry"]),
+    )
     def resolve_truthfully(self, pk, person, outcome):
         """People look before they say: what they say is so."""
         row = Transaction.objects.get(pk=pk)

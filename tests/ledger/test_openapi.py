@@ -18,8 +18,14 @@ from approvals.wsgi import application
 from ledger.models import AgentToken, Scope
 
 METHODS = {"get", "post", "put", "patch", "delete"}
-NOTEWORTHY = {"Retry-After", "Location", "ETag", "Idempotent-Replayed", "WWW-Authenticate",
-              "Assent-Card-Version"}  # fmt: skip
+NOTEWORTHY = {
+    "Retry-After",
+    "Location",
+    "ETag",
+    "Idempotent-Replayed",
+    "WWW-Authenticate",
+    "Assent-Card-Version",
+}
 
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application)

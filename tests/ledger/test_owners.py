@@ -39,9 +39,15 @@ def payments(acme: Tenant) -> Owner:
 def happened(row: Transaction, kind: str) -> Event:
     """The event as the ledger writes it, with what it owes."""
     event = Event.objects.create(
-        subject=row.pk, transaction=row, tenant=row.tenant, kind=kind, to_state=row.state,
-        principal="system:worker", principal_name="worker", via="system",
-    )  # fmt: skip
+        subject=row.pk,
+        transaction=row,
+        tenant=row.tenant,
+        kind=kind,
+        to_state=row.state,
+        principal="system:worker",
+        principal_name="worker",
+        via="system",
+    )
     outbox.put_in_outbox(event)
     return event
 
@@ -54,9 +60,12 @@ def deliver_all() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [("fell_in_doubt", "owner.in_doubt"), ("failed", "owner.failed"),
-     ("late_receipt", "owner.late_receipt")],
-)  # fmt: skip
+    [
+        ("fell_in_doubt", "owner.in_doubt"),
+        ("failed", "owner.failed"),
+        ("late_receipt", "owner.late_receipt"),
+    ],
+)
 def test_trouble_reaches_the_service_that_owns_the_tool(payments, told, kind, said):
     row = propose("pay")
 
@@ -80,9 +89,13 @@ def test_another_service_and_another_tenant_hear_nothing(payments, told, globex)
 
 @pytest.mark.parametrize(
     ("state", "attempts", "is_told"),
-    [("rolling_back", 3, True), ("compensating", 7, True), ("rolling_back", 1, False),
-     ("aborted", 9, False)],
-)  # fmt: skip
+    [
+        ("rolling_back", 3, True),
+        ("compensating", 7, True),
+        ("rolling_back", 1, False),
+        ("aborted", 9, False),
+    ],
+)
 def test_what_is_stuck_is_told_and_what_went_on_is_not(payments, told, state, attempts, is_told):
     row = propose("pay")
     happened(row, "rejected")

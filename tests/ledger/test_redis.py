@@ -54,8 +54,13 @@ def trap(tmp_path: Path) -> Path:
 def plant(queue: str, data: bytes, **fields: str | bytes) -> str:
     """A job as an attacker writes it."""
     job_id, redis = str(uuid4()), doorbell.redis()
-    hash_ = {"data": data, "origin": queue, "status": "queued",
-             "created_at": "2026-01-01T00:00:00.000000Z", **fields}  # fmt: skip
+    hash_ = {
+        "data": data,
+        "origin": queue,
+        "status": "queued",
+        "created_at": "2026-01-01T00:00:00.000000Z",
+        **fields,
+    }
     redis.hset(f"rq:job:{job_id}", mapping=hash_)
     redis.rpush(f"rq:queue:{queue}", job_id)
     redis.sadd("rq:queues", f"rq:queue:{queue}")
@@ -112,11 +117,14 @@ def test_names_beside_a_job_of_ours_are_not_run(approved):
     doorbell.redis().hset(
         f"rq:job:{job_id}",
         mapping={
-            "success_callback_name": name, "failure_callback_name": name,
-            "stopped_callback_name": name, "timeout": "1", "dependency_ids": '["x"]',
+            "success_callback_name": name,
+            "failure_callback_name": name,
+            "stopped_callback_name": name,
+            "timeout": "1",
+            "dependency_ids": '["x"]',
             "webhooks": '[{"url": "http://127.0.0.1:1/", "events": ["finished"]}]',
         },
-    )  # fmt: skip
+    )
 
     job = queue.fetch_job(job_id)
     work("commit")
@@ -238,15 +246,29 @@ def as_root() -> Client:
 
 def test_the_pages_of_the_queues_run_nothing_that_lies_in_redis(as_root, trap):
     bait = pickle.dumps(Trap(trap))
-    job_id = plant("commit", bait, result=bait, meta=bait, exc_info=b"x",
-                   failure_callback_name="tests.ledger.test_redis.sprung")  # fmt: skip
+    job_id = plant(
+        "commit",
+        bait,
+        result=bait,
+        meta=bait,
+        exc_info=b"x",
+        failure_callback_name="tests.ledger.test_redis.sprung",
+    )
     redis = doorbell.redis()
-    redis.xadd(f"rq:results:{job_id}", {"type": "1", "created_at": "1767225600",
-               "return_value": base64.b64encode(bait)}, id="1-1")  # fmt: skip
+    redis.xadd(
+        f"rq:results:{job_id}",
+        {"type": "1", "created_at": "1767225600", "return_value": base64.b64encode(bait)},
+        id="1-1",
+    )
     for registry in ("failed", "finished", "deferred", "scheduled", "wip"):
         redis.zadd(f"rq:{registry}:commit", {job_id: 1})
-    paths = ["", "stats.json", "queues/0/", f"queues/0/{job_id}/",
-             f"queues/0/{job_id}/results/1-1/"]  # fmt: skip
+    paths = [
+        "",
+        "stats.json",
+        "queues/0/",
+        f"queues/0/{job_id}/",
+        f"queues/0/{job_id}/results/1-1/",
+    ]
     kinds = ("failed", "finished", "deferred", "scheduled", "started")
     paths += [f"queues/0/{kind}/" for kind in kinds]
 

@@ -53,8 +53,11 @@ def propose_again(row, key):
     return coordinator.prepare(
         Proposal("pay", row.payload),
         by=Principal("agent", "acme/helpdesk", "Helpdesk agent"),
-        tenant="acme", key=key, via="api", render=render_token,
-    )  # fmt: skip
+        tenant="acme",
+        key=key,
+        via="api",
+        render=render_token,
+    )
 
 
 def assert_whole():
@@ -89,8 +92,10 @@ def test_both_verifiers_find_the_ledger_whole_before_and_after(expired, alice, a
     kept = Transaction.objects.get(pk=row.pk)
     assert kept.content_erased_at is not None
     assert (kept.receipt, kept.operation_key, kept.amount) == (
-        row.receipt, row.operation_key, row.amount,
-    )  # fmt: skip
+        row.receipt,
+        row.operation_key,
+        row.amount,
+    )
     for name in seals.EMPTY:
         assert seals.is_empty(name, getattr(kept, name)), name
 
@@ -99,8 +104,12 @@ def test_no_text_of_anybody_is_left_anywhere(acme, alice):
     by = Principal("agent", "acme/helpdesk", "Helpdesk agent")
     answer = coordinator.prepare(
         Proposal("pay", {"reference": f"order-{uuid4().hex}", "amount": "5.00"}, reason=SECRET),
-        by=by, tenant="acme", key=uuid4().hex, via="api", render=render_token,
-    )  # fmt: skip
+        by=by,
+        tenant="acme",
+        key=uuid4().hex,
+        via="api",
+        render=render_token,
+    )
     row = Transaction.objects.get(pk=answer.transaction_id)
     coordinator.reject(
         row.pk, digest=row.intent_digest, by=alice, via="web", reason=f"No: {SECRET}"

@@ -20,9 +20,13 @@ from ledger.transactions import coordinator
 
 def _forge_decision(row, principal="user:alice"):
     Decision.objects.create(
-        transaction=row, principal=principal, principal_name="Alice Moreau", verdict="approve",
-        intent_digest=row.intent_digest, via="web",
-    )  # fmt: skip
+        transaction=row,
+        principal=principal,
+        principal_name="Alice Moreau",
+        verdict="approve",
+        intent_digest=row.intent_digest,
+        via="web",
+    )
 
 
 def _update(row, **columns):
@@ -69,8 +73,9 @@ def test_what_no_digest_on_a_screen_covers_is_tested_as_well(approved, the_world
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE ledger_transaction SET expires_at = expires_at + interval '1 day' "
-                "WHERE id = %s", [row.pk],
-            )  # fmt: skip
+                "WHERE id = %s",
+                [row.pk],
+            )
     else:
         _update(row, **change)
 
@@ -201,8 +206,9 @@ def test_a_vote_that_waited_for_the_row_until_its_time_was_up_is_too_late(acme, 
         cursor.execute("SET session_replication_role = DEFAULT")
         cursor.execute(
             "UPDATE ledger_transaction SET expires_at = clock_timestamp() + interval '0.5 s' "
-            "WHERE id = %s", [row.pk],
-        )  # fmt: skip
+            "WHERE id = %s",
+            [row.pk],
+        )
         cursor.execute(
             "CREATE TRIGGER dawdle BEFORE INSERT ON ledger_decision "
             "FOR EACH ROW EXECUTE FUNCTION pg_temp.dawdle()"
@@ -228,9 +234,12 @@ def test_what_the_policy_signs_off_is_taken_only_where_nobody_is_asked_for(a_pay
     from ledger.transactions.transitions import advance
 
     advance(
-        row.pk, states.APPROVE, by=policy, via="system",
+        row.pk,
+        states.APPROVE,
+        by=policy,
+        via="system",
         details={"intent_digest": row.intent_digest, "verdict": str(Verdict.APPROVE)},
-    )  # fmt: skip
+    )
 
     why = sign_offs.why_not(Transaction.objects.get(pk=row.pk))
 

@@ -115,8 +115,11 @@ def test_a_proposal_is_declined_and_another_one_made(in_doubt, bob, dora):
 
     assert after(row).state == State.ROLLING_BACK
     assert kinds(row)[-4:] == [
-        "settlement_proposed", "settlement_declined", "settlement_proposed", "disproved",
-    ]  # fmt: skip
+        "settlement_proposed",
+        "settlement_declined",
+        "settlement_proposed",
+        "disproved",
+    ]
 
 
 @pytest.mark.parametrize(("amount", "takes_two"), [("999.99", False), ("1000.00", True)])
@@ -185,9 +188,15 @@ def test_in_the_proof_as_well_a_word_from_before_another_run_confirms_nothing(in
     say(row, "retry", dora)
     said = {"first_word_by": str(bob), "first_word": "I looked.", "outcome": "nothing_happened"}
     chains.append(
-        row.pk, transaction_id=row.pk, tenant=row.tenant, kind="disproved", by=dora, via="admin",
-        to_state="rolling_back", details={**said, "sets": {}},
-    )  # fmt: skip
+        row.pk,
+        transaction_id=row.pk,
+        tenant=row.tenant,
+        kind="disproved",
+        by=dora,
+        via="admin",
+        to_state="rolling_back",
+        details={**said, "sets": {}},
+    )
     Transaction.objects.filter(pk=row.pk).update(state="rolling_back")
 
     with pytest.raises(verification.Broken, match="without the word of another operator"):

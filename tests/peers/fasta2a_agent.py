@@ -36,8 +36,12 @@ class Reader(Worker[list[Any]]):
         if skill == "fail":
             raise RuntimeError("as asked")
         if skill == "ask":
-            question = {"role": "agent", "parts": [{"text": QUESTION}],
-                        "message_id": str(uuid4()), "kind": "message"}  # fmt: skip
+            question = {
+                "role": "agent",
+                "parts": [{"text": QUESTION}],
+                "message_id": str(uuid4()),
+                "kind": "message",
+            }
             await self._rest(params["id"], "input-required", question)
             return
         found = {"echo": text or said.get("input")}
@@ -70,16 +74,27 @@ def agent(port: int, gone: list[str]) -> FastA2A:
             yield
 
     skills = [
-        Skill(id=name, name=name, description=f"The skill {name}.", tags=["test"],
-              input_modes=["text/plain" if name == "read" else "application/json"],
-              output_modes=["application/json"])
+        Skill(
+            id=name,
+            name=name,
+            description=f"The skill {name}.",
+            tags=["test"],
+            input_modes=["text/plain" if name == "read" else "application/json"],
+            output_modes=["application/json"],
+        )
         for name in ("echo", "ask", "slow", "fail", "read")
         if name not in gone
-    ]  # fmt: skip
+    ]
     return FastA2A(
-        storage=storage, broker=broker, name="Fast agent", url=f"http://127.0.0.1:{port}",
-        version="2.0.1", description="Of another library.", skills=skills, lifespan=lifespan,
-    )  # fmt: skip
+        storage=storage,
+        broker=broker,
+        name="Fast agent",
+        url=f"http://127.0.0.1:{port}",
+        version="2.0.1",
+        description="Of another library.",
+        skills=skills,
+        lifespan=lifespan,
+    )
 
 
 if __name__ == "__main__":

@@ -64,10 +64,14 @@ def test_what_is_due_some_other_day_makes_nobody_wait(slack, workspace, a_transa
     row = a_transaction()
     event = Event.objects.get(subject=row.pk)
     Delivery.objects.bulk_create(
-        Delivery(event=event, channel="slack", recipient=f"remind:{number}",
-                 next_attempt_at=timezone.now() + timedelta(days=2))
+        Delivery(
+            event=event,
+            channel="slack",
+            recipient=f"remind:{number}",
+            next_attempt_at=timezone.now() + timedelta(days=2),
+        )
         for number in range(3000)
-    )  # fmt: skip
+    )
     slack.fail("chat.postMessage", times=1, retry_after_s=1)
     settle()
 

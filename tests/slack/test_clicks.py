@@ -47,8 +47,9 @@ def test_an_approval_in_slack_is_carried_out_and_the_message_says_so(
     assert not slack.ephemerals
     assert buttons_of(message) == ["open"]
     assert thread_of(slack, message) == [
-        "Approved\n by Alice Moreau in Slack", f"Committed\n · receipt \n{row.receipt}"
-    ]  # fmt: skip
+        "Approved\n by Alice Moreau in Slack",
+        f"Committed\n · receipt \n{row.receipt}",
+    ]
 
 
 def test_a_rejection_needs_a_reason_that_the_agent_reads(slack, posted, served, slack_alice):
@@ -304,15 +305,30 @@ def test_approvals_on_the_desk_and_in_slack_make_a_quorum(
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        (lambda row, bob: coordinator.approve(
-            row.pk, digest=row.intent_digest, by=bob, via="web"), "Approved by Bob Tanaka on the"),
-        (lambda row, bob: coordinator.reject(
-            row.pk, digest=row.intent_digest, by=bob, via="web", reason="no"), "Rejected by Bob"),
-        (lambda row, bob: coordinator.cancel(
-            row.pk, by=__import__("ledger.principals").principals.Principal(
-                *row.proposed_by.split(":"), "Helpdesk agent"), via="api"), "Canceled by Helpdesk"),
+        (
+            lambda row, bob: coordinator.approve(
+                row.pk, digest=row.intent_digest, by=bob, via="web"
+            ),
+            "Approved by Bob Tanaka on the",
+        ),
+        (
+            lambda row, bob: coordinator.reject(
+                row.pk, digest=row.intent_digest, by=bob, via="web", reason="no"
+            ),
+            "Rejected by Bob",
+        ),
+        (
+            lambda row, bob: coordinator.cancel(
+                row.pk,
+                by=__import__("ledger.principals").principals.Principal(
+                    *row.proposed_by.split(":"), "Helpdesk agent"
+                ),
+                via="api",
+            ),
+            "Canceled by Helpdesk",
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_copy_is_rewritten_whoever_decides_wherever(
     slack, workspace, slack_alice, a_transaction, bob, how, says
 ):
@@ -355,8 +371,9 @@ def test_two_workspaces_each_see_their_own_tenant_only(
     settle()
 
     assert {(one.team.id, one.channel) for one in slack.messages} == {
-        ("T0ACME", CHANNEL), ("T0GLOBEX", "C0GLOBEX")
-    }  # fmt: skip
+        ("T0ACME", CHANNEL),
+        ("T0GLOBEX", "C0GLOBEX"),
+    }
     message = next(one for one in slack.messages if one.team is other)
     slack.click(message, "approve", carol)
     settle()

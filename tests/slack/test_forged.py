@@ -94,9 +94,11 @@ def test_the_subject_of_a_button_is_that_of_its_message(slack, posted, served, s
     ).signed()
 
     slack.click(
-        message, "approve", slack_alice,
+        message,
+        "approve",
+        slack_alice,
         body_override={"actions": [{"action_id": "approve", "value": mixed, "type": "button"}]},
-    )  # fmt: skip
+    )
     settle()
 
     assert state_of(row) == state_of(other) == "prepared"
@@ -114,11 +116,13 @@ def test_a_button_of_one_workspace_is_not_good_in_the_name_of_another(
     slack.add_channel(globex_team, CHANNEL)
     eve = slack.add_user(globex_team, slack_alice.id, name="eve")
     body = {
-        "type": "block_actions", "user": {"id": eve.id, "team_id": globex_team.id},
-        "team": {"id": globex_team.id}, "trigger_id": "1.2.3",
+        "type": "block_actions",
+        "user": {"id": eve.id, "team_id": globex_team.id},
+        "team": {"id": globex_team.id},
+        "trigger_id": "1.2.3",
         "container": {"type": "message", "channel_id": CHANNEL, "message_ts": message.ts},
         "actions": [{"action_id": "approve", "type": "button", "value": value}],
-    }  # fmt: skip
+    }
 
     answer = slack.post_raw(
         slack.interactivity_url, _form(body), signing_secret=globex_team.signing_secret

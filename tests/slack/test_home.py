@@ -31,9 +31,12 @@ def test_home_lists_what_waits_for_me(
     a_transaction("pay", tenant="globex")
     task = a_claimed_task()
     questions.ask(
-        task.pk, agent=worker.principal, fencing_token=task.fencing_token,
-        text="Which <!here> date?", via="api",
-    )  # fmt: skip
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        text="Which <!here> date?",
+        via="api",
+    )
 
     assert slack.open_home(slack_alice).status == 200
     settle()
@@ -44,8 +47,12 @@ def test_home_lists_what_waits_for_me(
     assert "Which <!here> date?" in said
     assert "Vega" not in said
     assert FakeSlack.mentions_in(slack.homes[slack_alice.id]) == []
-    urls = [one["url"] for block in slack.homes[slack_alice.id]["blocks"]
-            for one in block.get("elements", []) if "url" in one]  # fmt: skip
+    urls = [
+        one["url"]
+        for block in slack.homes[slack_alice.id]["blocks"]
+        for one in block.get("elements", [])
+        if "url" in one
+    ]
     assert f"http://localhost:8000/transactions/{row.pk}/" in urls
 
 
@@ -198,8 +205,9 @@ def test_without_a_token_it_says_so(settings):
     settings.SLACK_BOT_TOKENS = []
     said, code = checked()
     assert (said.strip(), code) == (
-        "MISSING ASSENT_SLACK_BOT_TOKEN is not set: nothing goes to Slack.", 1,
-    )  # fmt: skip
+        "MISSING ASSENT_SLACK_BOT_TOKEN is not set: nothing goes to Slack.",
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,21 +224,28 @@ def test_without_a_token_it_says_so(settings):
         (lambda s: SlackRoute.objects.update(channel="#finance"), "#finance is no channel id"),
         (lambda s: SlackRoute.objects.update(channel="C0NOWHERE"), "channel_not_found"),
         (lambda s: setattr(s.slack.channels["T0ACME", "C0FINANCE"], "has_bot", False), "/invite"),
-        (lambda s: setattr(s.slack.channels["T0ACME", "C0FINANCE"], "is_archived", True),
-         "is archived"),
+        (
+            lambda s: setattr(s.slack.channels["T0ACME", "C0FINANCE"], "is_archived", True),
+            "is archived",
+        ),
         (lambda s: route(s.workspace, approver=s.user), "bob of a route is not linked"),
-        (lambda s: setattr(s.settings, "SLACK_API_URL", "http://127.0.0.1:1/api/"),
-         "Slack cannot be reached"),
+        (
+            lambda s: setattr(s.settings, "SLACK_API_URL", "http://127.0.0.1:1/api/"),
+            "Slack cannot be reached",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_thing_that_is_missing_is_named(
     slack, team, workspace, slack_alice, bob_user, settings, spoil, says
 ):
     from types import SimpleNamespace
 
     settings.PUBLIC_URL = "https://assent.example"
-    spoil(SimpleNamespace(slack=slack, team=team, workspace=workspace, settings=settings,
-                          user=bob_user))  # fmt: skip
+    spoil(
+        SimpleNamespace(
+            slack=slack, team=team, workspace=workspace, settings=settings, user=bob_user
+        )
+    )
 
     said, code = checked()
 

@@ -153,8 +153,12 @@ def as_admin_olga(as_olga, olga_user):
 @pytest.fixture
 def propose_link(workspace, as_admin_olga):
     def propose(user, slack_user_id):
-        said = {"user": user.pk, "workspace": workspace.pk, "slack_user_id": slack_user_id,
-                "home_team_id": ""}  # fmt: skip
+        said = {
+            "user": user.pk,
+            "workspace": workspace.pk,
+            "slack_user_id": slack_user_id,
+            "home_team_id": "",
+        }
         return as_admin_olga.post("/admin/approvals/slackidentity/add/", said)
 
     return propose
@@ -193,9 +197,17 @@ def test_an_operator_cannot_link_their_own_slack_user_as_somebody_else(
 
 def test_an_operator_routes_for_their_own_tenant(workspace, as_admin_olga, globex):
     def add(tenant):
-        said = {"workspace": workspace.pk, "tenant": tenant, "concerns": "everything",
-                "tool": "pay", "min_risk": "", "channel": "C1", "approver": "",
-                "escalate_to": "", "escalate_after": ""}  # fmt: skip
+        said = {
+            "workspace": workspace.pk,
+            "tenant": tenant,
+            "concerns": "everything",
+            "tool": "pay",
+            "min_risk": "",
+            "channel": "C1",
+            "approver": "",
+            "escalate_to": "",
+            "escalate_after": "",
+        }
         return as_admin_olga.post("/admin/approvals/slackroute/add/", said)
 
     assert add("globex").status_code == 200

@@ -36,10 +36,18 @@ def test_the_message_says_what_will_happen_to_whom_and_how_much(slack, posted, w
     said = FakeSlack.plain(message)
 
     for words in (
-        "Pay 4820.00 EUR for order-1042", "€4,820.00", "Compensable", "Large amount.",
-        "Reversed in full within 30 days.", "Helpdesk agent", "high risk", "order-1042",
-        "Approve €4,820.00", "Reject…", "Open",
-    ):  # fmt: skip
+        "Pay 4820.00 EUR for order-1042",
+        "€4,820.00",
+        "Compensable",
+        "Large amount.",
+        "Reversed in full within 30 days.",
+        "Helpdesk agent",
+        "high risk",
+        "order-1042",
+        "Approve €4,820.00",
+        "Reject…",
+        "Open",
+    ):
         assert words in said, words
     assert f"<!date^{int(row.expires_at.timestamp())}^" in json.dumps(message.blocks)
     assert message.text == "Pay 4820.00 EUR for order-1042: waits for sign-off"
@@ -59,8 +67,11 @@ def proposed(reason="", **arguments):
     answer = coordinator.prepare(
         Proposal("sprawl", arguments, reason=reason),
         by=Principal("agent", "acme/helpdesk", "Helpdesk agent"),
-        tenant="acme", key=uuid4().hex, via="api", render=render_token,
-    )  # fmt: skip
+        tenant="acme",
+        key=uuid4().hex,
+        via="api",
+        render=render_token,
+    )
     return Transaction.objects.get(pk=answer.transaction_id)
 
 
@@ -162,12 +173,17 @@ any_text = some.text(max_size=400) | some.just(NASTY) | some.text("😀<&>`*\n",
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    summary=any_text, reason=any_text, warning=any_text, receipt=any_text, name=any_text,
+    summary=any_text,
+    reason=any_text,
+    warning=any_text,
+    receipt=any_text,
+    name=any_text,
     fields=some.dictionaries(some.text(max_size=300), any_text, max_size=12),
-    payload=some.dictionaries(some.text(max_size=300), any_text, max_size=12), key=any_text,
+    payload=some.dictionaries(some.text(max_size=300), any_text, max_size=12),
+    key=any_text,
     tool=some.sampled_from(["launch", "pay", "unknown"]),
     state=some.sampled_from(["prepared", "committed", "aborted", "in_doubt", "failed"]),
-)  # fmt: skip
+)
 def test_no_row_can_break_a_block(
     summary,
     reason,
@@ -185,14 +201,25 @@ def test_no_row_can_break_a_block(
 ):
     """Every limit of Block Kit is kept by construction, and nobody is ever mentioned."""
     row = Transaction(
-        tenant="acme", tool=tool, state=state, action_summary=summary or "x",
-        stated_reason=reason, warnings=[warning] * 9, payload=fields | payload,
+        tenant="acme",
+        tool=tool,
+        state=state,
+        action_summary=summary or "x",
+        stated_reason=reason,
+        warnings=[warning] * 9,
+        payload=fields | payload,
         arguments=fields | {"rocket": key, "reference": key},
-        receipt=receipt, ending_reason=reason, error=warning, proposed_by="agent:acme/x",
-        proposed_by_name=name, risk_level="HIGH", required_approver="HUMAN",
-        consequence_level="IRREVERSIBLE", intent_digest="0" * 64,
+        receipt=receipt,
+        ending_reason=reason,
+        error=warning,
+        proposed_by="agent:acme/x",
+        proposed_by_name=name,
+        risk_level="HIGH",
+        required_approver="HUMAN",
+        consequence_level="IRREVERSIBLE",
+        intent_digest="0" * 64,
         expires_at=workspace_row.identities_at,
-    )  # fmt: skip
+    )
     copy = SlackMessage(pk=1, workspace=workspace_row, transaction=row)
 
     shown = blocks.shown(copy)
@@ -382,8 +409,12 @@ def test_what_was_asked_of_one_person_is_escalated_although_they_are_unlinked_si
     slack.add_channel(team, "C0BOSSES")
     identity = workspace.identities.get()
     SlackRoute.objects.all().delete()
-    route(workspace, approver=identity.user, escalate_to="C0BOSSES",
-          escalate_after=timedelta(minutes=3))  # fmt: skip
+    route(
+        workspace,
+        approver=identity.user,
+        escalate_to="C0BOSSES",
+        escalate_after=timedelta(minutes=3),
+    )
     a_transaction()
     settle()
     identity.delete()

@@ -77,9 +77,7 @@ def test_choices_are_buttons_and_one_click_answers(slack, served, asked, slack_a
     assert (question.answered_by, question.answered_via) == (str(alice), "slack")
     assert "Answered by Alice Moreau in Slack" in FakeSlack.plain(message)
     assert labels(message) == ["Open"]
-    assert thread_of(slack, message) == [
-        "Answered\n by Alice Moreau in Slack\nAnswer\nTuesday"
-    ]  # fmt: skip
+    assert thread_of(slack, message) == ["Answered\n by Alice Moreau in Slack\nAnswer\nTuesday"]
 
 
 def test_yes_and_no_are_buttons(slack, served, asked, slack_alice):
@@ -129,8 +127,12 @@ def test_a_form_becomes_a_modal_and_its_answer_has_the_shape_of_the_schema(
     question.refresh_from_db()
     assert modal.is_closed
     assert question.answer == {
-        "date": "Tuesday", "rooms": ["A", "C"], "people": 3, "catering": True, "note": "quiet",
-    }  # fmt: skip
+        "date": "Tuesday",
+        "rooms": ["A", "C"],
+        "people": 3,
+        "catering": True,
+        "note": "quiet",
+    }
 
 
 def test_what_does_not_fit_is_said_at_its_field_in_the_modal(slack, served, asked, slack_alice):
@@ -140,9 +142,10 @@ def test_what_does_not_fit_is_said_at_its_field_in_the_modal(slack, served, aske
     (modal,) = slack.modals
 
     slack.submit(
-        modal, filled(modal, date="0", rooms=["0"], people="1", catering="false", note="x" * 21),
+        modal,
+        filled(modal, date="0", rooms=["0"], people="1", catering="false", note="x" * 21),
         slack_alice,
-    )  # fmt: skip
+    )
 
     assert set(modal.errors) == {field_of(modal, name) for name in ("rooms", "people", "note")}
     assert not modal.is_closed
@@ -305,9 +308,13 @@ def test_the_copy_is_rewritten_when_the_task_ends_without_an_answer(slack, asked
 def test_what_only_the_client_may_answer_is_not_posted(slack, workspace, a_claimed_task, worker):
     task = a_claimed_task()
     questions.ask(
-        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="?", via="api",
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        text="?",
+        via="api",
         may_answer=["client"],
-    )  # fmt: skip
+    )
     settle()
 
     assert slack.messages == []
@@ -353,9 +360,13 @@ def test_an_answered_question_is_rewritten_although_the_next_is_asked_already(
 
     def ask(text):
         return questions.ask(
-            task.pk, agent=worker.principal, fencing_token=task.fencing_token, text=text,
-            form=DATES, via="api",
-        )  # fmt: skip
+            task.pk,
+            agent=worker.principal,
+            fencing_token=task.fencing_token,
+            text=text,
+            form=DATES,
+            via="api",
+        )
 
     first = ask("The first?")
     settle()

@@ -107,9 +107,13 @@ def test_an_old_button_on_what_is_not_shown_in_full_decides_nothing(
     message, copy = only_message(slack), SlackMessage.objects.get()
     press = Press("approve", str(row.pk), row.intent_digest, workspace.team_id, copy.pk)
     message.blocks[-1]["elements"].append(
-        {"type": "button", "action_id": "approve", "value": press.signed(),
-         "text": {"type": "plain_text", "text": "Approve"}}
-    )  # fmt: skip
+        {
+            "type": "button",
+            "action_id": "approve",
+            "value": press.signed(),
+            "text": {"type": "plain_text", "text": "Approve"},
+        }
+    )
 
     slack.click(message, "approve", slack_alice)
     settle()
@@ -119,12 +123,20 @@ def test_an_old_button_on_what_is_not_shown_in_full_decides_nothing(
 
 
 any_value = some.recursive(
-    some.none() | some.booleans() | some.integers(-(2**53), 2**53)
+    some.none()
+    | some.booleans()
+    | some.integers(-(2**53), 2**53)
     | some.text(some.characters(exclude_categories=("Cs", "Cc")), max_size=120),
-    lambda inner: some.lists(inner, max_size=5) | some.dictionaries(some.text(
-        some.characters(exclude_categories=("Cs", "Cc")), max_size=40), inner, max_size=5),
+    lambda inner: (
+        some.lists(inner, max_size=5)
+        | some.dictionaries(
+            some.text(some.characters(exclude_categories=("Cs", "Cc")), max_size=40),
+            inner,
+            max_size=5,
+        )
+    ),
     max_leaves=20,
-)  # fmt: skip
+)
 any_words = some.text(some.characters(exclude_categories=("Cs", "Cc")), max_size=200)
 
 
@@ -132,12 +144,13 @@ any_words = some.text(some.characters(exclude_categories=("Cs", "Cc")), max_size
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    summary=any_words.filter(str.strip), reason=any_words,
+    summary=any_words.filter(str.strip),
+    reason=any_words,
     warnings=some.lists(any_words, max_size=8),
     arguments=some.dictionaries(any_words, any_value, max_size=8),
     payload=some.dictionaries(any_words, any_value, max_size=3),
     stretch=some.sampled_from([1, 1, 1, 3, 30]),
-)  # fmt: skip
+)
 def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
     summary, reason, warnings, arguments, payload, stretch, workspace_row
 ):
@@ -164,8 +177,12 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
 
     shown = blocks.shown(SlackMessage(pk=1, workspace=workspace_row, transaction=row)).blocks
 
-    names = {one["action_id"] for block in shown for one in block.get("elements", ())
-             if "action_id" in one}  # fmt: skip
+    names = {
+        one["action_id"]
+        for block in shown
+        for one in block.get("elements", ())
+        if "action_id" in one
+    }
     if DECIDING & names:
         assert showing.of(row, "slack").is_complete
         assert_shows_all(row, FakeSlack.plain(shown))
