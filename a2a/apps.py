@@ -11,16 +11,17 @@ class A2AConfig(AppConfig):
 
     def ready(self) -> None:
         from a2a import checks, jobs, models, sweep  # noqa: F401
-        from a2a.builtin import runs  # noqa: F401
+        from a2a.builtin import runs
         from a2a.protocol import push
-        from a2a.rest import doorbell  # noqa: F401
+        from a2a.rest.doorbell import wake_workers
         from a2a.states import ARROWS
         from ledger.audit import histories
-        from ledger.events import outbox
+        from ledger.events import doorbell, outbox
         from ledger.workers import sweeper
 
-        histories.families["task"] = histories.Family(
-            "task", ARROWS, models.Task, histories.Standing
-        )
+        histories.register_family(histories.Family("task", ARROWS, models.Task, histories.Standing))
         outbox.register(push.PushChannel())
-        sweeper.further_steps.append(sweep.sweep)
+        doorbell.register_listener(wake_workers)
+        doorbell.register_listener(runs.follow_event)
+        jobs.register()
+        sweeper.register_step(sweep.sweep)

@@ -31,18 +31,16 @@ def begin(task_id: str) -> None:
     builtin.begin(UUID(task_id))
 
 
-jobs.JOBS |= {"mirror": mirror, "fetch_card": fetch_card, "begin": begin}
-sweeper.further_jobs |= {
-    "mirror": sync.due, "fetch_card": agents.due, "begin": builtin.due,
-}  # fmt: skip
-
-
-def on_bell(subject: UUID, kind: str, **_: object) -> None:
+def enqueue_after_event(subject: UUID, kind: str, **_: object) -> None:
     """News for a remote agent: at once. New tasks are found within a second, in the next round."""
     if kind in {"task_answered", "task_canceled"}:
-        sync.on_bell(subject, kind)
+        sync.hurry(subject, kind)
         if Mirror.objects.filter(task=subject, is_over=False).exists():
             jobs.enqueue("mirror", subject)
 
 
-doorbell.event_committed.connect(on_bell, dispatch_uid="a2a.jobs.on_bell")
+def register() -> None:
+    sweeper.register_job("mirror", mirror, sync.due)
+    sweeper.register_job("fetch_card", fetch_card, agents.due)
+    sweeper.register_job("begin", begin, builtin.due)
+    doorbell.register_listener(enqueue_after_event)

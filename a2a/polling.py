@@ -8,16 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from redis import Redis, RedisError
 
 from a2a.states import TaskState
-from ledger.api.polling import POLL_INTERVAL_S
+from ledger.backoff import Backoff
 from ledger.events import doorbell
+from ledger.http.polling import POLL_INTERVAL_S
 
-LONGEST_S = 30
+PAUSE = Backoff(first=timedelta(seconds=POLL_INTERVAL_S), longest=timedelta(seconds=30))
 STEADY_READS = 10  # of a task at work, before its pauses double
 MEMORY_S = 3600
 READS = "assent:tasks:reads"  # prefix of one hash a minute: tenant → number of reads
@@ -39,8 +41,7 @@ def seconds_until_next(task_id: UUID, state: str, tenant: str) -> int:
         redis.expire(name, MEMORY_S)
     except RedisError:
         return POLL_INTERVAL_S
-    factor: int = 2 ** max(0, min(reads - STEADY_READS, 5))
-    return min(LONGEST_S, POLL_INTERVAL_S * factor)
+    return int(PAUSE.wait(reads - STEADY_READS + 1).total_seconds())
 
 
 def count_reads(by_tenant: Mapping[str, int]) -> None:

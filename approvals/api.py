@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -15,11 +13,9 @@ from ninja.parser import Parser
 from a2a.rest import tasks, workers
 from approvals.http import openapi
 from approvals.http.openapi import DescribedAPI
-from ledger.api.log import router as log_router
-from ledger.api.problems import not_authenticated, problem, problem_of
-from ledger.api.tools import tools_router
-from ledger.api.transactions import router
+from ledger.api import routers
 from ledger.errors import LedgerError
+from ledger.http import not_authenticated, parse_json, problem, problem_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,35 +25,11 @@ class StrictJSON(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         try:
-            return json.loads(
-                request.body,
-                parse_constant=_refuse_constant,
-                parse_float=_finite,
-                object_pairs_hook=_no_name_twice,
-            )
+            return parse_json(request.body)
         except RequestDataTooBig:
             raise
         except (ValueError, RecursionError) as refusal:
             raise HttpError(400, f"The body is not JSON: {refusal}") from refusal
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _finite(digits: str) -> float:
-    """``1e400`` is JSON, but no number that anybody could read back."""
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"{digits[:40]} is too large a number")
-    return number
-
-
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("an object names the same member twice")
-    return result
 
 
 api = DescribedAPI(
@@ -68,9 +40,8 @@ api = DescribedAPI(
     urls_namespace="api-v1",
     openapi_extra=openapi.info(),
 )
-api.add_router("/transactions", router)
-api.add_router("/tools", tools_router)
-api.add_router("/log", log_router)
+for prefix, router in routers.items():
+    api.add_router(prefix, router)
 api.add_router("/tasks", tasks.router)
 api.add_router("/work", workers.router)
 

@@ -9,16 +9,22 @@ class ApprovalsConfig(AppConfig):
     name = "approvals"
 
     def ready(self) -> None:
+        from django.contrib.auth.signals import user_logged_out
+
         from a2a.models import answerers
         from approvals.people.principals import who_may_act
         from approvals.slack import identities
-        from approvals.slack.interactions import handle_click, replies  # noqa: F401
+        from approvals.slack.interactions import handle_click, replies
         from approvals.slack.messages.channel import SlackChannel
         from approvals.slack.messages.notices import NoticeChannel
-        from approvals.web import live  # noqa: F401
-        from ledger.events import outbox
+        from approvals.web import live
+        from ledger.events import doorbell, outbox
 
         answerers.directory = who_may_act
         outbox.register(SlackChannel())
         outbox.register(identities.LinkChannel())
         outbox.register(NoticeChannel())
+        handle_click.register()
+        replies.register()
+        doorbell.register_listener(live.ring_live_pages)
+        user_logged_out.connect(live.ring_on_sign_out)

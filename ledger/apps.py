@@ -11,10 +11,12 @@ class LedgerConfig(AppConfig):
 
     def ready(self) -> None:
         from ledger import checks, start_checks  # noqa: F401
-        from ledger.events import outbox
+        from ledger.events import doorbell, outbox
         from ledger.webhooks import channel, owners
-        from ledger.workers import jobs  # noqa: F401
+        from ledger.workers import jobs
 
         outbox.register(channel.WebhookChannel())
         outbox.register(owners.OwnerChannel())
+        doorbell.register_listener(doorbell.wake_waiting_agents)
+        jobs.register()
         autodiscover_modules("tools")

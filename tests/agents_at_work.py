@@ -11,7 +11,7 @@ from django.test import Client
 from a2a import submissions, tasks
 from a2a.models import Skill, Task
 from a2a.submissions import Submission
-from ledger.api.authentication import Caller
+from ledger.agents.callers import Caller
 from ledger.models import Agent, AgentToken, Scope, Tenant
 
 INPUT = {

@@ -14,10 +14,11 @@ from a2a import tasks
 from a2a.errors import TaskNotPossible
 from a2a.models import ASSENT, Task
 from a2a.states import TaskState
+from ledger.backoff import Backoff
 
 VIA = "a2a"
 BATCH = 500
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=1), timedelta(seconds=30)
+BACKOFF = Backoff(first=timedelta(seconds=1), longest=timedelta(seconds=30))
 
 # May be claimed now, by the database's clock.
 DUE = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
@@ -44,7 +45,6 @@ def claim(task_id: UUID) -> Task:
 
 def put_back(task: Task, reason: str, only_if: Q) -> None:
     """Let another process try again, later after each attempt. Nothing if somebody was faster."""
-    wait = min(FIRST_WAIT * 2 ** min(max(task.attempts - 1, 0), 10), LONGEST_WAIT)
     with suppress(TaskNotPossible):
         tasks.put_back(
             task,
@@ -52,7 +52,7 @@ def put_back(task: Task, reason: str, only_if: Q) -> None:
             via=VIA,
             reason=reason,
             only_if=only_if,
-            next_attempt_at=Now() + wait,
+            next_attempt_at=Now() + BACKOFF.wait(task.attempts),
         )
 
 

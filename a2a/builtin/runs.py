@@ -15,7 +15,6 @@ from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
-from ledger.events import doorbell
 from ledger.execution import crash_points
 from ledger.states import State
 
@@ -66,7 +65,7 @@ def time_out(task_id: UUID) -> None:
         fail_unprepared(task_id, Reason.TIMED_OUT, reason, {})
 
 
-def on_event(subject: UUID, kind: str, **_: object) -> None:
+def follow_event(subject: UUID, kind: str, **_: object) -> None:
     """After an answer or a move of a transaction, continue the task that waits for it."""
     if kind == "task_answered":
         complete_answered(subject)
@@ -74,6 +73,3 @@ def on_event(subject: UUID, kind: str, **_: object) -> None:
         linked = Task.objects.of_assent().filter(transaction=subject)
         for task_id in linked.values_list("pk", flat=True):
             follow_transaction(task_id)
-
-
-doorbell.event_committed.connect(on_event, dispatch_uid="a2a.builtin.on_event")

@@ -18,7 +18,7 @@ from a2a.states import TaskState
 from a2a.submissions.envelope import EXTENSION
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
-from ledger.api.rendering import address_of
+from ledger.http import address_of
 
 PATH = "/.well-known/agent-card.json"
 JWKS_PATH = "/.well-known/jwks.json"

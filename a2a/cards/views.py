@@ -11,8 +11,8 @@ from django.views.decorators.http import require_safe
 from a2a import signatures
 from a2a.cards import cards, dialect_card, published
 from a2a.wire import sdk
-from ledger.api.authentication import caller_with
-from ledger.api.problems import not_authenticated
+from ledger.agents.callers import caller_with
+from ledger.http import not_authenticated
 
 
 @require_safe

@@ -18,7 +18,7 @@ from a2a.models.remote import Mirror, RemoteAgent
 from a2a.models.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySet
 from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from a2a.validation import spellings
-from ledger.api.authentication import Caller
+from ledger.agents.callers import Caller
 from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal
 

@@ -23,7 +23,8 @@ from a2a.protocol import fast_path
 from a2a.protocol.handler import TaskHub
 from a2a.protocol.stream import in_thread
 from a2a.wire import sdk
-from ledger.api.authentication import caller_with
+from ledger.agents.callers import caller_with
+from ledger.http import parse_json
 
 MAX_DEPTH = 64
 NOT_JSON, INVALID_PARAMS = -32700, -32602
@@ -190,7 +191,7 @@ def read(body: bytes) -> Any:
     Its numbers are doubles; an integer that a double cannot hold would lose digits.
     """
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
+        value = parse_json(body, is_strict=False)
     except (ValueError, RecursionError):
         return Trouble(NOT_JSON, "The body is not JSON that can be read.")
     stack = [(value, 0)]
@@ -207,10 +208,6 @@ def read(body: bytes) -> Any:
         elif isinstance(item, float) and not math.isfinite(item):
             return Trouble(INVALID_PARAMS, "A number is larger than a double can be.")
     return value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _rpc_error(trouble: Trouble, said: Any) -> tuple[int, dict[str, Any]]:

@@ -30,10 +30,10 @@ from a2a.submissions import Submission, Submitted, addressing
 from a2a.submissions.envelope import EXTENSION
 from a2a.validation import parts
 from a2a.wire import to_json
-from ledger.api.authentication import callers_with
-from ledger.api.transactions import unquoted
+from ledger.agents.callers import callers_with
 from ledger.database import prepared_statements
 from ledger.errors import LedgerError
+from ledger.http import unquoted
 from ledger.models import AgentToken
 from ledger.models.agents import usable_tokens_sql
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F, Q
+from django.db.models import Q
 
 from a2a import polling, submissions, tasks
 from a2a.cards import cards
@@ -31,9 +31,10 @@ from a2a.validation.parts import refuse_unstorable
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from a2a.wire.to_json import open_question, render
-from ledger.api.authentication import Caller
-from ledger.api.transactions import unquoted
+from ledger.agents.callers import Caller
+from ledger.database.keyset_pages import keyset_page
 from ledger.errors import LedgerError, NotFound
+from ledger.http import unquoted
 
 logger = logging.getLogger(__name__)
 
@@ -275,15 +276,13 @@ def _list(params: pb.ListTasksRequest, caller: Caller) -> pb.ListTasksResponse:
         after = params.status_timestamp_after.ToDatetime(tzinfo=UTC)
         rows = rows.filter(updated_at__gte=after)
     total = rows.count()
-    if params.page_token:
-        rows = rows.filter(_older_than(params.page_token))
-    page = list(rows.order_by(F("updated_at").desc(), F("id").desc())[: size + 1])
-    found, more = page[:size], page[size:]
+    before = _position(params.page_token) if params.page_token else None
+    page = keyset_page(rows, size, before=before, by=("updated_at", "id"))
     history = _history(params)
     with_artifacts = params.include_artifacts
     return pb.ListTasksResponse(
-        tasks=[sdk.task_out(render(task, history or 0, with_artifacts)) for task in found],
-        next_page_token=_token_of(found[-1]) if more else "",
+        tasks=[sdk.task_out(render(task, history or 0, with_artifacts)) for task in page.rows],
+        next_page_token=_token_of(page.last) if page.last else "",
         page_size=size,
         total_size=total,
     )
@@ -301,13 +300,13 @@ def _token_of(task: Task) -> str:
     return base64.urlsafe_b64encode(f"{task.updated_at.isoformat()} {task.pk}".encode()).decode()
 
 
-def _older_than(token: str) -> Q:
+def _position(token: str) -> tuple[datetime, UUID]:
+    """Of the last task of the page before. Raises ``InvalidParamsError``."""
     try:
         at, _, pk = base64.urlsafe_b64decode(token.encode()).decode().partition(" ")
-        since, last = datetime.fromisoformat(at), UUID(pk)
+        return datetime.fromisoformat(at), UUID(pk)
     except (ValueError, binascii.Error):
         raise sdk.InvalidParamsError("The page token is not one of ours.") from None
-    return Q(updated_at__lt=since) | Q(updated_at=since, id__lt=last)
 
 
 # --- push notification configs ---------------------------------------------------------------

@@ -1,38 +1,31 @@
 """Waiting for a task inside an asynchronous process: SSE streams and blocking sends.
 
-The bell comes through Redis within milliseconds; once a second the table is asked for what the
-bell lost. Nothing is kept here but who waits: events are read from the audit chain.
+Nothing is kept here but who waits: events are read from the audit chain.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import close_old_connections, connection
-from django.db.models.functions import Now
 from django.db.transaction import atomic
 from redis.asyncio import Redis
 
 from a2a.models import Task
 from a2a.states import FINAL, INTERRUPTED, TaskState
 from a2a.wire import sdk, to_json
+from ledger.events import doorbell, waiting
 from ledger.models import Event
 
-logger = logging.getLogger(__name__)
-
-LOOK_EVERY_S = 1.0
-LOOK_BACK = timedelta(seconds=5)
 THREADS = 8
 
 P = ParamSpec("P")
@@ -69,12 +62,11 @@ class Listener:
 
     def __init__(self) -> None:
         self._waiting: dict[UUID, set[asyncio.Event]] = defaultdict(set)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watch = waiting.Watch(self._listen, self._look)
 
     @contextmanager
     def waiting_for(self, subject: UUID) -> Iterator[asyncio.Event]:
-        self._start()
+        self._watch.start()
         bell = asyncio.Event()
         self._waiting[subject].add(bell)
         try:
@@ -84,46 +76,26 @@ class Listener:
             if not self._waiting[subject]:
                 del self._waiting[subject]
 
-    def _start(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._loop is loop and self._tasks and not any(task.done() for task in self._tasks):
-            return
-        self._loop = loop
-        self._tasks = [loop.create_task(work()) for work in (self._listen, self._look)]
-
     def _ring(self, subject: UUID) -> None:
         for bell in self._waiting.get(subject, ()):
             bell.set()
 
     async def _listen(self) -> None:
-        while True:
-            try:
-                async with Redis.from_url(settings.REDIS_URL) as redis, redis.pubsub() as bells:
-                    await bells.psubscribe("assent:subject:*")
-                    async for message in bells.listen():
-                        if message["type"] == "pmessage":
-                            self._ring(UUID(message["channel"].decode().rpartition(":")[2]))
-            except Exception as failure:
-                logger.info("no bell to listen to: %s", failure)
-            await asyncio.sleep(LOOK_EVERY_S)
+        async with Redis.from_url(settings.REDIS_URL) as redis, redis.pubsub() as bells:
+            await bells.psubscribe(doorbell.channel_of("*"))
+            async for message in bells.listen():
+                if message["type"] == "pmessage":
+                    self._ring(UUID(message["channel"].decode().rpartition(":")[2]))
 
     async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            if not self._waiting:
-                continue
-            try:
-                for subject in await in_thread(_recently_changed):
-                    self._ring(subject)
-            except Exception:
-                logger.warning("could not look for what the bell lost", exc_info=True)
+        if self._waiting:
+            for subject in await in_thread(_recently_changed):
+                self._ring(subject)
 
 
 def _recently_changed() -> set[UUID]:
-    since = Now() - LOOK_BACK
-    return set(
-        Event.objects.filter(at__gte=since, transaction=None).values_list("subject", flat=True)
-    )
+    events = waiting.recent_events().filter(transaction=None)
+    return set(events.values_list("subject", flat=True))
 
 
 listener = Listener()

@@ -33,15 +33,16 @@ from a2a.tasks import questions
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
-from ledger.api.rendering import address_of
+from ledger.backoff import Backoff
 from ledger.events import chains
+from ledger.http import address_of
 from ledger.principals import Principal
 from ledger.safe_http import AddressRefused
 
 logger = logging.getLogger(__name__)
 
 VIA = "a2a"
-FIRST_LOOK_S, LONGEST_LOOK_S = 2, 30
+PAUSE = Backoff(first=timedelta(seconds=2), longest=timedelta(seconds=30))
 LOOK_TAKES = timedelta(seconds=60)  # while one worker looks, nobody else does
 BATCH = 500
 DUE = Q(is_over=False, look_at__lte=Now()) & (Q(busy_until=None) | Q(busy_until__lte=Now()))
@@ -132,10 +133,9 @@ def _if_held(mirror: Mirror, write: Callable[[], None]) -> None:
             write()
 
 
-def _look_again_in(mirror: Mirror, seconds: float) -> Case:
+def _look_again_in(mirror: Mirror, wait: timedelta) -> Case:
     """News that came while we looked are looked at first."""
-    later = Now() + timedelta(seconds=seconds)
-    return Case(When(look_at=mirror.look_at, then=later), default=F("look_at"))
+    return Case(When(look_at=mirror.look_at, then=Now() + wait), default=F("look_at"))
 
 
 def _exchange(mirror: Mirror) -> pb.Task | None:
@@ -244,7 +244,7 @@ def keep_in_step(mirror: Mirror, theirs: pb.Task) -> None:
             case TaskState.SUBMITTED | TaskState.WORKING if is_news:
                 _report(mirror, said, by)
     looks = 0 if is_news else min(mirror.unchanged_looks + 1, 10)
-    pause = min(LONGEST_LOOK_S, FIRST_LOOK_S * 2**looks)
+    pause = PAUSE.wait(looks + 1)
     _mine(mirror).update(
         last_seen=digest, unchanged_looks=looks, look_at=_look_again_in(mirror, pause)
     )
@@ -319,8 +319,7 @@ def _keep_trying(mirror: Mirror, failure: Exception) -> None:
         with suppress(TaskNotPossible):
             tasks.report_note(mirror.task_id, note, by=_principal(mirror.remote), via=VIA)
     looks = min(mirror.unchanged_looks + 1, 10)
-    pause = min(LONGEST_LOOK_S, FIRST_LOOK_S * 2 ** (looks - 1))
-    pause = min(pause, settings.REMOTE_LOST_S / 2)
+    pause = min(PAUSE.wait(looks), timedelta(seconds=settings.REMOTE_LOST_S / 2))
     _mine(mirror).update(
         failing_since=since, unchanged_looks=looks, look_at=_look_again_in(mirror, pause)
     )
@@ -393,7 +392,7 @@ async def _cancel(client: sdk.Client, task_id: str) -> None:
         await client.cancel_task(pb.CancelTaskRequest(id=task_id))
 
 
-def on_bell(subject: UUID, kind: str, **_: object) -> None:
+def hurry(subject: UUID, kind: str, **_: object) -> None:
     """Something for a remote agent happened here: it is told at once, not at its next look."""
     if kind in {"task_answered", "task_canceled"}:
         Mirror.objects.filter(Q(is_over=False), task=subject).update(

@@ -25,6 +25,3 @@ def wake_workers(tenant: str, kind: str, **_: object) -> None:
         doorbell.redis().publish(channel_of_work(tenant), kind)
     except RedisError as failure:
         logger.info("no bell for the workers of %s: %s", tenant, failure)
-
-
-doorbell.event_committed.connect(wake_workers, dispatch_uid="a2a.wake_workers")

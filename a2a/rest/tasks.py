@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -18,19 +17,15 @@ from a2a.submissions import Submission
 from a2a.validation import spellings
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire.plain_json import event_as_json, task_as_json
-from ledger.api.authentication import AgentBearer, Caller, caller_of
-from ledger.api.polling import (
-    LONGEST_WAIT_S,
-    POLL_INTERVAL_S,
-    POLL_WATCHERS,
-    polls_too_fast,
-    wait_for,
-)
-from ledger.api.problems import problem
-from ledger.api.rendering import address_of, record_response
-from ledger.api.schemas import BODY, DecisionRecord, refusals
-from ledger.api.transactions import unquoted
+from ledger.agents.callers import Caller
+from ledger.api.rendering import record_response
+from ledger.api.schemas import DecisionRecord
+from ledger.database.keyset_pages import keyset_page
 from ledger.events import doorbell
+from ledger.events.waiting import LONGEST_WAIT_S, wait_for
+from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
+from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, polls_too_fast
+from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
 
 PAGE = 50
@@ -102,15 +97,13 @@ def list_tasks(
     rows = Task.objects.visible_to(caller_of(request)).filter(
         **{name: value for name, value in wanted.items() if value}
     )
-    if cursor is not None:
-        rows = rows.filter(pk__lt=cursor)
-    page = list(rows.prefetch_related("questions", "artifacts").order_by("-pk")[: limit + 1])
-    items, more = page[:limit], page[limit:]
+    rows = rows.prefetch_related("questions", "artifacts")
+    page = keyset_page(rows, limit, before=None if cursor is None else (cursor,))
     body = {
-        "items": [task_as_json(task, POLL_INTERVAL_S) for task in items],
-        "next_cursor": str(items[-1].pk) if more else None,
+        "items": [task_as_json(task, POLL_INTERVAL_S) for task in page.rows],
+        "next_cursor": None if page.cursor is None else str(page.cursor),
     }
-    return HttpResponse(json.dumps(body), content_type="application/json")
+    return json_response(body)
 
 
 @router.get(
@@ -163,7 +156,7 @@ def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
     """Everything that happened to the task: who had it, who waited for whom, why it ended."""
     task = tasks.visible(caller_of(request), task_id)
     body = [event_as_json(event) for event in task.events[:1000]]
-    return HttpResponse(json.dumps(body), content_type="application/json")
+    return json_response(body)
 
 
 @router.get(
@@ -216,7 +209,7 @@ def _rendered(
 ) -> HttpResponse:
     pause = polling.seconds_until_next(task.pk, task.state, task.tenant)
     body = {**task_as_json(task, pause), "warnings": list(warnings)}
-    response = HttpResponse(json.dumps(body), status=status, content_type="application/json")
+    response = json_response(body, status)
     if not task.is_final:
         response["Retry-After"] = str(pause)
     return response

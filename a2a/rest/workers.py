@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -38,10 +37,11 @@ from a2a.wire.plain_json import (
     question_as_json,
     work_as_json,
 )
-from ledger.api.authentication import AgentBearer, Caller, caller_of
-from ledger.api.polling import LONGEST_WAIT_S, wait_for
-from ledger.api.schemas import BODY, refusals
+from ledger.agents.callers import Caller
 from ledger.events import doorbell
+from ledger.events.waiting import LONGEST_WAIT_S, wait_for
+from ledger.http import AgentBearer, caller_of, json_response
+from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
 
 PAGE = 50
@@ -266,4 +266,4 @@ def _held(task: Task) -> HttpResponse:
 
 
 def _json(body: dict[str, Any]) -> HttpResponse:
-    return HttpResponse(json.dumps(body), content_type="application/json")
+    return json_response(body)

@@ -24,7 +24,7 @@ from a2a.models import Skill, Task
 from a2a.models.builtin_skills import OwnSkill
 from a2a.validation import json_schemas, spellings
 from ledger.agents.allowances import covers, narrowed
-from ledger.api.authentication import Caller
+from ledger.agents.callers import Caller
 from ledger.models import Scope
 
 EXTENSION = "urn:assent:a2a:envelope:1"

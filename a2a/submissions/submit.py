@@ -24,7 +24,7 @@ from a2a.submissions import addressing, entries, envelope
 from a2a.submissions.envelope import Denial, Envelope
 from a2a.validation.parts import Part, refuse_unstorable
 from ledger import intents
-from ledger.api.authentication import Caller
+from ledger.agents.callers import Caller
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, LedgerError
 from ledger.events.seals import as_text
 from ledger.models import Scope, new_id

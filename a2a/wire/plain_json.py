@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
-from ledger.api.rendering import address_of
+from ledger.http import address_of
 from ledger.models import Event
 
 

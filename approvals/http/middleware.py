@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Membership
-from ledger.api.problems import problem
+from ledger.http import problem
 from ledger.models import Tenant
 
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")

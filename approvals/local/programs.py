@@ -7,9 +7,12 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
-RESTART_FIRST_S, RESTART_LAST_S = 0.2, 5.0  # back-off: doubles from the first to the last
+from ledger.backoff import Backoff
+
+RESTART = Backoff(first=timedelta(seconds=0.2), longest=timedelta(seconds=5))
 STEADY_AFTER_S = 10.0  # a program that ran for longer starts again with the first
 CHUNK = 1 << 16  # bytes of output that are read at once; a longer line is broken
 
@@ -33,7 +36,7 @@ class Child:
         self.output: int | None = None  # a file descriptor, while somebody may still print
         self.start_at = 0.0  # due, while no process runs
         self.kill_at: float | None = None  # due, once the process was told to stop
-        self._started_at, self._wait_s = 0.0, RESTART_FIRST_S
+        self._started_at, self._short_runs = 0.0, 0
         self._unfinished = b""  # what was printed after the last newline
 
     def start(self) -> None:
@@ -79,8 +82,9 @@ class Child:
     def back_off(self) -> float:
         """Seconds until the next start: longer each time, unless the program ran steadily."""
         if time.monotonic() - self._started_at > STEADY_AFTER_S:
-            self._wait_s = RESTART_FIRST_S
-        wait_s, self._wait_s = self._wait_s, min(self._wait_s * 2, RESTART_LAST_S)
+            self._short_runs = 0
+        self._short_runs += 1
+        wait_s = RESTART.wait(self._short_runs).total_seconds()
         self.start_at = time.monotonic() + wait_s
         return wait_s
 

@@ -1,7 +1,7 @@
 """Live updates: the socket carries ids, the browser asks for the rows.
 
-The bell comes through the channel layer within milliseconds. The watcher of each live process asks
-the table once a second for what the bell lost, so that Redis may be flushed or gone.
+The doorbell comes through the channel layer. What it loses, the watcher of each live process finds
+in the database within a second, so that Redis may be flushed or gone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import queue
 import threading
 import time
 from collections import defaultdict
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,22 +22,17 @@ from channels.layers import get_channel_layer
 from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.contrib.auth.signals import user_logged_out
 from django.contrib.sessions.backends.db import SessionStore
-from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
 from approvals.http.middleware import tenants_of
-from ledger.events import account_changes, doorbell
-from ledger.models import Event
+from ledger.events import account_changes, waiting
 
 logger = logging.getLogger(__name__)
 
 GATHER_S = 0.02
-WATCH_EVERY_S = 1.0
-# How far back the watcher looks: longer than a database transaction of ours ever takes.
-LOOK_BACK_S = 5
+FORGET_AFTER_S = 4 * waiting.LOOK_BACK.total_seconds()
 CLOSED = 4401  # nobody is signed in, or nobody who may see anything
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
 
@@ -104,20 +98,14 @@ async def _send(by_tenant: dict[str, list[tuple[str, int]]]) -> None:
 ringer = Ringer()
 
 
-def on_bell(event_id: int, subject: UUID, tenant: str, **_: object) -> None:
+def ring_live_pages(event_id: int, subject: UUID, tenant: str, **_: object) -> None:
     ringer.ring(tenant, subject, event_id)
 
 
-doorbell.event_committed.connect(on_bell, dispatch_uid="approvals.web.live.on_bell")
-
-
-def on_sign_out(request: HttpRequest, **_: object) -> None:
+def ring_on_sign_out(request: HttpRequest, **_: object) -> None:
     """Close what this session has open. The session itself is gone a moment later."""
     if key := request.session.session_key:
         ringer.ring("", _session_chain(key), 0)
-
-
-user_logged_out.connect(on_sign_out, dispatch_uid="approvals.web.live.on_sign_out")
 
 
 def _session_chain(key: str) -> UUID:
@@ -133,58 +121,40 @@ class Watcher:
 
     def __init__(self) -> None:
         self.sockets: set[DeskConsumer] = set()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._watch = waiting.Watch(self._listen, self._look, self._check)
+        self._is_first_look = True
         self._seen: dict[int, float] = {}
 
     def add(self, socket: DeskConsumer) -> None:
         self.sockets.add(socket)
-        if not self._tasks or any(task.done() for task in self._tasks):
-            for task in self._tasks:
-                task.cancel()
-            works = (self._listen, self._watch, self._check)
-            self._tasks = [asyncio.create_task(work()) for work in works]
+        if self._watch.start():
+            self._is_first_look = True
 
     async def _listen(self) -> None:
-        """Pass on the bell; come back after Redis does."""
         layer = get_channel_layer()
+        channel = await layer.new_channel()
+        await layer.group_add(GROUP, channel)
         while True:
-            try:
-                channel = await layer.new_channel()
-                await layer.group_add(GROUP, channel)
-                while True:
-                    await self._pass_on(await _message(layer, channel))
-            except Exception as failure:
-                logger.info("no bell to listen to: %s", failure)
-                await asyncio.sleep(WATCH_EVERY_S)
+            await self._pass_on(await _message(layer, channel))
 
     async def _pass_on(self, message: dict[str, Any] | None) -> None:
         if message is not None:
             self._seen.update(dict.fromkeys(message["events"], time.monotonic()))
             await self._tell(message["tenant"], message["changed"])
 
-    async def _watch(self) -> None:
-        """The guarantee: once a second, ask the table."""
-        is_first = True
-        while True:
-            try:
-                for tenant, changed in (await self._lost(is_first)).items():
-                    await self._tell(tenant, changed)
-                if is_first:  # what happened between the first socket and this look is not told
-                    await _look_again(list(self.sockets))
-                is_first = False
-            except Exception:
-                logger.warning("the watcher could not look", exc_info=True)
-            await asyncio.sleep(WATCH_EVERY_S)
+    async def _look(self) -> None:
+        """Tell what the doorbell lost."""
+        is_first = self._is_first_look
+        for tenant, changed in (await self._lost(is_first)).items():
+            await self._tell(tenant, changed)
+        if is_first:  # what happened between the first socket and this look is not told
+            await _look_again(list(self.sockets))
+        self._is_first_look = False
 
     async def _check(self) -> None:
-        """The guarantee: whoever may not listen any more hears nothing, whatever was lost."""
-        while True:
-            await asyncio.sleep(settings.SOCKET_CHECK_S)
-            try:
-                sockets = list(self.sockets)
-                await _look_again(sockets)
-            except Exception:
-                logger.warning("sockets could not be checked", exc_info=True)
+        """Close the sockets whose person may not see anything any more, whatever was lost."""
+        await asyncio.sleep(settings.SOCKET_CHECK_S)
+        await _look_again(list(self.sockets))
 
     async def _tell(self, tenant: str, changed: list[str]) -> None:
         subjects = set(changed)
@@ -207,7 +177,7 @@ class Watcher:
                 self._seen[event_id] = now
                 if not is_first and subject not in lost[tenant]:
                     lost[tenant].append(subject)
-        self._seen = {event: at for event, at in self._seen.items() if now - at < 4 * LOOK_BACK_S}
+        self._seen = {event: at for event, at in self._seen.items() if now - at < FORGET_AFTER_S}
         return lost
 
 
@@ -222,8 +192,7 @@ async def _message(layer: Any, channel: str) -> dict[str, Any] | None:
 
 
 def _recent_events() -> list[tuple[int, str, str]]:
-    since = Now() - timedelta(seconds=LOOK_BACK_S)
-    rows = Event.objects.filter(at__gte=since).values_list("pk", "tenant", "subject")
+    rows = waiting.recent_events().values_list("pk", "tenant", "subject")
     return [(pk, tenant, str(subject)) for pk, tenant, subject in rows]
 
 

@@ -22,6 +22,7 @@ from approvals.http.middleware import roles_of
 from approvals.models import Membership, PendingChange, Role
 from approvals.people import accounts, notices, rights, second_operator
 from approvals.people.principals import principal_of
+from ledger.database.keyset_pages import keyset_page
 from ledger.errors import LedgerError
 from ledger.events import account_changes
 from ledger.models import Agent, Event
@@ -63,17 +64,16 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     if kind in account_changes.KINDS:
         rows = rows.filter(kind=kind)
     before = request.GET.get("before", "")
-    if before.isdecimal() and len(before) < 19:
-        rows = rows.filter(pk__lt=int(before))
-    shown = list(rows.order_by("-pk")[: PAGE + 1])
+    is_position = before.isdecimal() and len(before) < 19
+    page = keyset_page(rows, PAGE, before=(int(before),) if is_position else None)
     pending = [
         (row, second_operator.why_not(person, row), line_of_pending(row),
          permissions_of_pending(row))
         for row in second_operator.visible_to(person).order_by("pk")
     ]  # fmt: skip
     context = {
-        "lines": [line_of(event) for event in shown[:PAGE]],
-        "next": shown[PAGE - 1].pk if len(shown) > PAGE else None,
+        "lines": [line_of(event) for event in page.rows],
+        "next": page.cursor,
         "pending": pending,
         "who": who,
         "kind": kind,

@@ -20,6 +20,7 @@ from approvals.desk.answer_forms import Unreadable, answer_from, fields_of
 from approvals.people.principals import principal_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.requests import tenants_of_request, wants_fragment
+from ledger.database.keyset_pages import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event
 
@@ -87,15 +88,16 @@ def question_context(request: HttpRequest, found: Question) -> dict[str, Any]:
 @require_safe
 def tasks(request: HttpRequest) -> HttpResponse:
     form = TaskListForm(request.GET)
-    found = list(_listed(request, form)[: PAGE + 1])
-    page, more = found[:PAGE], found[PAGE:]
+    rows = _listed(request, form)
+    before = form.cleaned_data.get("before")
+    page = keyset_page(rows, PAGE, before=(before,) if before else None)
     query = request.GET.copy()
     query.pop("before", None)
     context = {
-        "rows": page,
+        "rows": page.rows,
         "form": form,
         "query": query.urlencode(),
-        "next": page[-1].pk if more else None,
+        "next": page.cursor,
         "is_filtered": any(request.GET.values()),
     }
     return render(request, "desk/tasks.html", context)
@@ -111,9 +113,7 @@ def _listed(request: HttpRequest, form: TaskListForm) -> TaskQuerySet:
         rows = rows.filter(skill_slug=said["skill"])
     if said.get("trace"):
         rows = rows.filter(trace_id=spellings.trace_id(said["trace"]))
-    if said.get("before"):
-        rows = rows.filter(pk__lt=said["before"])
-    return rows.order_by("-pk")
+    return rows
 
 
 @login_required

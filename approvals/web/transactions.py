@@ -38,9 +38,10 @@ from approvals.web.forms import (
 from approvals.web.requests import tenants_of_request, wants_fragment
 from approvals.web.tasks import question_context
 from ledger import contracts
-from ledger.api.problems import problem
-from ledger.api.tools import describe, describe_readonly
+from ledger.api import describe, describe_readonly
+from ledger.database.keyset_pages import keyset_page
 from ledger.errors import LedgerError, NotFound
+from ledger.http import problem
 from ledger.models import Event, Transaction, TransactionQuerySet
 from ledger.states import State
 
@@ -227,15 +228,16 @@ def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
 @require_safe
 def history(request: HttpRequest) -> HttpResponse:
     form = HistoryForm(request.GET)
-    found = list(_history(request, form)[: HISTORY_PAGE + 1])
-    page, more = found[:HISTORY_PAGE], found[HISTORY_PAGE:]
+    rows = _history(request, form)
+    before = form.cleaned_data.get("before")
+    page = keyset_page(rows, HISTORY_PAGE, before=(before,) if before else None)
     query = request.GET.copy()
     query.pop("before", None)
     context = {
-        "rows": page,
+        "rows": page.rows,
         "form": form,
         "query": query.urlencode(),
-        "next": page[-1].pk if more else None,
+        "next": page.cursor,
         "tool_names": sorted(contracts.tools),
         "is_filtered": any(request.GET.values()),
     }
@@ -246,7 +248,8 @@ def history(request: HttpRequest) -> HttpResponse:
 @require_safe
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """The history as filtered, row by row, so that a large one needs no memory."""
-    found = _history(request, HistoryForm(request.GET))[:EXPORT_MOST].iterator(chunk_size=1000)
+    rows = _history(request, HistoryForm(request.GET)).order_by("-pk")
+    found = rows[:EXPORT_MOST].iterator(chunk_size=1000)
     if form == "csv":
         response = StreamingHttpResponse(_as_csv(found), content_type="text/csv; charset=utf-8")
     elif form == "json":
@@ -267,9 +270,7 @@ def _history(request: HttpRequest, form: HistoryForm) -> TransactionQuerySet:
         rows = rows.filter(created_at__gte=_midnight(since))
     if (until := said.get("until")) and until < date.max:  # after the last day comes nothing
         rows = rows.filter(created_at__lt=_midnight(until) + timedelta(days=1))
-    if said.get("before"):
-        rows = rows.filter(pk__lt=said["before"])
-    return rows.order_by("-pk")
+    return rows
 
 
 EXPORTED = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-import json
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query, Router
 
-from ledger.api.schemas import ConsistencyOut, InclusionOut, refusals
+from ledger.api.schemas import ConsistencyOut, InclusionOut
 from ledger.errors import NotFound
+from ledger.http.schemas import refusals
 from ledger.log import checkpoints, merkle, tree
 from ledger.log.merkle import ProofRefused
 from ledger.models.log import Checkpoint
@@ -29,7 +30,7 @@ def inclusion(
     size: int | None = Query(
         None, ge=1, le=LARGEST, description="Of the tree; the newest checkpoint's when absent."
     ),
-) -> HttpResponse:
+) -> dict[str, Any]:
     """That an event is a leaf of the log: RFC 6962, section 2.1.1.
 
     The leaf is the 32 bytes of the event's `hash`; its record has the rest of the event.
@@ -50,7 +51,7 @@ def inclusion(
         "path": [_text(node) for node in merkle.inclusion(index, wanted, stored.read)],
         "checkpoint": _note_of(wanted),
     }
-    return HttpResponse(json.dumps(body), content_type="application/json")
+    return body
 
 
 @router.get(
@@ -62,7 +63,7 @@ def consistency(
     request: HttpRequest,
     old: int = Query(ge=1, le=LARGEST, description="The size of the smaller tree."),
     new: int = Query(ge=1, le=LARGEST, description="The size of the larger tree."),
-) -> HttpResponse:
+) -> dict[str, Any]:
     """That the log of `new` events begins with the one of `old` events: RFC 6962, 2.1.2."""
     try:
         path = checkpoints.consistency(old, new)
@@ -76,7 +77,7 @@ def consistency(
         "new_root": _text(merkle.root(new, stored.read)),
         "path": [_text(node) for node in path],
     }
-    return HttpResponse(json.dumps(body), content_type="application/json")
+    return body
 
 
 def _note_of(size: int) -> str | None:

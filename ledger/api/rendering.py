@@ -13,6 +13,7 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from ledger.audit import decision_records
+from ledger.http import address_of, json_response
 from ledger.models import Transaction
 
 
@@ -99,7 +100,7 @@ def versioned(row: Transaction) -> tuple[dict[str, Any], str]:
 
 def rendered(row: Transaction) -> HttpResponse:
     body, etag = versioned(row)
-    response = HttpResponse(json.dumps(body), content_type="application/json")
+    response = json_response(body)
     response["ETag"] = etag
     return response
 
@@ -115,7 +116,3 @@ def record_response(record: Mapping[str, Any]) -> HttpResponse:
 def file_name_of(record: Mapping[str, Any]) -> str:
     subject = record["subject"]
     return f"decision-record-{subject['type']}-{subject['id']}.json"
-
-
-def address_of(path: str) -> str:
-    return f"{settings.PUBLIC_URL}{path}"

@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Field, Schema
-from pydantic import ConfigDict, create_model
+from pydantic import create_model
 
 from ledger.contracts import published_types
+from ledger.http.schemas import In, Reason, Text200
 
-TRACEPARENT = r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
 LedgerStatus = Literal[
     "planned", "in_progress", "succeeded", "failed", "compensating", "compensated"
 ]
-Text200 = Annotated[str, Field(max_length=200)]
-Reason = Annotated[str, Field(max_length=2000)]
-
-
-class In(Schema):
-    model_config = ConfigDict(extra="forbid")
 
 
 class ProposalIn(In):
@@ -261,29 +255,3 @@ class ConsistencyOut(Schema):
     new: int
     new_root: str
     path: list[str]
-
-
-class FieldError(Schema):
-    field: str = Field(description="Where in the request; empty: all of it.")
-    message: str
-
-
-class Problem(Schema):
-    """RFC 9457. ``type`` is stable; ``detail`` says what happened, ``hint`` what to do next."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    hint: str
-    code: str = Field(description="The last part of `type`; docs/errors.md lists them.")
-    errors: list[FieldError] = Field([], description="What is wrong with which field.")
-
-
-def refusals(*statuses: int, is_open: bool = False) -> dict[int, type[Schema]]:
-    """What an operation may refuse with; one that needs a token also refuses with 401."""
-    return dict.fromkeys(statuses if is_open else (401, *statuses), Problem)
-
-
-# What may be wrong with any body: no JSON, too large, not of the shape.
-BODY = (400, 413, 422)

@@ -14,18 +14,18 @@ from pydantic_core import to_jsonable_python
 
 from ledger import contracts, intents
 from ledger.agents import allowances
-from ledger.api.authentication import AgentBearer, caller_of
-from ledger.api.problems import problem
-from ledger.api.schemas import BODY, CallIn, CallOut, ToolOut, refusals
+from ledger.api.schemas import CallIn, CallOut, ToolOut
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
+from ledger.http import AgentBearer, caller_of, problem
+from ledger.http.schemas import BODY, refusals
 from ledger.models import Reading, Scope
 
 logger = logging.getLogger(__name__)
-tools_router = Router(auth=AgentBearer(), tags=["tools"])
+router = Router(auth=AgentBearer(), tags=["tools"])
 
 
-@tools_router.get(
+@router.get(
     "",
     operation_id="listTools",
     response={200: list[ToolOut], **refusals()},
@@ -43,7 +43,7 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     ]
 
 
-@tools_router.get(
+@router.get(
     "/{name}",
     operation_id="readTool",
     response={200: ToolOut, **refusals(404)},
@@ -57,7 +57,7 @@ def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
     return describe(contracts.tool_named(name))
 
 
-@tools_router.post(
+@router.post(
     "/{name}/call",
     operation_id="callTool",
     response={200: CallOut, **refusals(*BODY, 403, 404, 502)},

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -12,23 +12,8 @@ from ninja import Header, Query, Router
 
 from ledger import intents
 from ledger.agents import allowances
-from ledger.api.authentication import (
-    AgentBearer,
-    caller_of,
-    supervisor_of,
-    visible,
-    visible_to,
-)
-from ledger.api.polling import (
-    LONGEST_WAIT_S,
-    POLL_INTERVAL_S,
-    POLL_WATCHERS,
-    polls_too_fast,
-    wait_for_change,
-)
-from ledger.api.problems import problem
+from ledger.agents.callers import Caller
 from ledger.api.rendering import (
-    address_of,
     as_json,
     beside_today,
     record_response,
@@ -37,8 +22,6 @@ from ledger.api.rendering import (
     versioned,
 )
 from ledger.api.schemas import (
-    BODY,
-    TRACEPARENT,
     ApproveIn,
     CancelByKeyIn,
     CanceledKey,
@@ -49,16 +32,24 @@ from ledger.api.schemas import (
     RejectIn,
     TransactionOut,
     TransactionPage,
-    refusals,
 )
+from ledger.api.visibility import supervisor_of, visible, visible_to
 from ledger.audit import decision_records
+from ledger.database.keyset_pages import keyset_page
 from ledger.errors import NotFound
+from ledger.events import doorbell
+from ledger.events.waiting import LONGEST_WAIT_S, wait_for
+from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
+from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, polls_too_fast
+from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope, Transaction
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 
 PAGE = 50
+TRACEPARENT = re.compile(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
+Version = tuple[Transaction, dict[str, Any], str]  # with its body and its ETag
 router = Router(auth=AgentBearer(), tags=["transactions"])
 
 
@@ -89,7 +80,7 @@ def prepare(
             reason=body.reason,
             run_id=body.run_id,
             step_id=body.step_id,
-            traceparent=traceparent if re.match(TRACEPARENT, traceparent) else "",
+            traceparent=traceparent if TRACEPARENT.match(traceparent) else "",
             ttl=None if body.ttl_s is None else timedelta(seconds=body.ttl_s),
         ),
         by=caller.principal,
@@ -128,15 +119,13 @@ def list_transactions(
     wanted = {"state": state, "tool": tool, "run_id": run_id, "trace_id": trace_id}
     intents.refuse_unsafe_text([tool, run_id, trace_id])
     rows = visible_to(caller).filter(**{name: value for name, value in wanted.items() if value})
-    if cursor is not None:
-        rows = rows.filter(pk__lt=cursor)
-    page = list(rows.prefetch_related("decisions").order_by("-pk")[: limit + 1])
-    items, more = page[:limit], page[limit:]
+    rows = rows.prefetch_related("decisions")
+    page = keyset_page(rows, limit, before=None if cursor is None else (cursor,))
     body = {
-        "items": [as_json(row) for row in items],
-        "next_cursor": str(items[-1].pk) if more else None,
+        "items": [as_json(row) for row in page.rows],
+        "next_cursor": None if page.cursor is None else str(page.cursor),
     }
-    return HttpResponse(json.dumps(body), content_type="application/json")
+    return json_response(body)
 
 
 @router.post(
@@ -157,7 +146,7 @@ def cancel_by_key(request: HttpRequest, body: CancelByKeyIn) -> HttpResponse:
         "idempotency_key": body.idempotency_key,
         "transaction": None if row is None else as_json(row),
     }
-    return HttpResponse(json.dumps(answer), content_type="application/json")
+    return json_response(answer)
 
 
 @router.get(
@@ -193,17 +182,24 @@ def read(
     body, etag = versioned(row)
     known = if_none_match.removeprefix("W/")
     if wait and row.state not in FINAL and known in {"", etag}:
-        row, body, etag = wait_for_change(caller, transaction_id, (row, body, etag), wait)
-    response = (
-        HttpResponse(status=304)
-        if known == etag
-        else HttpResponse(json.dumps(body), content_type="application/json")
-    )
+        row, body, etag = _changed(caller, transaction_id, (row, body, etag), wait)
+    response = HttpResponse(status=304) if known == etag else json_response(body)
     response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"
     if is_too_fast or row.state not in FINAL:
         response["Retry-After"] = str(POLL_INTERVAL_S)
     return response
+
+
+def _changed(caller: Caller, transaction_id: UUID, seen: Version, wait_s: float) -> Version:
+    """The transaction once it differs from ``seen``, or as it is when the time is up."""
+
+    def look() -> Version | None:
+        row = visible(caller, transaction_id)
+        body, etag = versioned(row)
+        return (row, body, etag) if etag != seen[2] or row.state in FINAL else None
+
+    return wait_for(look, doorbell.channel_of(transaction_id), wait_s) or seen
 
 
 @router.get(
@@ -275,10 +271,3 @@ def reject(request: HttpRequest, transaction_id: UUID, body: RejectIn) -> HttpRe
             reason=body.reason,
         )
     )
-
-
-def unquoted(key: str) -> str:
-    """An Idempotency-Key comes bare or as a quoted string (RFC 8941)."""
-    if len(key) >= 2 and key[0] == key[-1] == '"':
-        return key[1:-1].replace('\\"', '"').replace("\\\\", "\\")
-    return key

@@ -68,8 +68,12 @@ class Standing(NamedTuple):
     content_erased_at: datetime | None
 
 
-# An upper room adds its own in AppConfig.ready().
 families: dict[str, Family] = {"transaction": Family("transaction", MOVES, Transaction, Row)}
+
+
+def register_family(family: Family) -> None:
+    """Prove the chains of an upper room's rows as well. Called in ``AppConfig.ready()``."""
+    families[family.name] = family
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from uuid import UUID
 
@@ -17,10 +17,19 @@ logger = logging.getLogger(__name__)
 event_committed = Signal()
 
 
+def register_listener(listener: Callable[..., None]) -> None:
+    """Call it after each event is committed, in the process that wrote the event.
+
+    Called in ``AppConfig.ready()``. The listener takes the signal's arguments by keyword, and
+    ``**_`` for those that it does not need.
+    """
+    event_committed.connect(listener)
+
+
 def ring(
     event_id: int, subject: UUID, tenant: str, kind: str, deliveries: Sequence[int] = ()
 ) -> None:
-    """Tell whoever listens in this process. A listener that fails disturbs nobody."""
+    """Call the listeners of this process. One that fails does not disturb the others."""
     event_committed.send_robust(
         sender=None,
         event_id=event_id,
@@ -37,7 +46,8 @@ def redis() -> Redis:
     return Redis.from_url(settings.REDIS_URL, **settings.REDIS_PATIENCE)
 
 
-def channel_of(subject: UUID) -> str:
+def channel_of(subject: UUID | str) -> str:
+    """The name on which Redis passes on that the subject changed; of all with ``"*"``."""
     return f"assent:subject:{subject}"
 
 
@@ -49,6 +59,3 @@ def wake_waiting_agents(subject: UUID, kind: str, **_: object) -> None:
         redis().publish(channel_of(subject), kind)
     except RedisError as failure:
         logger.info("no bell for %s: %s", subject, failure)
-
-
-event_committed.connect(wake_waiting_agents, dispatch_uid="ledger.wake_waiting_agents")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,12 +13,12 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
+from ledger.backoff import Backoff
 from ledger.models import Delivery, DeliveryState, Event
 
 logger = logging.getLogger(__name__)
 
-FIRST_WAIT = timedelta(seconds=2)
-LONGEST_WAIT = timedelta(minutes=10)
+BACKOFF = Backoff(first=timedelta(seconds=2), longest=timedelta(minutes=10))
 MOST_ATTEMPTS = 30  # about four hours
 # While one worker sends, nobody else tries.
 SENDING_TAKES_AT_MOST = timedelta(seconds=60)
@@ -115,17 +114,6 @@ def retry(delivery_id: int) -> None:
     )
 
 
-def wait_before(attempt: int) -> timedelta:
-    """How long to wait before attempt number ``attempt``; the first retry is attempt 2.
-
-    Doubles from ``FIRST_WAIT`` up to ``LONGEST_WAIT``, then shortened by up to a fifth at random,
-    so that a service that comes back is not met by everyone at once.
-    """
-    wait = min(FIRST_WAIT * 2 ** min(attempt - 2, 20), LONGEST_WAIT)
-    shortened: timedelta = wait * random.uniform(0.8, 1.0)
-    return shortened
-
-
 def _claim(delivery_id: int) -> Delivery | None:
     due = Delivery.objects.filter(
         pk=delivery_id, state=DeliveryState.WAITING, next_attempt_at__lte=Now()
@@ -175,6 +163,6 @@ def _fail(delivery: Delivery, failure: Exception) -> None:
     _still_claimed(delivery).update(
         state=DeliveryState.GIVEN_UP if given_up else DeliveryState.WAITING,
         failures=failures,
-        next_attempt_at=Now() + wait_before(failures + 1),
+        next_attempt_at=Now() + BACKOFF.wait_with_jitter(failures),
         error=f"{type(failure).__name__}: {failure}"[:2000].replace("\x00", ""),
     )

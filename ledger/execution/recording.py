@@ -18,6 +18,7 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from ledger import states
+from ledger.backoff import Backoff
 from ledger.contracts import Retry
 from ledger.contracts.results import NOTE, receipt_in, storable, web_address
 from ledger.errors import NotPossible
@@ -33,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 # How long a worker goes on to record what it knows while the database is away.
 RECORD_FOR_S = 600.0
-LONGEST_PAUSE_S = 5.0
+RECORD_BACKOFF = Backoff(first=timedelta(seconds=0.1), longest=timedelta(seconds=5))
 UNSTORABLE = "What the tool returned could not be stored; the receipt is what counts."
 
 NO_LEASE: dict[str, Any] = {"lease_expires_at": None, "next_attempt_at": None}
@@ -189,15 +190,17 @@ def persistently(
     Goes on for minutes. Whatever ends it without success, a receipt stands in the log.
     """
     gives_up_at = time.monotonic() + RECORD_FOR_S
-    pause_s, is_first = 0.1, True
+    failures = 0
     while True:
+        failures += 1
+        pause_s = RECORD_BACKOFF.wait(failures).total_seconds()
         try:
             return write()
         except OUT_OF_REACH as failure:
             if time.monotonic() + pause_s > gives_up_at:
                 _log_unrecorded(lease, receipt, "NOT RECORDED, GIVEN UP")
                 raise
-            if is_first:
+            if failures == 1:
                 _log_unrecorded(lease, receipt, f"not recorded yet ({failure})".strip())
             connection.close()
         except BaseException:
@@ -208,7 +211,6 @@ def persistently(
         except BaseException:  # a second Ctrl-C, a time limit
             _log_unrecorded(lease, receipt, "NOT RECORDED, INTERRUPTED")
             raise
-        pause_s, is_first = min(pause_s * 2, LONGEST_PAUSE_S), False
 
 
 def _log_unrecorded(lease: Lease, receipt: str, what: str) -> None:
@@ -222,5 +224,4 @@ def _log_unrecorded(lease: Lease, receipt: str, what: str) -> None:
 
 
 def wait_after(attempts: int, retry: Retry) -> timedelta:
-    doublings: int = 2 ** min(max(attempts - 1, 0), 20)
-    return min(retry.first * doublings, retry.longest)
+    return Backoff(retry.first, retry.longest).wait(attempts)

@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection
 
+from ledger.backoff import Backoff
 from ledger.log import checkpoints, publishing, witnesses
 from ledger.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
 
 logger = logging.getLogger(__name__)
 
-FIRST_WAIT_S = 5.0
-LONGEST_WAIT_S = 600.0
+BACKOFF = Backoff(first=timedelta(seconds=10), longest=timedelta(minutes=10))
 MOST_WITNESSES = 8  # asked at the same time
 
 
@@ -89,5 +90,5 @@ class Keeper:
         finally:
             connection.close()
         self._failures[name] = self._failures.get(name, 0) + 1
-        wait = min(FIRST_WAIT_S * 2 ** min(self._failures[name], 20), LONGEST_WAIT_S)
-        self._ask_again[name] = time.monotonic() + wait
+        wait = BACKOFF.wait(self._failures[name])
+        self._ask_again[name] = time.monotonic() + wait.total_seconds()

@@ -12,7 +12,6 @@ from redis import RedisError
 from ledger import execution
 from ledger.events import doorbell, outbox as deliveries
 from ledger.workers import queues
-from ledger.workers.queues import JOBS as JOBS
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +57,6 @@ def deliver(delivery_id: str) -> None:
         enqueue("deliver", follows)
 
 
-JOBS |= {"commit": commit, "roll_back": roll_back, "compensate": compensate, "deliver": deliver}
-
-
 def enqueue(name: str, subject: object, *, label: str = "") -> bool:
     """Put a job into the queue of its name; ``False`` when Redis does not answer.
 
@@ -74,11 +70,18 @@ def enqueue(name: str, subject: object, *, label: str = "") -> bool:
     return True
 
 
-def on_bell(subject: UUID, kind: str, deliveries: Sequence[int] = (), **_: object) -> None:
+def enqueue_after_event(
+    subject: UUID, kind: str, deliveries: Sequence[int] = (), **_: object
+) -> None:
+    """The job that the event calls for, and the deliveries that it owes."""
     if name := JOB_FOR.get(kind):
         enqueue(name, subject)
     for delivery_id in deliveries:
         enqueue("deliver", delivery_id)
 
 
-doorbell.event_committed.connect(on_bell, dispatch_uid="ledger.jobs.on_bell")
+def register() -> None:
+    """The ledger's own jobs; the sweeper itself looks for what is due of them."""
+    for run in (commit, roll_back, compensate, deliver):
+        queues.register_job(run.__name__, run)
+    doorbell.register_listener(enqueue_after_event)

@@ -33,7 +33,7 @@ JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is wha
 SEALED_FOR_S = 24 * 60 * 60  # what lay in Redis for longer is void; the sweeper asks the tables
 LARGEST_JOB = 64 * 1024  # bytes, unpacked
 
-# The one function of each queue. Upper rooms add their own.
+# The one function of each queue.
 JOBS: dict[str, Callable[[str], None]] = {}
 
 # RQ falls back to pickle wherever a call of its own, or of its pages, names no serializer.
@@ -123,6 +123,11 @@ class JobQueue(DjangoRQ):
     """A queue of sealed jobs; also that of RQ's pages."""
 
     job_class = SealedJob
+
+
+def register_job(name: str, run: Callable[[str], None]) -> None:
+    """Let workers of the queue ``name`` run this function. Called in ``AppConfig.ready()``."""
+    JOBS[name] = run
 
 
 def put(name: str, subject: str, label: str) -> None:

@@ -29,7 +29,8 @@ from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
 from ledger.transactions import coordinator, retention
-from ledger.workers.jobs import JOBS, enqueue
+from ledger.workers import queues
+from ledger.workers.jobs import enqueue
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +41,21 @@ GRACE = timedelta(seconds=1)
 # Rings again for work that is queued behind other work, in case its job was lost after all.
 KNOCK_AGAIN_S = 10.0
 
-# What upper rooms add to each round; registered in AppConfig.ready().
-further_steps: list[Callable[[], None]] = []
-# Their jobs, each with what finds the subjects that are due.
-further_jobs: dict[str, Callable[[], Iterable[object]]] = {}
+_further_steps: list[Callable[[], None]] = []
+_further_jobs: dict[str, Callable[[], Iterable[object]]] = {}
+
+
+def register_step(step: Callable[[], None]) -> None:
+    """Call it in each round. Called in ``AppConfig.ready()``."""
+    _further_steps.append(step)
+
+
+def register_job(
+    name: str, run: Callable[[str], None], due: Callable[[], Iterable[object]]
+) -> None:
+    """A job of an upper room; ``due`` finds its subjects, in each round."""
+    queues.register_job(name, run)
+    _further_jobs[name] = due
 
 
 class Sweeper:
@@ -83,9 +95,9 @@ class Sweeper:
         self._hurry_each("roll_back", _work_due(State.ROLLING_BACK))
         self._hurry_each("compensate", _work_due(State.COMPENSATING))
         self._hurry("deliver", outbox.overdue())
-        for step in further_steps:
+        for step in _further_steps:
             step()
-        for name, due in further_jobs.items():
+        for name, due in _further_jobs.items():
             self._hurry(name, due())
         retention.erase_due()
         self._log.round()
@@ -171,7 +183,7 @@ def _queue_length(name: str) -> int:
 
 def _do_here(name: str, subject: str) -> None:
     try:
-        JOBS[name](subject)
+        queues.JOBS[name](subject)
     except Exception:
         logger.exception("%s %s failed in the sweeper", name, subject)
     finally:

@@ -178,13 +178,13 @@ def test_a_process_that_dies_in_between_is_made_up_for_by_the_sweeper(peer, alic
     builtin.begin(task["id"])
     assert state_of(peer, task) == "AUTH_REQUIRED"
 
-    doorbell.event_committed.disconnect(dispatch_uid="a2a.builtin.on_event")
+    doorbell.event_committed.disconnect(runs.follow_event)
     try:
         execution.commit(decide("approve", alice).pk)
         assert state_of(peer, task) == "AUTH_REQUIRED", "the bell was lost"
         sweeper.Sweeper().sweep()
     finally:
-        doorbell.event_committed.connect(runs.on_event, dispatch_uid="a2a.builtin.on_event")
+        doorbell.register_listener(runs.follow_event)
     assert state_of(peer, task) == "COMPLETED"
     assert Transaction.objects.count() == 1
 

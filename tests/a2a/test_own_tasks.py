@@ -19,7 +19,7 @@ from a2a.models import Task
 from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
 from ledger import execution
-from ledger.api.authentication import Caller
+from ledger.agents.callers import Caller
 from ledger.audit import verification
 from ledger.errors import LedgerError, PlanFailed
 from ledger.execution import crash_points

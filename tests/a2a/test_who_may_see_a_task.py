@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from a2a.models import Skill, Task
 from a2a.protocol import fast_path
-from ledger.api.authentication import callers_with
+from ledger.agents.callers import callers_with
 from ledger.models import Agent, AgentToken, Scope, Tenant
 
 pytestmark = pytest.mark.django_db

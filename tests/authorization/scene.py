@@ -18,7 +18,7 @@ from approvals.models import Membership, Notice, Role
 from approvals.people import second_operator
 from approvals.people.principals import principal_of
 from ledger import execution
-from ledger.api.authentication import Caller
+from ledger.agents.callers import Caller
 from ledger.events import outbox
 from ledger.execution import recording
 from ledger.log import checkpoints

@@ -17,7 +17,7 @@ from examples import verify
 from ledger import states
 from ledger.events import account_changes, outbox
 from ledger.webhooks import channel as webhooks, owners
-from ledger.workers import jobs
+from ledger.workers import jobs, queues
 from tests.house.source import ROOT, name_of, product
 
 TRANSACTION_KINDS = {move.name for move in (*states.MOVES, *states.NOTES)}
@@ -109,7 +109,7 @@ def test_webhooks_tell_or_leave_out_every_kind():
 
 def test_every_kind_has_its_job_or_needs_none():
     assert parts(set(jobs.JOB_FOR), WITHOUT_JOB) == TRANSACTION_KINDS
-    assert set(jobs.JOB_FOR.values()) <= set(jobs.JOBS)
+    assert set(jobs.JOB_FOR.values()) <= set(queues.JOBS)
     assert task_doorbell.NEW_WORK <= TASK_KINDS
 
 

@@ -131,8 +131,8 @@ def test_what_is_addressed_is_hurried(pigeons, a_payment):
 @pytest.mark.parametrize(
     ("said", "works_on"),
     [
-        ({}, ["commit", "react", "roll_back", "compensate", "begin", "respond", "deliver",
-              "mirror", "fetch_card"]),
+        ({}, ["commit", "react", "roll_back", "compensate", "respond", "deliver",
+              "mirror", "fetch_card", "begin"]),
         ({"only": ["deliver"]}, ["deliver"]),
         ({"but": ["respond", "deliver", "mirror", "fetch_card", "begin"]},
          ["commit", "react", "roll_back", "compensate"]),

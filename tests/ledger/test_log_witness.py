@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledger.audit import checkpoint_proof
 from ledger.audit.checkpoint_proof import Broken
+from ledger.backoff import Backoff
 from ledger.log import checkpoints, merkle, publishing, signed_notes, witnesses
 from ledger.log.keeper import Keeper
 from ledger.log.signed_notes import COSIGNATURE, SIGNATURE, Note, TreeHead, VerifierKey
@@ -422,7 +424,8 @@ def test_a_witness_that_hangs_holds_up_nothing(transactional_db, events, setting
 def test_the_keeper_asks_again_until_the_witness_is_back(
     transactional_db, events, example, settings, monkeypatch
 ):
-    monkeypatch.setattr("ledger.log.keeper.FIRST_WAIT_S", 0.01)
+    at_once = Backoff(first=timedelta(milliseconds=20), longest=timedelta(minutes=10))
+    monkeypatch.setattr("ledger.log.keeper.BACKOFF", at_once)
     settings.CHECKPOINT_EVERY_S = 0
     started = example.start()
     settings.WITNESSES = [f"http://127.0.0.1:{free_port()} {started.key}"]

@@ -34,7 +34,7 @@ def test_what_slack_asks_for_in_patience_it_gets(slack, workspace, a_transaction
     owed = Delivery.objects.filter(recipient__startswith="copy:")
     assert {(one.state, one.failures) for one in owed} == {("waiting", 0)}
     soonest = owed.order_by("next_attempt_at").first()
-    assert soonest.next_attempt_at > soonest.event.at + (outbox.FIRST_WAIT * 14)
+    assert soonest.next_attempt_at > soonest.event.at + (outbox.BACKOFF.first * 14)
     make_due()
     settle()
     assert len(posts(slack)) == 1

@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand
 from a2a import states as task_states
 from a2a.errors import Reason
 from a2a.states import TaskState
-from ledger.api.problems import TYPE
 from ledger.errors import LedgerError
+from ledger.http import PROBLEM_TYPE
 from ledger.states import FINAL, LEDGER_STATUS, MOVES, NOTES, State
 
 
@@ -85,9 +85,11 @@ def errors_page() -> str:
     ]
     lines.append("| --- | --- | --- | --- |")
     for error in sorted(_tree(LedgerError), key=lambda error: (error.status, error.code)):
-        lines.append(f"| `{TYPE}{error.code}` | {error.status} | {error.title} | {error.hint} |")
+        lines.append(
+            f"| `{PROBLEM_TYPE}{error.code}` | {error.status} | {error.title} | {error.hint} |"
+        )
     for code, status, title, hint in OTHERS:
-        lines.append(f"| `{TYPE}{code}` | {status} | {title} | {hint} |")
+        lines.append(f"| `{PROBLEM_TYPE}{code}` | {status} | {title} | {hint} |")
     return "\n".join([*lines, ""])
 
 

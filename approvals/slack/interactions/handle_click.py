@@ -36,7 +36,7 @@ from approvals.slack.rendering import blocks, modals
 from approvals.slack.rendering.signed_values import Press
 from ledger.errors import LedgerError
 from ledger.models import Transaction
-from ledger.workers import jobs, sweeper
+from ledger.workers import sweeper
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -65,8 +65,8 @@ def react(text: str) -> None:
         replies.ask_for(replace(order, kind="tell", text=LATER))
 
 
-jobs.JOBS["react"] = react
-sweeper.further_jobs["react"] = click_queue.due
+def register() -> None:
+    sweeper.register_job("react", react, click_queue.due)
 
 
 def _order_in(subject: str) -> Order | None:

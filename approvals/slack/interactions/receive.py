@@ -24,7 +24,7 @@ from approvals.slack.interactions import click_queue, handle_click, replies
 from approvals.slack.interactions.commands import Order
 from approvals.slack.rendering import modals, signed_values
 from approvals.slack.rendering.signed_values import NotOurs, Press
-from ledger.workers import jobs
+from ledger.workers import jobs, queues
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -195,7 +195,7 @@ def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -
         _write_down(order)
     text = order.as_text()
     if not jobs.enqueue(job, text, label=order.label):
-        _hands.submit(_closing_connection, partial(jobs.JOBS[job], text))
+        _hands.submit(_closing_connection, partial(queues.JOBS[job], text))
 
 
 def _write_down(order: Order) -> None:

@@ -35,7 +35,7 @@ from approvals.slack.rendering.blocks import desk_link
 from approvals.slack.rendering.text import escaped, plain, rich, shortened, words as said
 from ledger.errors import LedgerError
 from ledger.events.outbox import NotNow
-from ledger.workers import jobs
+from ledger.workers import jobs, queues
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,8 @@ def respond(text: str) -> None:
         logger.warning("Slack refused a %s: %s", order.kind, error_of(refusal))
 
 
-jobs.JOBS["respond"] = respond
+def register() -> None:
+    queues.register_job("respond", respond)
 
 
 def _again_later(order: Order, failure: Exception) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.http import HttpResponse
 
 from ledger.errors import LedgerError
+from ledger.http.responses import json_response
 
 # Stable names, not addresses; docs/errors.md lists them.
-TYPE = "urn:assent:problem:"
+PROBLEM_TYPE = "urn:assent:problem:"
 
 
 def problem(
     status: int, code: str, title: str, detail: str, hint: str = "", **extra: Any
 ) -> HttpResponse:
     body = {
-        "type": TYPE + code,
+        "type": PROBLEM_TYPE + code,
         "title": title,
         "status": status,
         "detail": detail,
@@ -25,9 +25,7 @@ def problem(
         "code": code,
         **extra,
     }
-    return HttpResponse(
-        json.dumps(body, default=str), status=status, content_type="application/problem+json"
-    )
+    return json_response(body, status, content_type="application/problem+json", default=str)
 
 
 def not_authenticated() -> HttpResponse:

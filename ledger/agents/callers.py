@@ -1,0 +1,64 @@
+"""Which agent calls, with which scopes: from bearer tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from django.db import connection
+
+from ledger.agents.allowances import allowed_tools, covers, may_propose
+from ledger.database import prepared_statements
+from ledger.errors import NotAllowed
+from ledger.models import AgentToken, Scope
+from ledger.models.agents import usable_tokens_sql
+from ledger.principals import Principal, agent
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who a valid token speaks for."""
+
+    principal: Principal
+    tenant: str
+    scopes: frozenset[str]
+    # The skill that a task is for which names none.
+    default_skill: str = ""
+
+    def require(self, scope: Scope) -> None:
+        if not covers(self.scopes, scope):
+            raise NotAllowed(f"This token lacks the scope {scope.value!r}.", scope=scope.value)
+
+    def may_use(self, tool: str) -> bool:
+        """What its tenant and its agent may use, as far as this token is for it."""
+        return may_propose(self.scopes, tool) and tool in self.allowed_tools
+
+    @cached_property
+    def allowed_tools(self) -> frozenset[str]:
+        return allowed_tools(self.principal, self.tenant)
+
+
+def caller_with(token: str) -> Caller | None:
+    """Whom the token speaks for; ``None`` when it is unknown, revoked or expired."""
+    return callers_with([token])[0]
+
+
+def callers_with(tokens: list[str]) -> list[Caller | None]:
+    """The caller of each token, in the same order and in one query; see ``caller_with``."""
+    hashes = [AgentToken.hash_of(token) for token in tokens]
+    with prepared_statements.kept(), connection.cursor() as cursor:
+        cursor.execute(_callers_sql(), [list(set(hashes))])
+        rows = cursor.fetchall()
+    callers = {
+        token_hash: Caller(agent(tenant, slug, name), tenant, frozenset(scopes), default_skill)
+        for token_hash, tenant, slug, name, scopes, default_skill in rows
+    }
+    return [callers.get(token_hash) for token_hash in hashes]
+
+
+@cache
+def _callers_sql() -> str:
+    return f"""
+        SELECT token_hash, tenant, slug, name, scopes, default_skill
+        FROM ({usable_tokens_sql()}) AS usable WHERE token_hash = ANY (%s)
+    """

@@ -1,0 +1,54 @@
+"""One page of a list, newest first, continued after the last row of the page before (keyset).
+
+Unlike an offset, that is quick at any depth, and rows that are added meanwhile shift nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from django.db.models import Model, Q, QuerySet
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[M]):
+    """``last`` is the row after which the next page begins; ``None`` at the end of the list."""
+
+    rows: list[M]
+    last: M | None
+
+    @property
+    def cursor(self) -> Any:
+        """The primary key of ``last``, where the list is ordered by it alone."""
+        return self.last.pk if self.last is not None else None
+
+
+def keyset_page(
+    rows: QuerySet[M],
+    limit: int,
+    *,
+    before: Sequence[Any] | None = None,
+    by: Sequence[str] = ("pk",),
+) -> Page[M]:
+    """At most ``limit`` rows, in descending order of the fields ``by`` (unique together).
+
+    ``before`` has their values in the last row of the page before; ``None`` asks for the first.
+    """
+    if before is not None:
+        rows = rows.filter(_before(dict(zip(by, before, strict=True))))
+    fetched = list(rows.order_by(*(f"-{field}" for field in by))[: limit + 1])
+    page = fetched[:limit]
+    return Page(page, page[-1] if len(fetched) > limit else None)
+
+
+def _before(last: dict[str, Any]) -> Q:
+    """The order of tuples: a smaller first field, or the same one and a smaller second, ..."""
+    condition, same = Q(), Q()
+    for field, value in last.items():
+        condition |= same & Q(**{f"{field}__lt": value})
+        same &= Q(**{field: value})
+    return condition

@@ -1,0 +1,22 @@
+"""What every HTTP interface for agents shares; the endpoints themselves are elsewhere.
+
+Authentication by token, JSON in and out, refusals as problem+json, and a limit to polling.
+"""
+
+from ledger.http.authentication import AgentBearer, caller_of
+from ledger.http.problems import PROBLEM_TYPE, not_authenticated, problem, problem_of
+from ledger.http.requests import parse_json, unquoted
+from ledger.http.responses import address_of, json_response
+
+__all__ = [
+    "PROBLEM_TYPE",
+    "AgentBearer",
+    "address_of",
+    "caller_of",
+    "json_response",
+    "not_authenticated",
+    "parse_json",
+    "problem",
+    "problem_of",
+    "unquoted",
+]

@@ -1,0 +1,23 @@
+"""Bearer tokens of agents, for routers of Ninja."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja.security import HttpBearer
+
+from ledger.agents.callers import Caller, caller_with
+from ledger.models import Scope
+
+
+class AgentBearer(HttpBearer):
+    """A token that is neither revoked nor expired, of an active agent."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
+        return caller_with(token)
+
+
+def caller_of(request: HttpRequest, scope: Scope | None = None) -> Caller:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    if scope is not None:
+        caller.require(scope)
+    return caller

@@ -1,0 +1,41 @@
+"""The JSON shapes that every REST interface shares."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ninja import Field, Schema
+from pydantic import ConfigDict
+
+Text200 = Annotated[str, Field(max_length=200)]
+Reason = Annotated[str, Field(max_length=2000)]
+
+
+class In(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+
+class FieldError(Schema):
+    field: str = Field(description="Where in the request; empty: all of it.")
+    message: str
+
+
+class Problem(Schema):
+    """RFC 9457. ``type`` is stable; ``detail`` says what happened, ``hint`` what to do next."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str
+    code: str = Field(description="The last part of `type`; docs/errors.md lists them.")
+    errors: list[FieldError] = Field([], description="What is wrong with which field.")
+
+
+def refusals(*statuses: int, is_open: bool = False) -> dict[int, type[Schema]]:
+    """What an operation may refuse with; one that needs a token also refuses with 401."""
+    return dict.fromkeys(statuses if is_open else (401, *statuses), Problem)
+
+
+# What may be wrong with any body: no JSON, too large, not of the shape.
+BODY = (400, 413, 422)
