@@ -48,6 +48,7 @@ def due() -> TaskQuerySet:
         Q(mirror=None) | Q(mirror__is_over=True),
         Q(transaction=None) | Q(transaction__legal_hold_at=None),
         state__in=sorted(FINAL),
+        ended_at__isnull=False,
         retain_until__lte=Now(),
         content_erased_at=None,
         legal_hold_at=None,

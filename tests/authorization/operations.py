@@ -9,6 +9,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
+from ledger.models import Checkpoint, IdempotencyKey
 from tests.authorization.scene import Scene, as_json
 
 Patterns = list[URLPattern | URLResolver]
@@ -103,6 +104,7 @@ def _object_id(operation: str, scene: Scene) -> Any:
         "decision": scene.committed.decisions.first(), "delivery": scene.delivery,
         "transaction": scene.pending, "skill": scene.skill, "task": scene.task,
         "question": scene.question, "remoteagent": scene.remote,
+        "checkpoint": Checkpoint.objects.first(), "idempotencykey": IdempotencyKey.objects.first(),
     }  # fmt: skip
     match = re.search(r"/admin/\w+/(\w+)/", operation)
     row = rows.get(match[1]) if match else None
