@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from a2a import submissions, tasks
+from a2a import decision_records, submissions, tasks
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, PushConfig, Question, Skill, Task
 from a2a.submissions import Submission
-from a2a.tasks import decision_records, questions, retention
+from a2a.tasks import questions, retention
 from examples import verify as second
 from ledger import execution
 from ledger.audit import decision_records as ledger_records, exports, verification
