@@ -14,12 +14,14 @@ class A2AConfig(AppConfig):
         from a2a.builtin import runs
         from a2a.protocol import push
         from a2a.rest.doorbell import wake_workers
-        from a2a.states import ARROWS
+        from a2a.states import BY_KIND
         from ledger.audit import histories
         from ledger.events import doorbell, outbox
         from ledger.workers import sweeper
 
-        histories.register_family(histories.Family("task", ARROWS, models.Task, histories.Standing))
+        histories.register_family(
+            histories.Family("task", BY_KIND, models.Task, histories.Standing)
+        )
         outbox.register(push.PushChannel())
         doorbell.register_listener(wake_workers)
         doorbell.register_listener(runs.follow_event)

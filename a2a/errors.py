@@ -65,16 +65,18 @@ class SkillNotFound(NotFound):
 
 
 class TaskNotPossible(LedgerError):
-    """The move was not possible. ``task`` is the task as it is now."""
+    """The move was not possible. ``snapshot`` is the task as it is now."""
 
     code = "task_not_possible"
     status = 409
     title = "Not possible in the task's present state"
     hint = "Read the task; nothing was changed by this request."
 
-    def __init__(self, detail: str = "", *, task: Any = None, hint: str = "", **extra: Any) -> None:
+    def __init__(
+        self, detail: str = "", *, snapshot: Any = None, hint: str = "", **extra: Any
+    ) -> None:
         super().__init__(detail, hint=hint, **extra)
-        self.task = task
+        self.snapshot = snapshot
 
 
 class TaskLeaseLost(TaskNotPossible):

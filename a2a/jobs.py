@@ -9,6 +9,7 @@ from django.db import close_old_connections
 from a2a import builtin
 from a2a.models import Mirror
 from a2a.remote import agents, sync
+from a2a.states import TaskEventKind
 from ledger.events import doorbell
 from ledger.workers import jobs, sweeper
 
@@ -33,7 +34,7 @@ def begin(task_id: str) -> None:
 
 def enqueue_after_event(subject: UUID, kind: str, **_: object) -> None:
     """News for a remote agent: at once. New tasks are found within a second, in the next round."""
-    if kind in {"task_answered", "task_canceled"}:
+    if kind in {TaskEventKind.ANSWERED, TaskEventKind.CANCELED}:
         sync.hurry(subject, kind)
         if Mirror.objects.filter(task=subject, is_over=False).exists():
             jobs.enqueue("mirror", subject)

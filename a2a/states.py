@@ -1,12 +1,12 @@
-"""The map of a task's life: states, the moves between them, and nothing else."""
+"""The states of a task and the moves between them. Data only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import StrEnum
 
 from django.db.models import TextChoices
 
-from ledger.states import Arrow
+from ledger.states import Move
 
 
 class TaskState(TextChoices):
@@ -22,66 +22,75 @@ class TaskState(TextChoices):
     REJECTED = "rejected", "rejected before it began"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One arrow of the map. Its name is the ``kind`` of the event; no target: the state stays."""
+class TaskEventKind(StrEnum):
+    """What happened to a task. The audit log seals the values: they never change."""
 
-    name: str
-    sources: frozenset[TaskState]
-    target: TaskState | None
+    SUBMITTED = "task_submitted"
+    REJECTED = "task_rejected"
+    CLAIMED = "task_claimed"
+    PUT_BACK = "task_put_back"
+    HANDED_OVER = "task_handed_over"
+    PROGRESSED = "task_progressed"
+    ARTIFACT_ADDED = "task_artifact_added"
+    MESSAGE_ADDED = "task_message_added"
+    DECLINED = "task_declined"
+    ASKED = "task_asked"
+    ANSWERED = "task_answered"
+    QUESTION_LAPSED = "task_question_lapsed"
+    AWAITS_SIGN_OFF = "task_awaits_sign_off"
+    RESUMED = "task_resumed"
+    COMPLETED = "task_completed"
+    FAILED = "task_failed"
+    CANCELED = "task_canceled"
+    CONTENT_ERASED = "task_content_erased"
+    LEGAL_HOLD_PLACED = "task_legal_hold_placed"
+    LEGAL_HOLD_RELEASED = "task_legal_hold_released"
 
-    def __str__(self) -> str:
-        return self.name
+
+def _move(kind: TaskEventKind, *sources: TaskState, to: TaskState | None) -> Move[TaskState]:
+    return Move(kind, frozenset(sources), to)
 
 
-def _move(name: str, *sources: TaskState, to: TaskState | None) -> Move:
-    return Move(name, frozenset(sources), to)
-
-
-_S = TaskState
+_S, _K = TaskState, TaskEventKind
 FINAL = frozenset({_S.COMPLETED, _S.FAILED, _S.CANCELED, _S.REJECTED})
 OPEN = frozenset(_S) - FINAL
-# A person has the word; the task's own clock stands still.
+# Waiting for a person: the task's own time limit does not run.
 INTERRUPTED = frozenset({_S.INPUT_REQUIRED, _S.AUTH_REQUIRED})
 
 # No sources: these two bring a task into being.
-SUBMIT = _move("task_submitted", to=_S.SUBMITTED)
-REJECT = _move("task_rejected", to=_S.REJECTED)
+SUBMIT = _move(_K.SUBMITTED, to=_S.SUBMITTED)
+REJECT = _move(_K.REJECTED, to=_S.REJECTED)
 
-CLAIM = _move("task_claimed", _S.SUBMITTED, to=_S.WORKING)
-PUT_BACK = _move("task_put_back", _S.WORKING, to=_S.SUBMITTED)
-HAND_OVER = _move("task_handed_over", _S.SUBMITTED, _S.WORKING, to=_S.SUBMITTED)
-REPORT = _move("task_progressed", _S.WORKING, to=_S.WORKING)
-ADD_ARTIFACT = _move("task_artifact_added", _S.WORKING, to=_S.WORKING)
-SPEAK = _move("task_message_added", *OPEN, to=None)
+CLAIM = _move(_K.CLAIMED, _S.SUBMITTED, to=_S.WORKING)
+PUT_BACK = _move(_K.PUT_BACK, _S.WORKING, to=_S.SUBMITTED)
+HAND_OVER = _move(_K.HANDED_OVER, _S.SUBMITTED, _S.WORKING, to=_S.SUBMITTED)
+REPORT = _move(_K.PROGRESSED, _S.WORKING, to=_S.WORKING)
+ADD_ARTIFACT = _move(_K.ARTIFACT_ADDED, _S.WORKING, to=_S.WORKING)
+SPEAK = _move(_K.MESSAGE_ADDED, *OPEN, to=None)
 
 # Looked at by a worker that has not begun with it.
-DECLINE = _move("task_declined", _S.WORKING, to=_S.REJECTED)
+DECLINE = _move(_K.DECLINED, _S.WORKING, to=_S.REJECTED)
 
-ASK = _move("task_asked", _S.WORKING, to=_S.INPUT_REQUIRED)
-ANSWER = _move("task_answered", _S.INPUT_REQUIRED, to=_S.WORKING)
-LAPSE = _move("task_question_lapsed", _S.INPUT_REQUIRED, to=_S.CANCELED)
+ASK = _move(_K.ASKED, _S.WORKING, to=_S.INPUT_REQUIRED)
+ANSWER = _move(_K.ANSWERED, _S.INPUT_REQUIRED, to=_S.WORKING)
+LAPSE = _move(_K.QUESTION_LAPSED, _S.INPUT_REQUIRED, to=_S.CANCELED)
 
-AWAIT_SIGN_OFF = _move("task_awaits_sign_off", _S.WORKING, to=_S.AUTH_REQUIRED)
-RESUME = _move("task_resumed", _S.AUTH_REQUIRED, to=_S.WORKING)
+AWAIT_SIGN_OFF = _move(_K.AWAITS_SIGN_OFF, _S.WORKING, to=_S.AUTH_REQUIRED)
+RESUME = _move(_K.RESUMED, _S.AUTH_REQUIRED, to=_S.WORKING)
 
-COMPLETE = _move("task_completed", _S.WORKING, to=_S.COMPLETED)
-FAIL = _move("task_failed", _S.SUBMITTED, _S.WORKING, _S.AUTH_REQUIRED, to=_S.FAILED)
-CANCEL = _move("task_canceled", *OPEN, to=_S.CANCELED)
+COMPLETE = _move(_K.COMPLETED, _S.WORKING, to=_S.COMPLETED)
+FAIL = _move(_K.FAILED, _S.SUBMITTED, _S.WORKING, _S.AUTH_REQUIRED, to=_S.FAILED)
+CANCEL = _move(_K.CANCELED, *OPEN, to=_S.CANCELED)
 
 # Retention: the content of what has ended is erased in time, unless an operator holds it back.
-CONTENT_ERASED = _move("task_content_erased", *FINAL, to=None)
-LEGAL_HOLD_PLACED = _move("task_legal_hold_placed", *_S, to=None)
-LEGAL_HOLD_RELEASED = _move("task_legal_hold_released", *_S, to=None)
-# Events that leave the state as it is, and may follow the end.
-NOTES = (CONTENT_ERASED, LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED)
+CONTENT_ERASED = _move(_K.CONTENT_ERASED, *FINAL, to=None)
+LEGAL_HOLD_PLACED = _move(_K.LEGAL_HOLD_PLACED, *_S, to=None)
+LEGAL_HOLD_RELEASED = _move(_K.LEGAL_HOLD_RELEASED, *_S, to=None)
 
 MOVES = (
     SUBMIT, REJECT, CLAIM, PUT_BACK, HAND_OVER, REPORT, ADD_ARTIFACT, SPEAK, DECLINE, ASK, ANSWER,
-    LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL,
+    LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL, CONTENT_ERASED, LEGAL_HOLD_PLACED,
+    LEGAL_HOLD_RELEASED,
 )  # fmt: skip
-# The same for the verifier of the audit log.
-ARROWS = {
-    move.name: Arrow(frozenset(map(str, move.sources)), move.target and str(move.target))
-    for move in (*MOVES, *NOTES)
-}
+# How the verifier of the audit log reads the map.
+BY_KIND: dict[str, Move[TaskState]] = {move.kind: move for move in MOVES}

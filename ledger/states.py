@@ -1,9 +1,10 @@
-"""The map of a transaction's life: states, the moves between them, and nothing else."""
+"""The states of a transaction and the moves between them. Data only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Generic, TypeVar
 
 from django.db.models import TextChoices
 
@@ -34,108 +35,129 @@ class Ending(TextChoices):
     FAILED = "failed", "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One arrow of the map. Its name is the ``kind`` of the event that it writes."""
+class EventKind(StrEnum):
+    """What happened to a transaction. The audit log seals the values: they never change."""
 
-    name: str
-    sources: frozenset[State]
-    target: State
+    PREPARED = "prepared"
+    REFUSED = "refused"
+    PLAN_ABANDONED = "plan_abandoned"
+    APPROVAL_RECORDED = "approval_recorded"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELED = "canceled"
+    CLAIMED = "claimed"
+    HOLD_LAPSED = "hold_lapsed"
+    WITHDRAWN = "withdrawn"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    FELL_IN_DOUBT = "fell_in_doubt"
+    RETRIED = "retried"
+    RETRY_ORDERED = "retry_ordered"
+    DISPROVED = "disproved"
+    ABORTED = "aborted"
+    FAILURE_SETTLED = "failure_settled"
+    LET_GO_BY_HAND = "let_go_by_hand"
+    FAILURE_LET_GO_BY_HAND = "failure_let_go_by_hand"
+    RECEIPT_KEPT = "receipt_kept"
+    COMPENSATION_STARTED = "compensation_started"
+    COMPENSATED = "compensated"
+    LATE_RECEIPT = "late_receipt"
+    LATE_RECEIPT_SETTLED = "late_receipt_settled"
+    SETTLEMENT_PROPOSED = "settlement_proposed"
+    SETTLEMENT_DECLINED = "settlement_declined"
+    CONTENT_ERASED = "content_erased"
+    LEGAL_HOLD_PLACED = "legal_hold_placed"
+    LEGAL_HOLD_RELEASED = "legal_hold_released"
+
+
+S = TypeVar("S", bound=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Move(Generic[S]):
+    """One arrow of a map: the kind of event that it appends, where it starts, where it leads.
+
+    No sources: it brings the row into being. No target: the state stays as it is.
+    """
+
+    kind: StrEnum
+    sources: frozenset[S]
+    target: S | None
 
     def __str__(self) -> str:
-        return self.name
+        return self.kind.value
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something that is written down and moves nothing; its event ends in the state it began in."""
-
-    name: str
-    sources: frozenset[State]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def _move(name: str, *sources: State, to: State) -> Move:
-    return Move(name, frozenset(sources), to)
+def _move(kind: EventKind, *sources: State, to: State | None) -> Move[State]:
+    return Move(kind, frozenset(sources), to)
 
 
 # No sources: these three bring a transaction into being.
-PREPARE = _move("prepared", to=State.PREPARED)
-REFUSE = _move("refused", to=State.REFUSED)
-ABANDON = _move("plan_abandoned", to=State.ROLLING_BACK)
+PREPARE = _move(EventKind.PREPARED, to=State.PREPARED)
+REFUSE = _move(EventKind.REFUSED, to=State.REFUSED)
+ABANDON = _move(EventKind.PLAN_ABANDONED, to=State.ROLLING_BACK)
 
-VOTE = _move("approval_recorded", State.PREPARED, to=State.PREPARED)
-APPROVE = _move("approved", State.PREPARED, to=State.APPROVED)
-REJECT = _move("rejected", State.PREPARED, to=State.ROLLING_BACK)
-EXPIRE = _move("expired", State.PREPARED, to=State.ROLLING_BACK)
-CANCEL = _move("canceled", State.PREPARED, to=State.ROLLING_BACK)
+RECORD_APPROVAL = _move(EventKind.APPROVAL_RECORDED, State.PREPARED, to=State.PREPARED)
+APPROVE = _move(EventKind.APPROVED, State.PREPARED, to=State.APPROVED)
+REJECT = _move(EventKind.REJECTED, State.PREPARED, to=State.ROLLING_BACK)
+EXPIRE = _move(EventKind.EXPIRED, State.PREPARED, to=State.ROLLING_BACK)
+CANCEL = _move(EventKind.CANCELED, State.PREPARED, to=State.ROLLING_BACK)
 
-CLAIM = _move("claimed", State.APPROVED, to=State.COMMITTING)
-LAPSE_HOLD = _move("hold_lapsed", State.APPROVED, to=State.ROLLING_BACK)
+CLAIM = _move(EventKind.CLAIMED, State.APPROVED, to=State.COMMITTING)
+LAPSE_HOLD = _move(EventKind.HOLD_LAPSED, State.APPROVED, to=State.ROLLING_BACK)
 
-WITHDRAW = _move("withdrawn", State.APPROVED, to=State.ROLLING_BACK)
+WITHDRAW = _move(EventKind.WITHDRAWN, State.APPROVED, to=State.ROLLING_BACK)
 
-COMMIT = _move("committed", State.COMMITTING, State.IN_DOUBT, to=State.COMMITTED)
-FAIL = _move("failed", State.COMMITTING, to=State.ROLLING_BACK)
-DOUBT = _move("fell_in_doubt", State.COMMITTING, to=State.IN_DOUBT)
-RETRY = _move("retried", State.IN_DOUBT, to=State.COMMITTING)
-ORDER_RETRY = _move("retry_ordered", State.IN_DOUBT, to=State.IN_DOUBT)
-DISPROVE = _move("disproved", State.IN_DOUBT, to=State.ROLLING_BACK)
+COMMIT = _move(EventKind.COMMITTED, State.COMMITTING, State.IN_DOUBT, to=State.COMMITTED)
+FAIL = _move(EventKind.FAILED, State.COMMITTING, to=State.ROLLING_BACK)
+DOUBT = _move(EventKind.FELL_IN_DOUBT, State.COMMITTING, to=State.IN_DOUBT)
+RETRY = _move(EventKind.RETRIED, State.IN_DOUBT, to=State.COMMITTING)
+ORDER_RETRY = _move(EventKind.RETRY_ORDERED, State.IN_DOUBT, to=State.IN_DOUBT)
+DISPROVE = _move(EventKind.DISPROVED, State.IN_DOUBT, to=State.ROLLING_BACK)
 
-ABORT = _move("aborted", State.ROLLING_BACK, to=State.ABORTED)
-SETTLE = _move("failure_settled", State.ROLLING_BACK, to=State.FAILED)
-# On an operator's word, where no worker can: the tool is gone, or its rollback never succeeds.
-LET_GO = _move("let_go_by_hand", State.ROLLING_BACK, to=State.ABORTED)
-LET_GO_FAILED = _move("failure_let_go_by_hand", State.ROLLING_BACK, to=State.FAILED)
-# A receipt came after the row was settled without one; an operator found it to be true.
+ABORT = _move(EventKind.ABORTED, State.ROLLING_BACK, to=State.ABORTED)
+SETTLE = _move(EventKind.FAILURE_SETTLED, State.ROLLING_BACK, to=State.FAILED)
+# An operator settles what no worker can: the tool is gone, or its rollback never succeeds.
+LET_GO = _move(EventKind.LET_GO_BY_HAND, State.ROLLING_BACK, to=State.ABORTED)
+LET_GO_FAILED = _move(EventKind.FAILURE_LET_GO_BY_HAND, State.ROLLING_BACK, to=State.FAILED)
+# A receipt came after the row was settled without one; an operator confirmed it.
 KEEP_RECEIPT = _move(
-    "receipt_kept", State.IN_DOUBT, State.ROLLING_BACK, State.ABORTED, State.FAILED,
+    EventKind.RECEIPT_KEPT,
+    State.IN_DOUBT,
+    State.ROLLING_BACK,
+    State.ABORTED,
+    State.FAILED,
     to=State.COMMITTED,
-)  # fmt: skip
+)
 
-COMPENSATE = _move("compensation_started", State.COMMITTED, to=State.COMPENSATING)
-FINISH_COMPENSATION = _move("compensated", State.COMPENSATING, to=State.COMPENSATED)
-
-MOVES = (
-    PREPARE, REFUSE, ABANDON, VOTE, APPROVE, REJECT, EXPIRE, CANCEL, CLAIM, LAPSE_HOLD, WITHDRAW,
-    COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE, LET_GO, LET_GO_FAILED,
-    KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION,
-)  # fmt: skip
-
-# Whatever a worker was once at.
-_BEGUN = frozenset(State) - {State.PREPARED, State.REFUSED, State.APPROVED}
-LATE_RECEIPT = Note("late_receipt", _BEGUN)
-LATE_RECEIPT_SETTLED = Note("late_receipt_settled", _BEGUN)
-# What needs a second operator: the first one's word, and a word against it.
-_SETTLED_BY_HAND = _BEGUN | {State.APPROVED}
-SETTLEMENT_PROPOSED = Note("settlement_proposed", _SETTLED_BY_HAND)
-SETTLEMENT_DECLINED = Note("settlement_declined", _SETTLED_BY_HAND)
-
+COMPENSATE = _move(EventKind.COMPENSATION_STARTED, State.COMMITTED, to=State.COMPENSATING)
+FINISH_COMPENSATION = _move(EventKind.COMPENSATED, State.COMPENSATING, to=State.COMPENSATED)
 
 FINAL = frozenset({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED})
-# Retention: the content of what has ended is erased in time, unless an operator holds it back.
-CONTENT_ERASED = Note("content_erased", FINAL)
-LEGAL_HOLD_PLACED = Note("legal_hold_placed", frozenset(State))
-LEGAL_HOLD_RELEASED = Note("legal_hold_released", frozenset(State))
+# Every state that a worker may have acted in, or after.
+_BEGUN = frozenset(State) - {State.PREPARED, State.REFUSED, State.APPROVED}
+LATE_RECEIPT = _move(EventKind.LATE_RECEIPT, *_BEGUN, to=None)
+LATE_RECEIPT_SETTLED = _move(EventKind.LATE_RECEIPT_SETTLED, *_BEGUN, to=None)
+# What takes two operators: the proposal of the first, and its refusal.
+_SETTLED_BY_HAND = _BEGUN | {State.APPROVED}
+SETTLEMENT_PROPOSED = _move(EventKind.SETTLEMENT_PROPOSED, *_SETTLED_BY_HAND, to=None)
+SETTLEMENT_DECLINED = _move(EventKind.SETTLEMENT_DECLINED, *_SETTLED_BY_HAND, to=None)
 
-NOTES = (
-    LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
+# Retention: the content of what has ended is erased in time, unless an operator holds it back.
+CONTENT_ERASED = _move(EventKind.CONTENT_ERASED, *FINAL, to=None)
+LEGAL_HOLD_PLACED = _move(EventKind.LEGAL_HOLD_PLACED, *State, to=None)
+LEGAL_HOLD_RELEASED = _move(EventKind.LEGAL_HOLD_RELEASED, *State, to=None)
+
+MOVES = (
+    PREPARE, REFUSE, ABANDON, RECORD_APPROVAL, APPROVE, REJECT, EXPIRE, CANCEL, CLAIM, LAPSE_HOLD,
+    WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE, LET_GO,
+    LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION, LATE_RECEIPT,
+    LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
     LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED,
 )  # fmt: skip
-
-
-class Arrow(NamedTuple):
-    """A move as the verifier of the audit log reads it; no target: the state stays as it was."""
-
-    sources: frozenset[str]
-    target: str | None
-
-
-ARROWS = {
-    move.name: Arrow(frozenset(map(str, move.sources)), str(move.target)) for move in MOVES
-} | {note.name: Arrow(frozenset(map(str, note.sources)), None) for note in NOTES}
+# How the verifier of the audit log reads the map.
+BY_KIND: dict[str, Move[State]] = {move.kind: move for move in MOVES}
 
 # Ended, and the world never changed: the operation key is free again. Every other state keeps it.
 WITHOUT_EFFECT = frozenset({State.REFUSED, State.ABORTED, State.FAILED})

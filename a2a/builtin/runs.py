@@ -14,9 +14,9 @@ from a2a.builtin.prepare_transaction import fail_unprepared, follow_transaction,
 from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import Task
 from a2a.models.builtin_skills import ASK_A_PERSON
-from a2a.states import TaskState
+from a2a.states import TaskEventKind, TaskState
 from ledger.execution import crash_points
-from ledger.states import State
+from ledger.states import EventKind, State
 
 
 def begin(task_id: UUID) -> None:
@@ -67,9 +67,9 @@ def time_out(task_id: UUID) -> None:
 
 def follow_event(subject: UUID, kind: str, **_: object) -> None:
     """After an answer or a move of a transaction, continue the task that waits for it."""
-    if kind == "task_answered":
+    if kind == TaskEventKind.ANSWERED:
         complete_answered(subject)
-    elif kind not in {"prepared", "refused"} and not kind.startswith("task_"):
+    elif kind not in {EventKind.PREPARED, EventKind.REFUSED} and not kind.startswith("task_"):
         linked = Task.objects.of_assent().filter(transaction=subject)
         for task_id in linked.values_list("pk", flat=True):
             follow_transaction(task_id)

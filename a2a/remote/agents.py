@@ -20,6 +20,7 @@ from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.errors import InvalidRequest
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Agent, Tenant
 from ledger.principals import Principal
 from ledger.safe_http import AddressRefused
@@ -74,9 +75,14 @@ def pin(remote: RemoteAgent, *, by: Principal, via: str) -> None:
     with atomic():
         _pin(remote, card, parsed)
         account_changes.record(
-            str(remote.agent.principal), "remote_agent_pinned", tenant=remote.agent.tenant_id,
-            by=by, via=via, name=remote.agent.name, details={"card_version": parsed.version[:100]},
-        )  # fmt: skip
+            str(remote.agent.principal),
+            ChangeKind.REMOTE_AGENT_PINNED,
+            tenant=remote.agent.tenant_id,
+            by=by,
+            via=via,
+            name=remote.agent.name,
+            details={"card_version": parsed.version[:100]},
+        )
 
 
 def _pin(remote: RemoteAgent, card: dict[str, Any], parsed: pb.AgentCard) -> None:

@@ -28,13 +28,13 @@ from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Mirror, Question, QuestionState, RemoteAgent, Task
 from a2a.remote import agents, outbound, outgoing
-from a2a.states import FINAL, TaskState
+from a2a.states import FINAL, TaskEventKind, TaskState
 from a2a.tasks import questions
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.backoff import Backoff
-from ledger.events import chains
+from ledger.database.updates import update_returning
 from ledger.http import address_of
 from ledger.principals import Principal
 from ledger.safe_http import AddressRefused
@@ -100,7 +100,7 @@ def send(task_id: UUID) -> None:
 def look(mirror: Mirror) -> None:
     """One look, by one worker; the next one later the less changes."""
     free, later = Mirror.objects.filter(DUE, pk=mirror.pk), Now() + LOOK_TAKES
-    held = chains.update_returning(free, look_at=later, busy_until=later, hold=F("hold") + 1)
+    held = update_returning(free, look_at=later, busy_until=later, hold=F("hold") + 1)
     if held is not None:
         _look(held)
 
@@ -394,7 +394,7 @@ async def _cancel(client: sdk.Client, task_id: str) -> None:
 
 def hurry(subject: UUID, kind: str, **_: object) -> None:
     """Something for a remote agent happened here: it is told at once, not at its next look."""
-    if kind in {"task_answered", "task_canceled"}:
+    if kind in {TaskEventKind.ANSWERED, TaskEventKind.CANCELED}:
         Mirror.objects.filter(Q(is_over=False), task=subject).update(
             look_at=Now(), unchanged_looks=0
         )

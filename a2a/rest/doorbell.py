@@ -6,11 +6,12 @@ import logging
 
 from redis import RedisError
 
+from a2a.states import TaskEventKind
 from ledger.events import doorbell
 
 logger = logging.getLogger(__name__)
 
-NEW_WORK = frozenset({"task_submitted", "task_put_back", "task_handed_over"})
+NEW_WORK = frozenset({TaskEventKind.SUBMITTED, TaskEventKind.PUT_BACK, TaskEventKind.HANDED_OVER})
 
 
 def channel_of_work(tenant: str) -> str:

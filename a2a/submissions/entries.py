@@ -11,12 +11,13 @@ from django.db import connection
 from django.db.transaction import on_commit
 
 from a2a.models import Message, Task
-from a2a.states import Move
+from a2a.states import TaskState
 from ledger.database import prepared_statements
 from ledger.database.inserts import as_json, columns_of
 from ledger.events import doorbell, outbox
 from ledger.models import Event
 from ledger.principals import Principal
+from ledger.states import Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Entry:
     details: str
 
 
-def enter_all(entries: list[Entry], move: Move, *, via: str) -> list[bool]:
+def enter_all(entries: list[Entry], move: Move[TaskState], *, via: str) -> list[bool]:
     """Write new tasks, all in one statement and one commit.
 
     ``False`` for a task whose key or envelope was used before: of that one nothing is written.
@@ -40,7 +41,7 @@ def enter_all(entries: list[Entry], move: Move, *, via: str) -> list[bool]:
         tasks.append(as_json(entry.task))
         messages.append(as_json(entry.message))
         events.append(as_json(_first_event(entry, move, via)))
-    channels = outbox.wanted_for(move.name)
+    channels = outbox.wanted_for(move.kind)
     values: list[Any] = [f"[{','.join(rows)}]" for rows in (tasks, messages, events)]
     with prepared_statements.kept(), connection.cursor() as cursor:
         cursor.execute(_enter_sql(), [*values, channels])
@@ -51,12 +52,12 @@ def enter_all(entries: list[Entry], move: Move, *, via: str) -> list[bool]:
     return [entry.task.pk in found for entry in entries]
 
 
-def _first_event(entry: Entry, move: Move, via: str) -> Event:
+def _first_event(entry: Entry, move: Move[TaskState], via: str) -> Event:
     task = entry.task
     return Event(
         subject=task.pk,
         tenant=task.tenant,
-        kind=move.name,
+        kind=move.kind,
         to_state=task.state,
         principal=str(entry.by),
         principal_name=entry.by.display_name,
@@ -67,10 +68,12 @@ def _first_event(entry: Entry, move: Move, via: str) -> Event:
 
 
 def _ring(
-    task: Task, move: Move, created_at: datetime, event_id: int, owed: list[int] | None
+    task: Task, move: Move[TaskState], created_at: datetime, event_id: int, owed: list[int] | None
 ) -> None:
     task.created_at = task.updated_at = created_at
-    bell = partial(doorbell.ring, event_id, task.pk, task.tenant, move.name, owed or ())
+    bell = partial(
+        doorbell.ring, event_id, task.pk, task.tenant, move.kind, owed or (), is_first=True
+    )
     on_commit(bell, robust=True)
 
 

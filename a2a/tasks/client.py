@@ -55,7 +55,7 @@ def answer_as_client(
     question = question or task.questions.order_by("-pk").first()
     if question is None:
         raise TaskNotPossible(
-            f"The task is {task.state}; it asks nothing.", task=task, state=task.state
+            f"The task is {task.state}; it asks nothing.", snapshot=task, state=task.state
         )
     if task.submitted_by != str(caller.principal) or not question.is_for_client_of(task):
         raise NotAllowed(

@@ -23,6 +23,7 @@ from a2a.validation import json_schemas
 from a2a.validation.parts import refuse_unstorable
 from ledger.errors import NotPossible
 from ledger.principals import SWEEPER, Principal
+from ledger.states import Move
 
 # --- by the worker that holds the task --------------------------------------------------------
 
@@ -59,7 +60,7 @@ def complete(
             agent=agent,
             fencing_token=fencing_token,
             via=via,
-            said=note,
+            reason=note,
             result=result,
             percent=100,
             note=note,
@@ -86,8 +87,10 @@ def fail(
         agent=agent,
         fencing_token=fencing_token,
         via=via,
-        said=reason,
-        **_worker_reason(Reason.WORKER_FAILED, reason, code),
+        reason=reason,
+        code=Reason.WORKER_FAILED,
+        details={"worker_code": code},
+        errors=_errors_of(code),
     )
 
 
@@ -108,9 +111,11 @@ def decline(
             states.DECLINE,
             by=agent,
             via=via,
-            said=reason,
+            reason=reason,
+            code=Reason.DECLINED,
             only_if=held & not_begun,
-            **_worker_reason(Reason.DECLINED, reason, code),
+            details={"worker_code": code},
+            errors=_errors_of(code),
         )
     except TaskNotPossible:
         if not Task.objects.filter(held, pk=task_id, state__in=states.DECLINE.sources).exists():
@@ -121,14 +126,9 @@ def decline(
     )
 
 
-def _worker_reason(reason_code: Reason, reason: str, code: str) -> dict[str, Any]:
-    """The reason on the event and on the row, with the worker's own code beside ours."""
-    return {
-        "details": {"code": reason_code.value, "worker_code": code},
-        "reason_code": reason_code,
-        "reason": reason,
-        "errors": [{"code": code}] if code else [],
-    }
+def _errors_of(code: str) -> list[dict[str, str]]:
+    """The worker's own error code, as the row keeps it."""
+    return [{"code": code}] if code else []
 
 
 # --- by others --------------------------------------------------------------------------------
@@ -149,14 +149,14 @@ def finish(
 
 def end(
     task_id: UUID,
-    move: states.Move,
+    move: Move[TaskState],
     *,
     by: Principal,
     via: str,
     code: Reason,
     reason: str,
     only_if: Q = ALWAYS,
-    **changes: Any,
+    **columns: Any,
 ) -> Task:
     """Fail or cancel a task, with the reason on the row and in the event.
 
@@ -167,12 +167,10 @@ def end(
         move,
         by=by,
         via=via,
-        said=reason,
-        only_if=only_if,
-        details={"code": code.value},
-        reason_code=code,
         reason=reason,
-        **changes,
+        code=code,
+        only_if=only_if,
+        **columns,
     )
 
 

@@ -11,11 +11,12 @@ from django.db.models.functions import Coalesce, Now
 from django.db.transaction import atomic
 
 from a2a import states
-from a2a.errors import TaskLeaseLost, TaskNotFound, TaskNotPossible
+from a2a.errors import Reason, TaskLeaseLost, TaskNotFound, TaskNotPossible
 from a2a.models import LEASE, Skill, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks.transitions import ALWAYS, advance
 from ledger.principals import Principal
+from ledger.states import Move
 
 # NULL means no lease: the tasks of remote agents are polled instead.
 LEASE_LIVES = Q(lease_expires_at=None) | Q(lease_expires_at__gt=Now())
@@ -71,11 +72,11 @@ def claim_task(
     via: str,
     only_if: Q = ALWAYS,
     details: Mapping[str, Any] | None = None,
-    **changes: Any,
+    **columns: Any,
 ) -> Task:
     """Claim one given task and raise its fencing token. Raises ``TaskNotPossible, TaskNotFound``.
 
-    ``changes`` are further columns of the row, such as ``lease_expires_at``.
+    ``columns`` are written by the same UPDATE, such as ``lease_expires_at``.
     """
     return advance(
         task_id,
@@ -87,7 +88,7 @@ def claim_task(
         fencing_token=F("fencing_token") + 1,
         attempts=F("attempts") + 1,
         next_attempt_at=None,
-        **changes,
+        **columns,
     )
 
 
@@ -111,14 +112,15 @@ def heartbeat(task_id: UUID, *, agent: Principal, fencing_token: int) -> Task:
 
 def advance_as_holder(
     task_id: UUID,
-    move: states.Move,
+    move: Move[TaskState],
     *,
     agent: Principal,
     fencing_token: int,
     via: str,
-    said: str = "",
+    reason: str = "",
+    code: Reason | None = None,
     details: Mapping[str, Any] | None = None,
-    **changes: Any,
+    **columns: Any,
 ) -> Task:
     """``advance``, if the agent holds the task. Raises ``TaskLeaseLost, TaskNotFound``."""
     only_if = held_by(agent, fencing_token) & LEASE_LIVES
@@ -128,10 +130,11 @@ def advance_as_holder(
             move,
             by=agent,
             via=via,
-            said=said,
+            reason=reason,
+            code=code,
             only_if=only_if,
             details=details,
-            **changes,
+            **columns,
         )
     except TaskNotPossible:
         raise lost_or_missing(task_id, agent) from None
@@ -144,7 +147,7 @@ def lost_or_missing(task_id: UUID, agent: Principal) -> TaskLeaseLost | TaskNotF
         return TaskNotFound()
     return TaskLeaseLost(
         f"The task is {task.get_state_display()}, and the lease is not yours.",
-        task=task,
+        snapshot=task,
         state=task.state,
     )
 
@@ -167,7 +170,7 @@ def put_back(
         states.PUT_BACK,
         by=by,
         via=via,
-        said=reason,
+        reason=reason,
         only_if=only_if,
         details={"attempt": task.attempts},
         lease_expires_at=None,

@@ -35,7 +35,7 @@ def report(
         agent=agent,
         fencing_token=fencing_token,
         via=via,
-        said=note,
+        reason=note,
         details={name: value for name, value in details.items() if value not in (None, "")},
         stage=stage,
         percent=percent,
@@ -46,7 +46,7 @@ def report(
 
 def report_note(task_id: UUID, note: str, *, by: Principal, via: str) -> Task:
     """Record progress of a task without a leased worker. Raises ``TaskNotPossible``."""
-    return advance(task_id, states.REPORT, by=by, via=via, said=note[:2000], note=note)
+    return advance(task_id, states.REPORT, by=by, via=via, reason=note[:2000], note=note)
 
 
 def add_message(task_id: UUID, message: Message, *, by: Principal, via: str) -> Task:
@@ -72,7 +72,7 @@ def await_sign_off(
     reason: str,
     only_if: Q = ALWAYS,
     details: dict[str, Any] | None = None,
-    **changes: Any,
+    **columns: Any,
 ) -> Task:
     """Move a task at work to AUTH_REQUIRED. Raises ``TaskNotPossible, TaskNotFound``."""
     return advance(
@@ -80,16 +80,16 @@ def await_sign_off(
         states.AWAIT_SIGN_OFF,
         by=by,
         via=via,
-        said=reason,
+        reason=reason,
         only_if=only_if,
         details=details,
-        **changes,
+        **columns,
     )
 
 
 def resume(task_id: UUID, *, by: Principal, via: str, note: str) -> Task:
     """Move a task from AUTH_REQUIRED back to WORKING. Raises ``TaskNotPossible, TaskNotFound``."""
-    return advance(task_id, states.RESUME, by=by, via=via, said=note, note=note)
+    return advance(task_id, states.RESUME, by=by, via=via, reason=note, note=note)
 
 
 def hand_over(
@@ -107,7 +107,7 @@ def hand_over(
         agent=agent,
         fencing_token=fencing_token,
         via=via,
-        said=reason,
+        reason=reason,
         details={"from": str(agent), "to": str(owner), "skill": skill.slug},
         skill=skill,
         skill_slug=skill.slug,

@@ -85,7 +85,7 @@ def ask(
             agent=agent,
             fencing_token=fencing_token,
             via=via,
-            said=new.text,
+            reason=new.text,
             details={"question": str(question_id), "asked_digest": sealed},
             lease_expires_at=None,
             note=new.text,
@@ -192,7 +192,7 @@ def _record_answer(
             states.ANSWER,
             by=by,
             via=via,
-            said=as_text(value)[:2000],
+            reason=as_text(value)[:2000],
             details={
                 "question": str(question.pk),
                 "answer_digest": digests.digest_of(digests.text_of(value)),
@@ -211,7 +211,7 @@ def _record_answer(
             answered_via=via,
             ended_at=Now(),
         ):
-            raise TaskNotPossible(task=task)
+            raise TaskNotPossible(snapshot=task)
         message = message or _message_of(question, value, by)
         message.task = task
         message.save(force_insert=True)
@@ -239,15 +239,17 @@ def _repeated(question: Question, value: Any, by: Principal) -> Question:
         raise AlreadyAnswered(
             f"{question.answered_by_name} answered it {question.answered_via}: "
             f"{as_text(question.answer)[:200]}",
-            task=question.task,
+            snapshot=question.task,
             answered_by=question.answered_by_name,
             via=question.answered_via,
         )
     if question.state == QuestionState.WITHDRAWN:
         raise TaskNotPossible(
-            "The task has ended; the question needs no answer any more.", task=question.task
+            "The task has ended; the question needs no answer any more.", snapshot=question.task
         )
-    raise QuestionExpired(f"Nobody answered within {in_short(question.ttl)}.", task=question.task)
+    raise QuestionExpired(
+        f"Nobody answered within {in_short(question.ttl)}.", snapshot=question.task
+    )
 
 
 def as_text(value: Any) -> str:
@@ -271,11 +273,10 @@ def lapse(question_id: UUID) -> None:
                 states.LAPSE,
                 by=SWEEPER,
                 via="system",
-                said=reason,
-                only_if=Q(questions__in=Question.objects.due().filter(pk=question_id)),
-                details={"code": Reason.INPUT_TIMEOUT.value, "question": str(question_id)},
-                reason_code=Reason.INPUT_TIMEOUT,
+                code=Reason.INPUT_TIMEOUT,
                 reason=reason,
+                only_if=Q(questions__in=Question.objects.due().filter(pk=question_id)),
+                details={"question": str(question_id)},
             )
             Question.objects.filter(pk=question_id, task=task).update(state=QuestionState.LAPSED)
     except TaskNotPossible:

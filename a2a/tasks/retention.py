@@ -18,9 +18,10 @@ from django.db.transaction import atomic
 from a2a import digests, states
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
-from a2a.states import FINAL, Move
-from a2a.tasks.transitions import note
+from a2a.states import FINAL, TaskState
+from a2a.tasks.transitions import record_event
 from ledger.principals import SWEEPER, Principal
+from ledger.states import Move
 from ledger.transactions import retention, sign_offs
 from ledger.transactions.retention import BATCH, BATCHES, VIA
 
@@ -86,14 +87,14 @@ def _erase(task: Task) -> bool:
     fault = _fault_of(task)
     if fault:
         logger.error("the content of task %s is kept: %s", task.pk, fault)
-        note(
+        record_event(
             task.pk, states.LEGAL_HOLD_PLACED, by=SWEEPER, via=VIA, legal_hold_at=Now(),
-            said=f"It does not verify, so its content was not erased: {fault}"[:2000],
+            reason=f"It does not verify, so its content was not erased: {fault}"[:2000],
         )  # fmt: skip
         return False
     try:
-        note(
-            task.pk, states.CONTENT_ERASED, by=SWEEPER, via=VIA, said="Its retention was over.",
+        record_event(
+            task.pk, states.CONTENT_ERASED, by=SWEEPER, via=VIA, reason="Its retention was over.",
             only_if=Q(pk__in=due()), details={"erased": _digests_of(task)},
             sealed=("content_erased_at",), content_erased_at=Now(), **EMPTY,
         )  # fmt: skip
@@ -132,7 +133,7 @@ def _fault_of(task: Task) -> str:
     for name, digest in sealed.items():
         if digest != digests.digest_of(digests.text_of(getattr(task, name))):
             return f"Its {name} is not the sealed one."
-    return next(sign_offs.chain_faults(links, states.ARROWS, "task"), "")
+    return next(sign_offs.chain_faults(links, states.BY_KIND, "task"), "")
 
 
 # --- legal hold -------------------------------------------------------------------------------
@@ -145,24 +146,30 @@ def hold(task_id: UUID, *, by: Principal, via: str, reason: str) -> Task:
     without a reason, ``TaskNotPossible`` when it is held or erased already, ``TaskNotFound``.
     """
     free = Q(legal_hold_at=None, content_erased_at=None)
-    return _note(task_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
+    return _change_hold(task_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
 
 
 def release(task_id: UUID, *, by: Principal, via: str, reason: str) -> Task:
     """End a legal hold; the content is erased once its retention is over. Raises as ``hold``."""
     held = Q(legal_hold_at__isnull=False)
-    return _note(task_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
+    return _change_hold(task_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
 
 
-def _note(
-    task_id: UUID, kind: Move, only_if: Q, by: Principal, via: str, reason: str,
+def _change_hold(
+    task_id: UUID, move: Move[TaskState], only_if: Q, by: Principal, via: str, reason: str,
     legal_hold_at: Now | None,
 ) -> Task:  # fmt: skip
     retention.check_hold_reason(reason)
     try:
-        return note(
-            task_id, kind, by=by, via=via, said=reason, only_if=only_if, legal_hold_at=legal_hold_at
+        return record_event(
+            task_id,
+            move,
+            by=by,
+            via=via,
+            reason=reason,
+            only_if=only_if,
+            legal_hold_at=legal_hold_at,
         )
     except TaskNotPossible as refusal:
-        task = refusal.task
-        raise TaskNotPossible(retention.why_no_hold(task, is_own=False), task=task) from None
+        task = refusal.snapshot
+        raise TaskNotPossible(retention.why_no_hold(task, is_own=False), snapshot=task) from None

@@ -11,100 +11,112 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from a2a import digests
-from a2a.errors import TaskNotFound, TaskNotPossible
+from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import PUSH, PushConfig, Question, QuestionState, Task
-from a2a.states import FINAL, Move
-from ledger.events import chains
+from a2a.states import FINAL, TaskState
+from ledger.events import moves
 from ledger.events.seals import as_text
 from ledger.principals import Principal
+from ledger.states import Move
 
 ALWAYS = Q()
 
 
 def advance(
     task_id: UUID,
-    move: Move,
+    move: Move[TaskState],
     *,
     by: Principal,
     via: str,
-    said: str = "",
+    reason: str = "",
+    code: Reason | None = None,
     only_if: Q = ALWAYS,
     details: Mapping[str, Any] | None = None,
-    **changes: Any,
+    **columns: Any,
 ) -> Task:
-    """Make one move of one task, or say who was faster; returns the row as it is then.
+    """Make one move of one task; returns the row as it is then.
 
     State, event and outbox are one database transaction; the doorbell rings after it. A task that
-    ends takes its open question with it. ``said`` is the event's reason; ``changes`` are further
-    columns of the row, its own ``reason`` among them.
+    ends takes its open question with it. ``reason`` goes into the event; with a ``code`` both are
+    kept on the row as well. ``columns`` are written by the same UPDATE.
 
     Raises ``TaskNotPossible``, carrying the task as it now is, when no row matched; nothing was
     written then. Raises ``TaskNotFound``.
     """
-    changes = {"updated_at": Now(), **changes}
-    if move.target is not None:
-        changes["state"] = move.target
+    columns = {"updated_at": Now(), **columns}
+    if code is not None:
+        columns |= {"reason_code": code, "reason": reason}
     if move.target in FINAL:
-        changes |= {"ended_at": Now(), "lease_expires_at": None, "next_attempt_at": None}
+        columns |= {"ended_at": Now(), "lease_expires_at": None, "next_attempt_at": None}
+
+    def sealed(row: Task) -> Mapping[str, Any]:
+        return {**(details or {}), **_code_and_result(row, code, "result" in columns)}
+
     with atomic():
-        mine = Task.objects.filter(only_if, pk=task_id, state__in=move.sources)
-        row = chains.update_returning(mine, **changes)
-        if row is None:
-            raise _refusal(task_id)
-        # The row stays locked until commit, so the events of one task never interleave.
-        if move.target in FINAL:
-            Question.objects.waiting().filter(task=row).update(
-                state=QuestionState.WITHDRAWN, ended_at=Now()
-            )
-        if "result" in changes:
-            text = digests.text_of(row.result)
-            details = {**(details or {}), "result_digest": digests.digest_of(text)}
-        chains.append(
-            row.pk,
-            tenant=row.tenant,
-            kind=move.name,
-            to_state=row.state,
+        moved = moves.make(
+            Task.objects.filter(only_if, pk=task_id),
+            move,
             by=by,
             via=via,
-            reason=said,
-            details=details,
-            owed_to=_watchers(row),
+            reason=reason,
+            details=sealed,
+            owed_to=_watchers,
+            columns=columns,
         )
-    return row
+        if moved is None:
+            raise _refusal(task_id)
+        if move.target in FINAL:
+            Question.objects.waiting().filter(task=moved.row).update(
+                state=QuestionState.WITHDRAWN, ended_at=Now()
+            )
+    return moved.row
 
 
-def note(
+def _code_and_result(row: Task, code: Reason | None, has_result: bool) -> dict[str, str]:
+    details = {} if code is None else {"code": code.value}
+    if has_result:
+        details["result_digest"] = digests.digest_of(digests.text_of(row.result))
+    return details
+
+
+def record_event(
     task_id: UUID,
-    kind: Move,
+    move: Move[TaskState],
     *,
     by: Principal,
     via: str,
-    said: str = "",
+    reason: str = "",
     only_if: Q = ALWAYS,
     details: Mapping[str, Any] | None = None,
     sealed: Sequence[str] = (),
-    **changes: Any,
+    **columns: Any,
 ) -> Task:
-    """Write one event that leaves the state as it is, with the ``changes`` that belong to it.
+    """Append an event that leaves the state as it is, and that no client is notified of.
 
-    ``sealed`` names columns whose new values go into the event. Nobody is told of it. Raises
-    ``TaskNotPossible`` and ``TaskNotFound`` as ``advance`` does.
+    ``sealed`` names columns whose new values go into the event. Raises ``TaskNotPossible`` and
+    ``TaskNotFound`` as ``advance`` does.
     """
+
+    def with_columns(row: Task) -> Mapping[str, Any]:
+        return {**(details or {}), **{name: as_text(getattr(row, name)) for name in sealed}}
+
     with atomic():
-        free = Task.objects.filter(only_if, pk=task_id, state__in=kind.sources)
-        row = chains.update_returning(free, **changes)
-        if row is None:
+        moved = moves.make(
+            Task.objects.filter(only_if, pk=task_id),
+            move,
+            by=by,
+            via=via,
+            reason=reason,
+            details=with_columns,
+            columns=columns,
+        )
+        if moved is None:
             raise _refusal(task_id)
-        values = {name: as_text(getattr(row, name)) for name in sealed}
-        chains.append(
-            row.pk, tenant=row.tenant, kind=kind.name, to_state=row.state, by=by, via=via,
-            reason=said, details={**(details or {}), **values},
-        )  # fmt: skip
-    return row
+    return moved.row
 
 
 def _watchers(task: Task) -> list[tuple[str, str]]:
-    """Who asked to be pushed the news of a task: channel and recipient."""
+    """The push notifications that clients asked for: channel and recipient of each."""
     configs = PushConfig.objects.filter(task=task).values_list("pk", flat=True)
     return [(PUSH, str(pk)) for pk in configs]
 
@@ -114,5 +126,5 @@ def _refusal(task_id: UUID) -> TaskNotPossible | TaskNotFound:
     if snapshot is None:
         return TaskNotFound()
     return TaskNotPossible(
-        f"The task is {snapshot.get_state_display()}.", task=snapshot, state=snapshot.state
+        f"The task is {snapshot.get_state_display()}.", snapshot=snapshot, state=snapshot.state
     )

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
+from a2a.states import TaskEventKind
 from ledger.http import address_of
 from ledger.models import Event
 
@@ -124,7 +125,7 @@ def message_as_json(message: Message) -> dict[str, Any]:
 
 # Texts that readers find among the details of an event. They are kept as its reason, which can be
 # erased; details cannot.
-TEXT_OF = {"task_progressed": "message", "task_answered": "answer"}
+TEXT_OF: dict[str, str] = {TaskEventKind.PROGRESSED: "message", TaskEventKind.ANSWERED: "answer"}
 
 
 def reason_and_details(event: Event) -> tuple[str, dict[str, Any]]:

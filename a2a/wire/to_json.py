@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
-from a2a.states import TaskState
+from a2a.states import TaskEventKind, TaskState
 from a2a.wire.plain_json import question_as_json, reason_and_details, reason_as_json
 from ledger.api.rendering import render_token
 from ledger.models import Event
@@ -166,9 +166,9 @@ def said_of_event(
     """One event of the audit chain as a stream says it: ``statusUpdate`` or ``artifactUpdate``."""
     details = json.loads(event.details)
     where = {"taskId": str(task.pk), "contextId": task.context_id}
-    if event.kind == "task_message_added":
+    if event.kind == TaskEventKind.MESSAGE_ADDED:
         return None
-    if event.kind == "task_artifact_added":
+    if event.kind == TaskEventKind.ARTIFACT_ADDED:
         artifact = artifacts.get(details["artifact_id"])
         if artifact is None:
             return None
@@ -188,16 +188,16 @@ def _question_asked(
     event: Event, details: Json, questions: dict[UUID, Question]
 ) -> Question | None:
     """The question that this event put; ``None`` for an event that puts none."""
-    asked = Question.named_in(details) if event.kind == "task_asked" else None
+    asked = Question.named_in(details) if event.kind == TaskEventKind.ASKED else None
     return None if asked is None else questions.get(asked)
 
 
 def _parts_of(event: Event, question: Question | None) -> list[Json]:
     reason, details = reason_and_details(event)
-    if event.kind == "task_asked":
+    if event.kind == TaskEventKind.ASKED:
         data = [{"data": _question_data(question)}] if question else []
         return [{"text": event.reason}, *data]
-    if event.kind == "task_progressed":
+    if event.kind == TaskEventKind.PROGRESSED:
         text = details.get("message") or details.get("stage") or ""
         return [*([{"text": text}] if text else []), {"data": {"progress": details}}]
     if "code" in details:

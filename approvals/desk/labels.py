@@ -9,67 +9,73 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a.models import Question, QuestionState
+from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
 from ledger import contracts
 from ledger.models import Event, Transaction
+from ledger.states import EventKind
 
-SAID_OF = {
-    "prepared": "Proposed",
-    "refused": "Refused by the tool",
-    "plan_abandoned": "Planned, and could not be entered",
-    "approval_recorded": "Partly approved (others are needed too)",
-    "approved": "Approved",
-    "rejected": "Rejected",
-    "expired": "Expired: nobody decided in time",
-    "canceled": "Canceled by the agent",
-    "claimed": "A worker began",
-    "hold_lapsed": "What was held lapsed",
-    "withdrawn": "Withdrawn before anybody began",
-    "committed": "Committed",
-    "failed": "Failed; nothing happened",
-    "fell_in_doubt": "Outcome not known",
-    "retried": "Run again with the same operation key",
-    "retry_ordered": "Another run was ordered",
-    "disproved": "Found that nothing happened",
-    "aborted": "Everything held was let go of",
-    "failure_settled": "Everything held was let go of",
-    "let_go_by_hand": "What was held was let go of by hand",
-    "failure_let_go_by_hand": "What was held was let go of by hand",
-    "late_receipt": "A receipt came late",
-    "late_receipt_settled": "The late receipt was looked at",
-    "receipt_kept": "The late receipt is true: committed",
-    "settlement_proposed": "Outcome proposed (another operator is needed too)",
-    "settlement_declined": "The proposed settlement was declined",
-    "compensation_started": "Compensation asked for",
-    "compensated": "Compensated",
-    "content_erased": "Content erased: its retention was over",
-    "legal_hold_placed": "Legal hold: the content is kept",
-    "legal_hold_released": "Legal hold released",
-    "task_submitted": "Submitted",
-    "task_rejected": "Rejected before it began",
-    "task_claimed": "Taken up",
-    "task_put_back": "Put back for another worker",
-    "task_handed_over": "Handed over",
-    "task_progressed": "Progress",
-    "task_artifact_added": "Artifact added",
-    "task_message_added": "Message added",
-    "task_declined": "Declined by the worker before it began",
-    "task_asked": "Asked a question",
-    "task_answered": "Answered",
-    "task_question_lapsed": "Canceled: nobody answered in time",
-    "task_awaits_sign_off": "Waits for sign-off",
-    "task_resumed": "Signed off; goes on",
-    "task_completed": "Completed",
-    "task_failed": "Failed",
-    "task_canceled": "Canceled",
-    "task_content_erased": "Content erased: its retention was over",
-    "task_legal_hold_placed": "Legal hold: the content is kept",
-    "task_legal_hold_released": "Legal hold released",
+SAID_OF: dict[str, str] = {
+    EventKind.PREPARED: "Proposed",
+    EventKind.REFUSED: "Refused by the tool",
+    EventKind.PLAN_ABANDONED: "Planned, and could not be entered",
+    EventKind.APPROVAL_RECORDED: "Partly approved (others are needed too)",
+    EventKind.APPROVED: "Approved",
+    EventKind.REJECTED: "Rejected",
+    EventKind.EXPIRED: "Expired: nobody decided in time",
+    EventKind.CANCELED: "Canceled by the agent",
+    EventKind.CLAIMED: "A worker began",
+    EventKind.HOLD_LAPSED: "What was held lapsed",
+    EventKind.WITHDRAWN: "Withdrawn before anybody began",
+    EventKind.COMMITTED: "Committed",
+    EventKind.FAILED: "Failed; nothing happened",
+    EventKind.FELL_IN_DOUBT: "Outcome not known",
+    EventKind.RETRIED: "Run again with the same operation key",
+    EventKind.RETRY_ORDERED: "Another run was ordered",
+    EventKind.DISPROVED: "Found that nothing happened",
+    EventKind.ABORTED: "Everything held was let go of",
+    EventKind.FAILURE_SETTLED: "Everything held was let go of",
+    EventKind.LET_GO_BY_HAND: "What was held was let go of by hand",
+    EventKind.FAILURE_LET_GO_BY_HAND: "What was held was let go of by hand",
+    EventKind.LATE_RECEIPT: "A receipt came late",
+    EventKind.LATE_RECEIPT_SETTLED: "The late receipt was looked at",
+    EventKind.RECEIPT_KEPT: "The late receipt is true: committed",
+    EventKind.SETTLEMENT_PROPOSED: "Outcome proposed (another operator is needed too)",
+    EventKind.SETTLEMENT_DECLINED: "The proposed settlement was declined",
+    EventKind.COMPENSATION_STARTED: "Compensation asked for",
+    EventKind.COMPENSATED: "Compensated",
+    EventKind.CONTENT_ERASED: "Content erased: its retention was over",
+    EventKind.LEGAL_HOLD_PLACED: "Legal hold: the content is kept",
+    EventKind.LEGAL_HOLD_RELEASED: "Legal hold released",
+    TaskEventKind.SUBMITTED: "Submitted",
+    TaskEventKind.REJECTED: "Rejected before it began",
+    TaskEventKind.CLAIMED: "Taken up",
+    TaskEventKind.PUT_BACK: "Put back for another worker",
+    TaskEventKind.HANDED_OVER: "Handed over",
+    TaskEventKind.PROGRESSED: "Progress",
+    TaskEventKind.ARTIFACT_ADDED: "Artifact added",
+    TaskEventKind.MESSAGE_ADDED: "Message added",
+    TaskEventKind.DECLINED: "Declined by the worker before it began",
+    TaskEventKind.ASKED: "Asked a question",
+    TaskEventKind.ANSWERED: "Answered",
+    TaskEventKind.QUESTION_LAPSED: "Canceled: nobody answered in time",
+    TaskEventKind.AWAITS_SIGN_OFF: "Waits for sign-off",
+    TaskEventKind.RESUMED: "Signed off; goes on",
+    TaskEventKind.COMPLETED: "Completed",
+    TaskEventKind.FAILED: "Failed",
+    TaskEventKind.CANCELED: "Canceled",
+    TaskEventKind.CONTENT_ERASED: "Content erased: its retention was over",
+    TaskEventKind.LEGAL_HOLD_PLACED: "Legal hold: the content is kept",
+    TaskEventKind.LEGAL_HOLD_RELEASED: "Legal hold released",
 }
+
+DECISIVE = frozenset(
+    {EventKind.APPROVED, EventKind.REJECTED, EventKind.EXPIRED, EventKind.CANCELED}
+)
 
 
 def said(event: Event) -> str:
-    if event.kind == "task_progressed":
+    if event.kind == TaskEventKind.PROGRESSED:
         return _progress(reason_and_details(event)[1])
     return SAID_OF.get(event.kind, event.kind.replace("_", " ").capitalize())
 
@@ -84,13 +90,11 @@ def _progress(details: dict[str, Any]) -> str:
 
 def what_became(row: Transaction) -> str:
     """``Approved by Bob Tanaka in the web`` for a row that was decided elsewhere."""
-    decisive = [
-        e for e in row.events.all() if e.kind in {"approved", "rejected", "expired", "canceled"}
-    ]
+    decisive = [event for event in row.events.all() if event.kind in DECISIVE]
     if not decisive:
         return str(row.get_state_display()).capitalize()
     event = max(decisive, key=lambda event: event.seq)
-    if event.kind == "expired":
+    if event.kind == EventKind.EXPIRED:
         return "Expired; nobody decided in time"
     return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
 

@@ -27,7 +27,7 @@ from a2a.models import Question, QuestionState, RemoteAgent, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks import retention as task_retention
 from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
-from ledger.states import FINAL, State
+from ledger.states import FINAL, EventKind, State
 from ledger.transactions import retention as transaction_retention
 
 WINDOW = timedelta(minutes=5)
@@ -73,14 +73,16 @@ def transactions(tenants: Tenants) -> Iterator[Metric]:
     recent = _within(Event.objects.filter(at__gte=Now() - WINDOW), tenants)
     kinds = recent.values_list("kind").annotate(Count("pk"))
     yield _labelled("assent_events_recent", "Events of the last 5 minutes.", "kind", kinds)
-    decided = Q(kind__in=["approved", "rejected"], transaction__decided_at__isnull=False)
+    decided = Q(
+        kind__in=[EventKind.APPROVED, EventKind.REJECTED], transaction__decided_at__isnull=False
+    )
     yield _quantiles(
         "assent_decision_seconds", "From prepared to decided, last 5 minutes.",
         recent.filter(decided), F("transaction__decided_at") - F("transaction__created_at"),
     )  # fmt: skip
     yield _quantiles(
         "assent_commit_seconds", "From decided to committed, last 5 minutes.",
-        recent.filter(kind="committed"), F("at") - F("transaction__decided_at"),
+        recent.filter(kind=EventKind.COMMITTED), F("at") - F("transaction__decided_at"),
     )  # fmt: skip
 
 

@@ -16,18 +16,28 @@ from approvals.models import Role
 from approvals.people import second_operator
 from approvals.people.rights import apply, in_words, is_so, kind_of_flag, record
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal
 
 # Columns of an account that say who it is, and what their change is called.
 LABELS = {
-    "username": "user_renamed", "first_name": "user_renamed", "last_name": "user_renamed",
-    "email": "email_changed",
-}  # fmt: skip
+    "username": ChangeKind.USER_RENAMED,
+    "first_name": ChangeKind.USER_RENAMED,
+    "last_name": ChangeKind.USER_RENAMED,
+    "email": ChangeKind.EMAIL_CHANGED,
+}
 
 
 def opened(person: User, *, by: Principal, via: str) -> None:
     """An account was made a moment ago, in the same database transaction."""
-    record(person, "user_created", by=by, via=via, username=person.username, email=person.email)
+    record(
+        person,
+        ChangeKind.USER_CREATED,
+        by=by,
+        via=via,
+        username=person.username,
+        email=person.email,
+    )
     for flag in ("is_staff", "is_superuser"):
         if getattr(person, flag):  # a command on the server may make the first ones
             record(person, kind_of_flag(flag, True), by=by, via=via)
@@ -43,11 +53,15 @@ def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: str)
 
 def give_role(person: User, tenant: str, role: str, *, by: Principal, via: str) -> bool:
     """True when it counts at once, False when a second operator has to confirm it."""
-    return _change(person, "role_granted", by=by, via=via, tenant=tenant, role=Role(role).value)
+    return _change(
+        person, ChangeKind.ROLE_GRANTED, by=by, via=via, tenant=tenant, role=Role(role).value
+    )
 
 
 def take_role(person: User, tenant: str, role: str, *, by: Principal, via: str) -> bool:
-    return _change(person, "role_revoked", by=by, via=via, tenant=tenant, role=Role(role).value)
+    return _change(
+        person, ChangeKind.ROLE_REVOKED, by=by, via=via, tenant=tenant, role=Role(role).value
+    )
 
 
 def set_flag(person: User, flag: str, value: bool, *, by: Principal, via: str) -> bool:
@@ -60,7 +74,7 @@ def set_permissions(
     person: User, permissions: Iterable[Permission], *, by: Principal, via: str
 ) -> bool:
     keys = sorted(permission.pk for permission in permissions)
-    return _change(person, "permissions_changed", by=by, via=via, permissions=keys)
+    return _change(person, ChangeKind.PERMISSIONS_CHANGED, by=by, via=via, permissions=keys)
 
 
 def _change(
@@ -84,9 +98,9 @@ def set_password(person: User, password: str, *, by: Principal, via: str) -> Non
     with atomic():
         person.set_password(password)
         person.save(update_fields=["password"])
-        record(person, "password_changed", by=by, via=via)
+        record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)
 
 
 def password_was_set(person: User, *, by: Principal, via: str) -> None:
     """It was set a moment ago, in the same database transaction."""
-    record(person, "password_changed", by=by, via=via)
+    record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Event
 
 AFTER = timedelta(days=30)
@@ -56,7 +57,7 @@ def _speakers(principal: str) -> set[str]:
     while new:
         events = Event.objects.filter(
             subject__in=[account_changes.chain_of(one) for one in new],
-            kind__in=["user_created", "password_changed"],
+            kind__in=[ChangeKind.USER_CREATED, ChangeKind.PASSWORD_CHANGED],
             principal__startswith="user:",
             at__gt=Now() - AFTER,
         )

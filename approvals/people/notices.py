@@ -15,32 +15,33 @@ from django.db.models.functions import Now
 
 from approvals.models import Notice
 from approvals.people.principals import principal_of
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Event
 from ledger.principals import Principal
 
 NAME = "notice"
 # What is said to the person: by somebody else, and of their own doing where that is said at all.
-BY_ANOTHER = {
-    "user_renamed": "{who} changed the name of your account.",
-    "email_changed": "{who} changed the e-mail address of your account.",
-    "user_activated": "{who} opened your account again.",
-    "password_changed": "{who} set a new password for your account.",
-    "role_granted": "{who} gave you the role {role} in {tenant}.",
-    "role_revoked": "{who} took the role {role} in {tenant} from you.",
-    "staff_granted": "{who} let you into the admin.",
-    "staff_revoked": "{who} shut you out of the admin.",
-    "superuser_granted": "{who} made you a superuser.",
-    "superuser_revoked": "{who} took your rights of a superuser.",
-    "permissions_changed": "{who} changed what you may do in the admin.",
-    "slack_link_asked": "{who} asked to link your account with the Slack user {slack_user}. "
-    "A link waits there; it counts when you open it here, signed in, and confirm.",
-    "slack_linked": "Your account was linked with the Slack user {slack_user}.",
-    "slack_unlinked": "{who} unlinked your account from the Slack user {slack_user}.",
+BY_ANOTHER: dict[str, str] = {
+    ChangeKind.USER_RENAMED: "{who} changed the name of your account.",
+    ChangeKind.EMAIL_CHANGED: "{who} changed the e-mail address of your account.",
+    ChangeKind.USER_ACTIVATED: "{who} opened your account again.",
+    ChangeKind.PASSWORD_CHANGED: "{who} set a new password for your account.",
+    ChangeKind.ROLE_GRANTED: "{who} gave you the role {role} in {tenant}.",
+    ChangeKind.ROLE_REVOKED: "{who} took the role {role} in {tenant} from you.",
+    ChangeKind.STAFF_GRANTED: "{who} let you into the admin.",
+    ChangeKind.STAFF_REVOKED: "{who} shut you out of the admin.",
+    ChangeKind.SUPERUSER_GRANTED: "{who} made you a superuser.",
+    ChangeKind.SUPERUSER_REVOKED: "{who} took your rights of a superuser.",
+    ChangeKind.PERMISSIONS_CHANGED: "{who} changed what you may do in the admin.",
+    ChangeKind.SLACK_LINK_ASKED: "{who} asked to link your account with the Slack user "
+    "{slack_user}. A link waits there; it counts when you open it here, signed in, and confirm.",
+    ChangeKind.SLACK_LINKED: "Your account was linked with the Slack user {slack_user}.",
+    ChangeKind.SLACK_UNLINKED: "{who} unlinked your account from the Slack user {slack_user}.",
 }
-BY_THEMSELVES = {
-    "password_changed": "You changed your password. Your other sessions were ended.",
-    "slack_linked": "You linked your account with the Slack user {slack_user}.",
-    "slack_unlinked": "You unlinked your account from the Slack user {slack_user}.",
+BY_THEMSELVES: dict[str, str] = {
+    ChangeKind.PASSWORD_CHANGED: "You changed your password. Your other sessions were ended.",
+    ChangeKind.SLACK_LINKED: "You linked your account with the Slack user {slack_user}.",
+    ChangeKind.SLACK_UNLINKED: "You unlinked your account from the Slack user {slack_user}.",
 }
 
 

@@ -15,6 +15,7 @@ from approvals.models import Membership
 from approvals.people import notices
 from approvals.people.principals import name_of, principal_of
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Event
 from ledger.principals import Principal
 
@@ -28,7 +29,7 @@ def record(
     """Seal a change of this account, and tell its person unless they did it themselves."""
     with atomic():
         event = account_changes.record(
-            str(principal_of(person)), kind, tenant=tenant, by=by, via=via,
+            str(principal_of(person)), ChangeKind(kind), tenant=tenant, by=by, via=via,
             name=name_of(person), details=details,
             owed_to=[*notices.owed(person, kind, by), *also_owed],
         )  # fmt: skip
@@ -38,10 +39,10 @@ def record(
 
 def is_so(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool:
     """Whether nothing would change."""
-    if kind in {"role_granted", "role_revoked"}:
+    if kind in {ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED}:
         roles = Membership.objects.filter(user=person, tenant=tenant, role=details["role"])
-        return bool(roles.exists()) == (kind == "role_granted")
-    if kind == "permissions_changed":
+        return bool(roles.exists()) == (kind == ChangeKind.ROLE_GRANTED)
+    if kind == ChangeKind.PERMISSIONS_CHANGED:
         keys = person.user_permissions.order_by("pk").values_list("pk", flat=True)
         return bool(list(keys) == details["permissions"])
     flag, value = _flag_of(kind)
@@ -51,11 +52,11 @@ def is_so(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool
 
 def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None:
     """Write it. Only inside the database transaction that records it."""
-    if kind == "role_granted":
+    if kind == ChangeKind.ROLE_GRANTED:
         Membership.objects.create(user=person, tenant_id=tenant, role=details["role"])
-    elif kind == "role_revoked":
+    elif kind == ChangeKind.ROLE_REVOKED:
         Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
-    elif kind == "permissions_changed":
+    elif kind == ChangeKind.PERMISSIONS_CHANGED:
         person.user_permissions.set(Permission.objects.filter(pk__in=details["permissions"]))
     else:
         flag, value = _flag_of(kind)

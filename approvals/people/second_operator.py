@@ -20,12 +20,15 @@ from approvals.models import PendingChange, PendingState, Role
 from approvals.people import independence, rights
 from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed, NotFound, NotPossible
+from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal
 
 VALID = timedelta(days=3)
 # Rights over people and the ledger's own pages, whoever gets them.
-ALWAYS = frozenset({"staff_granted", "superuser_granted", "permissions_changed"})
-ROLES = frozenset({"role_granted", "role_revoked"})
+ALWAYS = frozenset(
+    {ChangeKind.STAFF_GRANTED, ChangeKind.SUPERUSER_GRANTED, ChangeKind.PERMISSIONS_CHANGED}
+)
+ROLES = frozenset({ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED})
 
 
 def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bool:
@@ -37,7 +40,7 @@ def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bo
     if by.kind == "system":
         return False
     is_own = str(by) == str(principal_of(person))
-    decides = kind == "role_granted" and role != Role.VIEWER
+    decides = kind == ChangeKind.ROLE_GRANTED and role != Role.VIEWER
     return kind in ALWAYS or is_own or (decides and independence.could_speak_for(str(by), person))
 
 
@@ -52,7 +55,7 @@ def ask(
             return waiting
         row = PendingChange.objects.create(**same, asked_by_id=int(by.id), expires_at=Now() + VALID)
         rights.record(
-            person, "change_requested", by=by, via=via, tenant=tenant, change=kind,
+            person, ChangeKind.CHANGE_REQUESTED, by=by, via=via, tenant=tenant, change=kind,
             **rights.in_words(dict(details)),
         )  # fmt: skip
     return row
@@ -114,7 +117,7 @@ def decline(change_id: int, *, by: User, via: str) -> PendingChange:
     with atomic():
         _end(row, PendingState.DECLINED, by)
         rights.record(
-            row.user, "change_declined", by=principal_of(by), via=via, tenant=row.tenant,
+            row.user, ChangeKind.CHANGE_DECLINED, by=principal_of(by), via=via, tenant=row.tenant,
             change=row.kind, **rights.in_words(row.details),
         )  # fmt: skip
     return row

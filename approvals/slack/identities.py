@@ -24,6 +24,7 @@ from approvals.slack.api.credentials import NoSuchApp
 from approvals.slack.api.workspaces import app_for
 from approvals.slack.rendering.blocks import desk_link
 from approvals.slack.rendering.text import escaped, plain, rich, words
+from ledger.events.account_changes import ChangeKind
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
 from ledger.principals import Principal
@@ -144,7 +145,7 @@ def link(token: str, user: User) -> SlackIdentity:
                     },
                 )
                 rights.record(
-                    user, "slack_linked", by=principal_of(user), via="web",
+                    user, ChangeKind.SLACK_LINKED, by=principal_of(user), via="web",
                     slack_user=request.slack_user_id, workspace=request.workspace.name,
                 )  # fmt: skip
         except IntegrityError:
@@ -161,7 +162,7 @@ def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: str) ->
         for identity in SlackIdentity.objects.filter(user=user, workspace=workspace):
             identity.delete()
             rights.record(
-                user, "slack_unlinked", by=by, via=via,
+                user, ChangeKind.SLACK_UNLINKED, by=by, via=via,
                 slack_user=identity.slack_user_id, workspace=workspace.name,
             )  # fmt: skip
 
@@ -176,7 +177,7 @@ def ask_for(
             user=user, workspace=workspace, slack_user_id=slack_user_id, home_team_id=home_team_id
         )
         rights.record(
-            user, "slack_link_asked", by=by, via="admin",
+            user, ChangeKind.SLACK_LINK_ASKED, by=by, via="admin",
             also_owed=[(CHANNEL, str(request.pk))],
             slack_user=slack_user_id, workspace=workspace.name,
         )  # fmt: skip

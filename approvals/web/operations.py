@@ -18,11 +18,13 @@ from django.views.decorators.http import require_POST, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
+from a2a.states import TaskEventKind
 from approvals import slack
 from approvals.desk import metrics
 from approvals.models import Role
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event
+from ledger.states import EventKind
 
 BARS, BAR = 24, timedelta(minutes=5)
 SHOWN = 50
@@ -96,7 +98,12 @@ def _bars(tenants: frozenset[str]) -> list[dict[str, Any]]:
     decided = Event.objects.filter(
         at__gte=Now() - BARS * BAR,
         tenant__in=tenants,
-        kind__in=["approved", "rejected", "expired", "task_answered"],
+        kind__in=[
+            EventKind.APPROVED,
+            EventKind.REJECTED,
+            EventKind.EXPIRED,
+            TaskEventKind.ANSWERED,
+        ],
     ).values_list("at", flat=True)
     now = timezone.now()
     counts = Counter(_bar_of(at, now) for at in decided)

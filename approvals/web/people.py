@@ -25,20 +25,21 @@ from approvals.people.principals import principal_of
 from ledger.database.keyset_pages import keyset_page
 from ledger.errors import LedgerError
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Agent, Event
 
 PAGE = 50
 HIDDEN = {"subject", "name", "asked_by"}
-ASKED = {
-    "role_granted": "asks to give the role {role} in {tenant} to",
-    "role_revoked": "asks to take the role {role} in {tenant} from",
-    "user_activated": "asks to open the account of",
-    "user_deactivated": "asks to close the account of",
-    "staff_granted": "asks to let into the admin:",
-    "staff_revoked": "asks to shut out of the admin:",
-    "superuser_granted": "asks to make a superuser of",
-    "superuser_revoked": "asks to take the rights of a superuser from",
-    "permissions_changed": "asks to change the permissions in the admin of",
+ASKED: dict[str, str] = {
+    ChangeKind.ROLE_GRANTED: "asks to give the role {role} in {tenant} to",
+    ChangeKind.ROLE_REVOKED: "asks to take the role {role} in {tenant} from",
+    ChangeKind.USER_ACTIVATED: "asks to open the account of",
+    ChangeKind.USER_DEACTIVATED: "asks to close the account of",
+    ChangeKind.STAFF_GRANTED: "asks to let into the admin:",
+    ChangeKind.STAFF_REVOKED: "asks to shut out of the admin:",
+    ChangeKind.SUPERUSER_GRANTED: "asks to make a superuser of",
+    ChangeKind.SUPERUSER_REVOKED: "asks to take the rights of a superuser from",
+    ChangeKind.PERMISSIONS_CHANGED: "asks to change the permissions in the admin of",
 }
 
 
@@ -61,7 +62,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     who, kind = request.GET.get("who", "").replace("\x00", "").strip(), request.GET.get("kind", "")
     if who:
         rows = rows.filter(_about(who))
-    if kind in account_changes.KINDS:
+    if kind in set(account_changes.ChangeKind):
         rows = rows.filter(kind=kind)
     before = request.GET.get("before", "")
     is_position = before.isdecimal() and len(before) < 19
@@ -77,7 +78,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
         "pending": pending,
         "who": who,
         "kind": kind,
-        "kinds": sorted(account_changes.SAID.items(), key=lambda item: item[1]),
+        "kinds": sorted(account_changes.DESCRIPTIONS.items(), key=lambda item: item[1]),
     }
     return render(request, "desk/changes.html", context)
 
@@ -95,7 +96,7 @@ def _tenants_kept_by(person: User) -> list[str]:
 
 def changes_for(person: User) -> QuerySet[Event]:
     """Of one's own tenants, and of accounts that belong to these only; a superuser sees all."""
-    rows = Event.objects.filter(to_state="", kind__in=account_changes.KINDS)
+    rows = Event.objects.filter(to_state="", kind__in=account_changes.ChangeKind)
     if person.is_superuser:
         return rows
     tenants = _tenants_kept_by(person)
@@ -122,14 +123,16 @@ def line_of(event: Event) -> Line:
     details: dict[str, Any] = json.loads(event.details)
     edits = details.pop("edits", {})
     if "change" in details:
-        details["change"] = account_changes.SAID[details["change"]]
+        details["change"] = account_changes.DESCRIPTIONS[details["change"]]
     facts = [(name, _in_words(value)) for name, value in details.items() if name not in HIDDEN]
     facts += [
         (name, f"{_in_words(old) or 'nothing'} → {_in_words(new) or 'nothing'}")
         for name, (old, new) in edits.items()
     ]
     shown = [(name.replace("_", " "), text) for name, text in facts if text]
-    return Line(event, account_changes.SAID[event.kind], str(details.get("name", "")), shown)
+    return Line(
+        event, account_changes.DESCRIPTIONS[event.kind], str(details.get("name", "")), shown
+    )
 
 
 def line_of_pending(row: PendingChange) -> str:
@@ -139,7 +142,7 @@ def line_of_pending(row: PendingChange) -> str:
 
 def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
     """Whoever confirms sees every single one that would come or go."""
-    if row.kind != "permissions_changed":
+    if row.kind != ChangeKind.PERMISSIONS_CHANGED:
         return []
     has = set(row.user.user_permissions.values_list("pk", flat=True))
     wanted = set(row.details["permissions"])

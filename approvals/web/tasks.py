@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from a2a.models import Question, Task, TaskQuerySet
-from a2a.states import TaskState
+from a2a.states import TaskEventKind, TaskState
 from a2a.validation import spellings
 from approvals.desk import decisions, policies
 from approvals.desk.answer_forms import Unreadable, answer_from, fields_of
@@ -169,7 +169,7 @@ def _condensed(events: Iterable[Event]) -> list[Event]:
     """Of progress reports in a row only the last: people read what changed, not every step."""
     found: list[Event] = []
     for event in events:
-        if found and found[-1].kind == event.kind == "task_progressed":
+        if found and found[-1].kind == event.kind == TaskEventKind.PROGRESSED:
             found.pop()
         found.append(event)
     return found

@@ -18,6 +18,7 @@ from ledger.admin.base import TenantAdmin, tenants_of
 from ledger.admin.sealed_changes import SealedEdits
 from ledger.contracts import tools
 from ledger.encryption import new_webhook_secret
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Tenant
 from ledger.webhooks.owners import Owner
 
@@ -67,7 +68,7 @@ class OwnerAdmin(TenantAdmin, SealedEdits):
             with atomic():
                 owner.webhook_secret = new_webhook_secret()
                 owner.save(update_fields=["webhook_secret"])
-                self._record(request, owner, "owner_secret_renewed", {})
+                self._record(request, owner, ChangeKind.OWNER_SECRET_RENEWED, {})
             self.log_change(request, owner, "Renewed the webhook secret.")
             self._show_once(request, owner)
 

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 
 from ledger import principals
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal
 
 VIA = "admin"
@@ -63,10 +64,14 @@ class SealedEdits(ModelAdmin):
 
     def _record(self, request: HttpRequest, row: Model, kind: str, edits: dict[str, Any]) -> None:
         account_changes.record(
-            self.subject_of(row), kind, tenant=self.tenant_slug_of(row), by=principal_of(request),
-            via=VIA, name=str(row)[:200],
+            self.subject_of(row),
+            ChangeKind(kind),
+            tenant=self.tenant_slug_of(row),
+            by=principal_of(request),
+            via=VIA,
+            name=str(row)[:200],
             details={"edits": edits} if edits else {},
-        )  # fmt: skip
+        )
 
 
 def _said(value: Any) -> Any:

@@ -9,6 +9,7 @@ from django.db.transaction import atomic
 
 from ledger.encryption import new_webhook_secret
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Agent, AgentToken, Tenant
 from ledger.principals import Principal
 
@@ -20,7 +21,12 @@ def tenant_named(slug: str, name: str = "", *, by: Principal, via: str) -> Tenan
         tenant, is_new = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
         if is_new:
             account_changes.record(
-                f"tenant:{slug}", "tenant_added", tenant=slug, by=by, via=via, name=tenant.name
+                f"tenant:{slug}",
+                ChangeKind.TENANT_ADDED,
+                tenant=slug,
+                by=by,
+                via=via,
+                name=tenant.name,
             )
     return tenant
 
@@ -34,9 +40,14 @@ def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: str) ->
             tenant.save(update_fields=["tools"])
             edits = account_changes.edits({"tools": before}, {"tools": tenant.tools})
             account_changes.record(
-                f"tenant:{tenant.slug}", "tenant_changed", tenant=tenant.slug, by=by, via=via,
-                name=tenant.name, details={"edits": edits},
-            )  # fmt: skip
+                f"tenant:{tenant.slug}",
+                ChangeKind.TENANT_CHANGED,
+                tenant=tenant.slug,
+                by=by,
+                via=via,
+                name=tenant.name,
+                details={"edits": edits},
+            )
 
 
 def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via: str) -> Agent:
@@ -52,18 +63,23 @@ def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via
 
 
 def was_added(agent: Agent, *, by: Principal, via: str) -> None:
-    _record(agent, "agent_added", by, via, webhook_url=agent.webhook_url)
+    _record(agent, ChangeKind.AGENT_ADDED, by, via, webhook_url=agent.webhook_url)
 
 
 def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via: str) -> None:
     """One event for each kind of change that is among the edits."""
     rest = dict(edits)
     if rest.pop("is_active", None):
-        _record(agent, "agent_activated" if agent.is_active else "agent_deactivated", by, via)
+        _record(
+            agent,
+            ChangeKind.AGENT_ACTIVATED if agent.is_active else ChangeKind.AGENT_DEACTIVATED,
+            by,
+            via,
+        )
     if webhook := rest.pop("webhook_url", None):
-        _record(agent, "webhook_changed", by, via, edits={"webhook_url": webhook})
+        _record(agent, ChangeKind.WEBHOOK_CHANGED, by, via, edits={"webhook_url": webhook})
     if rest:
-        _record(agent, "agent_changed", by, via, edits=rest)
+        _record(agent, ChangeKind.AGENT_CHANGED, by, via, edits=rest)
 
 
 def renew_secret(agent: Agent, *, by: Principal, via: str) -> Agent:
@@ -71,7 +87,7 @@ def renew_secret(agent: Agent, *, by: Principal, via: str) -> Agent:
     with atomic():
         agent.webhook_secret = new_webhook_secret()
         agent.save(update_fields=["webhook_secret"])
-        _record(agent, "webhook_secret_renewed", by, via)
+        _record(agent, ChangeKind.WEBHOOK_SECRET_RENEWED, by, via)
     return agent
 
 
@@ -83,7 +99,7 @@ def issue(
         row, token = AgentToken.issue(agent, scopes=list(scopes), **columns)
         until = row.expires_at.isoformat() if row.expires_at else None
         terms = {"token": row.hint, "scopes": list(scopes), "expires_at": until}
-        _record(agent, "token_issued", by, via, reason=reason, **terms)
+        _record(agent, ChangeKind.TOKEN_ISSUED, by, via, reason=reason, **terms)
     return row, token
 
 
@@ -93,7 +109,7 @@ def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: str
         if before != scopes:
             AgentToken.objects.filter(pk=row.pk).update(scopes=scopes)
             edits = {"scopes": [before, scopes]}
-            _record(row.agent, "token_changed", by, via, token=row.hint, edits=edits)
+            _record(row.agent, ChangeKind.TOKEN_CHANGED, by, via, token=row.hint, edits=edits)
 
 
 def revoke(row: AgentToken, *, by: Principal, via: str, reason: str = "") -> bool:
@@ -102,12 +118,12 @@ def revoke(row: AgentToken, *, by: Principal, via: str, reason: str = "") -> boo
         alive = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
         if not alive.update(revoked_at=Now()):
             return False
-        _record(row.agent, "token_revoked", by, via, reason=reason, token=row.hint)
+        _record(row.agent, ChangeKind.TOKEN_REVOKED, by, via, reason=reason, token=row.hint)
     return True
 
 
 def _record(
-    agent: Agent, kind: str, by: Principal, via: str, *, reason: str = "", **details: Any
+    agent: Agent, kind: ChangeKind, by: Principal, via: str, *, reason: str = "", **details: Any
 ) -> None:
     account_changes.record(
         str(agent.principal), kind, tenant=agent.tenant_id, by=by, via=via, name=agent.name,

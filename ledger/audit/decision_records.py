@@ -24,6 +24,7 @@ from ledger.log import checkpoints
 from ledger.log.checkpoints import Inclusion
 from ledger.models import Event, Transaction
 from ledger.models.log import Checkpoint
+from ledger.transactions.sign_offs import VOTES
 
 FORMAT, VERSION = "assent-decision-record", 1
 HOW_TO_VERIFY = (
@@ -31,7 +32,6 @@ HOW_TO_VERIFY = (
     "examples/verify.py of Assent and needs only Python and the package cryptography; the format "
     "is in docs/audit.md. Take the verifier key from somewhere else than this file."
 )
-VOTES = frozenset({"approval_recorded", "approved", "rejected"})
 
 Record = dict[str, Any]
 

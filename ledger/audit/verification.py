@@ -20,7 +20,7 @@ from ledger.audit.histories import EVERYTHING, History, Part, Vote
 from ledger.events import account_changes, seals
 from ledger.events.seals import Link, hash_of
 from ledger.models import Event
-from ledger.states import Arrow
+from ledger.states import Move
 from ledger.transactions import erasures, sign_offs
 from ledger.transactions.sign_offs import VOTES, Map
 
@@ -30,7 +30,7 @@ FAULTS_MAX = 20  # that are named before the rest is left unread
 SLICE = 10_000  # old subjects that an incremental proof reads again, in turn
 
 # Changes of accounts have no state; their chains are proved, and their kinds are known.
-CHANGES: Map = {kind: Arrow(frozenset({""}), "") for kind in account_changes.KINDS}
+CHANGES: Map = {kind: Move(kind, frozenset({""}), "") for kind in account_changes.ChangeKind}
 
 
 class Broken(checkpoint_proof.Broken):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -22,53 +23,101 @@ from ledger.principals import Principal
 
 NAMESPACE = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 
-# What is said of it on the desk, in the past tense, after the name of whoever did it.
-SAID = {
-    "user_created": "opened an account",
-    "user_renamed": "changed the name",
-    "email_changed": "changed the e-mail address",
-    "user_activated": "opened the account again",
-    "user_deactivated": "closed the account",
-    "password_changed": "changed the password",
-    "role_granted": "gave a role",
-    "role_revoked": "took a role",
-    "staff_granted": "let into the admin",
-    "staff_revoked": "shut out of the admin",
-    "superuser_granted": "made a superuser",
-    "superuser_revoked": "no superuser any more",
-    "permissions_changed": "changed the permissions in the admin",
-    "change_requested": "asked for a change, which a second operator has to confirm",
-    "change_declined": "declined a change",
-    "tenant_added": "added a tenant",
-    "tenant_changed": "changed a tenant",
-    "agent_added": "added an agent",
-    "agent_changed": "changed an agent",
-    "agent_activated": "switched an agent on",
-    "agent_deactivated": "switched an agent off",
-    "webhook_changed": "changed where webhooks go",
-    "webhook_secret_renewed": "renewed the webhook secret",
-    "token_issued": "issued a token",
-    "token_revoked": "revoked a token",
-    "token_changed": "changed what a token may do",
-    "owner_added": "added the webhook of an owning service",
-    "owner_changed": "changed the webhook of an owning service",
-    "owner_removed": "removed the webhook of an owning service",
-    "owner_secret_renewed": "renewed the webhook secret of an owning service",
-    "skill_added": "added a skill",
-    "skill_changed": "changed a skill",
-    "remote_agent_added": "registered a remote agent",
-    "remote_agent_changed": "changed a remote agent",
-    "remote_agent_pinned": "pinned the card of a remote agent",
-    "slack_link_asked": "asked to link a Slack user",
-    "slack_linked": "linked a Slack user",
-    "slack_unlinked": "unlinked a Slack user",
-    "slack_workspace_connected": "connected a Slack workspace",
-    "slack_workspace_changed": "changed a Slack workspace",
-    "slack_route_added": "added a Slack route",
-    "slack_route_changed": "changed a Slack route",
-    "slack_route_removed": "removed a Slack route",
+
+class ChangeKind(StrEnum):
+    """What was changed. The audit log seals the values: they never change."""
+
+    USER_CREATED = "user_created"
+    USER_RENAMED = "user_renamed"
+    EMAIL_CHANGED = "email_changed"
+    USER_ACTIVATED = "user_activated"
+    USER_DEACTIVATED = "user_deactivated"
+    PASSWORD_CHANGED = "password_changed"
+    ROLE_GRANTED = "role_granted"
+    ROLE_REVOKED = "role_revoked"
+    STAFF_GRANTED = "staff_granted"
+    STAFF_REVOKED = "staff_revoked"
+    SUPERUSER_GRANTED = "superuser_granted"
+    SUPERUSER_REVOKED = "superuser_revoked"
+    PERMISSIONS_CHANGED = "permissions_changed"
+    CHANGE_REQUESTED = "change_requested"
+    CHANGE_DECLINED = "change_declined"
+    TENANT_ADDED = "tenant_added"
+    TENANT_CHANGED = "tenant_changed"
+    AGENT_ADDED = "agent_added"
+    AGENT_CHANGED = "agent_changed"
+    AGENT_ACTIVATED = "agent_activated"
+    AGENT_DEACTIVATED = "agent_deactivated"
+    WEBHOOK_CHANGED = "webhook_changed"
+    WEBHOOK_SECRET_RENEWED = "webhook_secret_renewed"
+    TOKEN_ISSUED = "token_issued"
+    TOKEN_REVOKED = "token_revoked"
+    TOKEN_CHANGED = "token_changed"
+    OWNER_ADDED = "owner_added"
+    OWNER_CHANGED = "owner_changed"
+    OWNER_REMOVED = "owner_removed"
+    OWNER_SECRET_RENEWED = "owner_secret_renewed"
+    SKILL_ADDED = "skill_added"
+    SKILL_CHANGED = "skill_changed"
+    REMOTE_AGENT_ADDED = "remote_agent_added"
+    REMOTE_AGENT_CHANGED = "remote_agent_changed"
+    REMOTE_AGENT_PINNED = "remote_agent_pinned"
+    SLACK_LINK_ASKED = "slack_link_asked"
+    SLACK_LINKED = "slack_linked"
+    SLACK_UNLINKED = "slack_unlinked"
+    SLACK_WORKSPACE_CONNECTED = "slack_workspace_connected"
+    SLACK_WORKSPACE_CHANGED = "slack_workspace_changed"
+    SLACK_ROUTE_ADDED = "slack_route_added"
+    SLACK_ROUTE_CHANGED = "slack_route_changed"
+    SLACK_ROUTE_REMOVED = "slack_route_removed"
+
+
+# How the desk describes each, in the past tense, after the name of whoever did it.
+DESCRIPTIONS: dict[str, str] = {
+    ChangeKind.USER_CREATED: "opened an account",
+    ChangeKind.USER_RENAMED: "changed the name",
+    ChangeKind.EMAIL_CHANGED: "changed the e-mail address",
+    ChangeKind.USER_ACTIVATED: "opened the account again",
+    ChangeKind.USER_DEACTIVATED: "closed the account",
+    ChangeKind.PASSWORD_CHANGED: "changed the password",
+    ChangeKind.ROLE_GRANTED: "gave a role",
+    ChangeKind.ROLE_REVOKED: "took a role",
+    ChangeKind.STAFF_GRANTED: "let into the admin",
+    ChangeKind.STAFF_REVOKED: "shut out of the admin",
+    ChangeKind.SUPERUSER_GRANTED: "made a superuser",
+    ChangeKind.SUPERUSER_REVOKED: "no superuser any more",
+    ChangeKind.PERMISSIONS_CHANGED: "changed the permissions in the admin",
+    ChangeKind.CHANGE_REQUESTED: "asked for a change, which a second operator has to confirm",
+    ChangeKind.CHANGE_DECLINED: "declined a change",
+    ChangeKind.TENANT_ADDED: "added a tenant",
+    ChangeKind.TENANT_CHANGED: "changed a tenant",
+    ChangeKind.AGENT_ADDED: "added an agent",
+    ChangeKind.AGENT_CHANGED: "changed an agent",
+    ChangeKind.AGENT_ACTIVATED: "switched an agent on",
+    ChangeKind.AGENT_DEACTIVATED: "switched an agent off",
+    ChangeKind.WEBHOOK_CHANGED: "changed where webhooks go",
+    ChangeKind.WEBHOOK_SECRET_RENEWED: "renewed the webhook secret",
+    ChangeKind.TOKEN_ISSUED: "issued a token",
+    ChangeKind.TOKEN_REVOKED: "revoked a token",
+    ChangeKind.TOKEN_CHANGED: "changed what a token may do",
+    ChangeKind.OWNER_ADDED: "added the webhook of an owning service",
+    ChangeKind.OWNER_CHANGED: "changed the webhook of an owning service",
+    ChangeKind.OWNER_REMOVED: "removed the webhook of an owning service",
+    ChangeKind.OWNER_SECRET_RENEWED: "renewed the webhook secret of an owning service",
+    ChangeKind.SKILL_ADDED: "added a skill",
+    ChangeKind.SKILL_CHANGED: "changed a skill",
+    ChangeKind.REMOTE_AGENT_ADDED: "registered a remote agent",
+    ChangeKind.REMOTE_AGENT_CHANGED: "changed a remote agent",
+    ChangeKind.REMOTE_AGENT_PINNED: "pinned the card of a remote agent",
+    ChangeKind.SLACK_LINK_ASKED: "asked to link a Slack user",
+    ChangeKind.SLACK_LINKED: "linked a Slack user",
+    ChangeKind.SLACK_UNLINKED: "unlinked a Slack user",
+    ChangeKind.SLACK_WORKSPACE_CONNECTED: "connected a Slack workspace",
+    ChangeKind.SLACK_WORKSPACE_CHANGED: "changed a Slack workspace",
+    ChangeKind.SLACK_ROUTE_ADDED: "added a Slack route",
+    ChangeKind.SLACK_ROUTE_CHANGED: "changed a Slack route",
+    ChangeKind.SLACK_ROUTE_REMOVED: "removed a Slack route",
 }
-KINDS = frozenset(SAID)
 
 
 def chain_of(subject: str) -> UUID:
@@ -78,7 +127,7 @@ def chain_of(subject: str) -> UUID:
 
 def record(
     subject: str,
-    kind: str,
+    kind: ChangeKind,
     *,
     tenant: str,
     by: Principal,
@@ -93,7 +142,6 @@ def record(
     ``tenant`` is empty where a change concerns an account in all its tenants. ``name`` is what
     people call the subject.
     """
-    assert kind in KINDS, kind
     chain = chain_of(subject)
     with atomic():
         _take_turns(chain)

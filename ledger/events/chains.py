@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
-from django.db import connection, models
-from django.db.models.sql import UpdateQuery
 from django.db.transaction import on_commit
 
 from ledger.events import doorbell, outbox
 from ledger.intents import canonical
 from ledger.models import Event
 from ledger.principals import Principal
-
-Row = TypeVar("Row", bound=models.Model)
 
 
 def append(
@@ -56,11 +52,3 @@ def append(
     owed = outbox.put_in_outbox(event, owed_to)
     on_commit(partial(doorbell.ring, event.pk, subject, tenant, kind, owed), robust=True)
     return event
-
-
-def update_returning(rows: models.QuerySet[Row], **changes: Any) -> Row | None:
-    """One UPDATE that hands back the row it changed; Django's ``update()`` only counts."""
-    query: Any = rows.query.chain(UpdateQuery)
-    query.add_update_values(changes)
-    sql, params = query.get_compiler(connection=connection).as_sql()
-    return next(iter(rows.model._base_manager.raw(f"{sql} RETURNING *", params)), None)

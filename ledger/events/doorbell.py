@@ -13,7 +13,8 @@ from redis import Redis, RedisError
 
 logger = logging.getLogger(__name__)
 
-# event_id: int, subject: UUID (whose chain grew), tenant: str, kind: str, deliveries: Sequence[int]
+# event_id: int, subject: UUID (whose chain grew), tenant: str, kind: str, is_first: bool,
+# deliveries: Sequence[int]
 event_committed = Signal()
 
 
@@ -27,15 +28,25 @@ def register_listener(listener: Callable[..., None]) -> None:
 
 
 def ring(
-    event_id: int, subject: UUID, tenant: str, kind: str, deliveries: Sequence[int] = ()
+    event_id: int,
+    subject: UUID,
+    tenant: str,
+    kind: str,
+    deliveries: Sequence[int] = (),
+    *,
+    is_first: bool = False,
 ) -> None:
-    """Call the listeners of this process. One that fails does not disturb the others."""
+    """Call the listeners of this process. One that raises stops neither the caller nor the others.
+
+    ``is_first`` says that the event is the first of its subject.
+    """
     event_committed.send_robust(
         sender=None,
         event_id=event_id,
         subject=subject,
         tenant=tenant,
         kind=kind,
+        is_first=is_first,
         deliveries=deliveries,
     )
 
@@ -51,10 +62,10 @@ def channel_of(subject: UUID | str) -> str:
     return f"assent:subject:{subject}"
 
 
-def wake_waiting_agents(subject: UUID, kind: str, **_: object) -> None:
+def wake_waiting_agents(subject: UUID, kind: str, is_first: bool = False, **_: object) -> None:
     """End the long-polls on this subject, in whichever process they wait."""
-    if kind in {"prepared", "task_submitted"}:
-        return  # nobody can be waiting for what did not exist
+    if is_first:
+        return  # the subject did not exist before, so no poll waits for it
     try:
         redis().publish(channel_of(subject), kind)
     except RedisError as failure:

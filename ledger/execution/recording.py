@@ -26,9 +26,9 @@ from ledger.execution import crash_points
 from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unknown
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER
-from ledger.states import State
+from ledger.states import Move, State
 from ledger.transactions.leases import OUT_OF_REACH, Lease
-from ledger.transactions.transitions import advance, note
+from ledger.transactions.transitions import advance
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ def _keep_late_receipt(lease: Lease, receipt: str) -> None:
 
     def write() -> Transaction | None:
         try:
-            return note(
+            return advance(
                 lease.row.pk,
                 states.LATE_RECEIPT,
                 by=WORKER,
@@ -174,7 +174,7 @@ def _wait_before_inquiry(lease: Lease) -> timedelta:
     return wait_after(lease.row.attempts - 1, lease.tool.contract.retry)
 
 
-def try_advance(transaction_id: UUID, move: states.Move, **said: Any) -> Transaction | None:
+def try_advance(transaction_id: UUID, move: Move[State], **said: Any) -> Transaction | None:
     """Advance, or leave it to whoever was faster."""
     try:
         return advance(transaction_id, move, **{"by": WORKER, "via": "system", **said})

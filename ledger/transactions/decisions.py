@@ -23,7 +23,7 @@ from ledger.errors import (
 from ledger.events import seals
 from ledger.models import Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, Principal
-from ledger.states import State
+from ledger.states import EventKind, State
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import advance
 
@@ -96,7 +96,7 @@ def _vote(
         return advance(row.pk, states.REJECT, **ending, **FRESH_WORK, **said)
     in_favour = len(votes) + 1  # a rejection would have ended it
     if in_favour < row.quorum and by != POLICY:
-        return advance(row.pk, states.VOTE, **said)
+        return advance(row.pk, states.RECORD_APPROVAL, **said)
     return advance(row.pk, states.APPROVE, decided_at=Now(), **FRESH_WORK, **said)
 
 
@@ -129,11 +129,17 @@ def _same_again_or_refuse(
 
 def already_decided(snapshot: Transaction) -> NotPossible:
     """Who decided what, when and through which channel."""
-    decisive = ("approved", "rejected", "expired", "canceled", "refused")
+    decisive = (
+        EventKind.APPROVED,
+        EventKind.REJECTED,
+        EventKind.EXPIRED,
+        EventKind.CANCELED,
+        EventKind.REFUSED,
+    )
     event = snapshot.events.filter(kind__in=decisive).order_by("-seq").first()
     if event is None:
         return AlreadyDecided(f"It is {snapshot.get_state_display()}.", snapshot=snapshot)
-    error = Expired if event.kind == "expired" else AlreadyDecided
+    error = Expired if event.kind == EventKind.EXPIRED else AlreadyDecided
     return error(
         f"{event.kind.capitalize()} by {event.principal_name} via {event.via} "
         f"at {event.at:%Y-%m-%d %H:%M:%S} UTC.",

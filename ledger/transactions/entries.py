@@ -25,7 +25,7 @@ from ledger.errors import InProgress
 from ledger.events import doorbell, outbox, seals
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
-from ledger.states import Move
+from ledger.states import Move, State
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def _let_go_of(locks: list[int]) -> None:
 
 def enter(
     row: Transaction,
-    move: Move,
+    move: Move[State],
     *,
     by: Principal,
     via: str,
@@ -113,13 +113,13 @@ def enter(
     as its own until it is committed, so who comes next sees the row. Raises
     ``django.db.IntegrityError`` when the key or the operation key was taken meanwhile.
     """
-    channels = outbox.wanted_for(move.name)
+    channels = outbox.wanted_for(move.kind)
     event = Event(
         subject=row.pk,
         transaction_id=row.pk,
         tenant=row.tenant,
-        kind=move.name,
-        to_state=move.target,
+        kind=move.kind,
+        to_state=row.state,
         principal=str(by),
         principal_name=by.display_name,
         via=via,
@@ -132,7 +132,9 @@ def enter(
         cursor.execute(_enter_sql(), values)
         event_id, owed, *_ = cursor.fetchone()
     admission.is_over = True
-    ring = partial(doorbell.ring, event_id, row.pk, row.tenant, move.name, owed or ())
+    ring = partial(
+        doorbell.ring, event_id, row.pk, row.tenant, move.kind, owed or (), is_first=True
+    )
     on_commit(ring, robust=True)
 
 

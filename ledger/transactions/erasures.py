@@ -12,10 +12,11 @@ from typing import Any
 
 from ledger.events import seals
 from ledger.events.seals import Link
+from ledger.states import EventKind
 
-ERASED = frozenset({"content_erased", "task_content_erased"})
-HELD = frozenset({"legal_hold_placed", "task_legal_hold_placed"})
-RELEASED = frozenset({"legal_hold_released", "task_legal_hold_released"})
+ERASED = frozenset({EventKind.CONTENT_ERASED, "task_content_erased"})
+HELD = frozenset({EventKind.LEGAL_HOLD_PLACED, "task_legal_hold_placed"})
+RELEASED = frozenset({EventKind.LEGAL_HOLD_RELEASED, "task_legal_hold_released"})
 
 
 def erasure_in(links: Sequence[Link]) -> Link | None:

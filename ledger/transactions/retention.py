@@ -30,10 +30,10 @@ from ledger.models import (
     TransactionQuerySet,
 )
 from ledger.principals import SWEEPER, Principal
-from ledger.states import FINAL, Note
+from ledger.states import FINAL, Move, State
 from ledger.transactions import erasures, sign_offs
 from ledger.transactions.decisions import check_reason
-from ledger.transactions.transitions import note
+from ledger.transactions.transitions import advance
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _erase(row: Transaction) -> bool:
         _hold_back(row, faults[0])
         return False
     try:
-        note(
+        advance(
             row.pk,
             states.CONTENT_ERASED,
             by=SWEEPER,
@@ -116,7 +116,7 @@ def _erase(row: Transaction) -> bool:
 
 
 def _hold_back(row: Transaction, fault: str) -> None:
-    note(
+    advance(
         row.pk, states.LEGAL_HOLD_PLACED, by=SWEEPER, via=VIA, legal_hold_at=Now(),
         reason=f"It does not verify, so its content was not erased: {fault}"[:2000],
     )  # fmt: skip
@@ -152,24 +152,24 @@ def hold(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Trans
     without a reason, ``NotPossible`` when it is held or erased already, ``NotFound``.
     """
     free = Q(legal_hold_at=None, content_erased_at=None)
-    return _note(transaction_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
+    return _change_hold(transaction_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
 
 
 def release(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Transaction:
     """End a legal hold; the content is erased once its retention is over. Raises as ``hold``."""
     held = Q(legal_hold_at__isnull=False)
-    return _note(transaction_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
+    return _change_hold(transaction_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
 
 
-def _note(
-    transaction_id: UUID, kind: Note, only_if: Q, by: Principal, via: str, reason: str,
+def _change_hold(
+    transaction_id: UUID, move: Move[State], only_if: Q, by: Principal, via: str, reason: str,
     legal_hold_at: Now | None,
 ) -> Transaction:  # fmt: skip
     check_hold_reason(reason)
     try:
-        return note(
+        return advance(
             transaction_id,
-            kind,
+            move,
             by=by,
             via=via,
             reason=reason,

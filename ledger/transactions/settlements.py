@@ -7,6 +7,7 @@ another one has to say the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -20,17 +21,23 @@ from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.events import seals
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal
-from ledger.states import Move, Note, State
+from ledger.states import EventKind, Move, State
 from ledger.transactions import sign_offs
 from ledger.transactions.decisions import FRESH_WORK, check_reason
-from ledger.transactions.transitions import advance, note
+from ledger.transactions.transitions import advance
 
 RECEIPT_MAX = 500  # characters
 STUCK_AFTER = 3  # attempts
 # The worker that held the row before is void from here on.
 FENCE: dict[str, Any] = {"fencing_token": F("fencing_token") + 1, "lease_expires_at": None}
-NO_EFFECT_BEFORE = {"failed", "disproved"}
-EXECUTION = {"claimed", "retried", "committed", "receipt_kept"} | NO_EFFECT_BEFORE
+NO_EFFECT_BEFORE = {EventKind.FAILED, EventKind.DISPROVED}
+EXECUTION = {
+    EventKind.CLAIMED,
+    EventKind.RETRIED,
+    EventKind.COMMITTED,
+    EventKind.RECEIPT_KEPT,
+    *NO_EFFECT_BEFORE,
+}
 
 
 def resolve(
@@ -137,7 +144,7 @@ class _Word:
     def settle(
         self,
         row: Transaction,
-        step: Move | Note,
+        step: Move[State],
         *,
         only_if: Q | None = None,
         details: dict[str, Any] | None = None,
@@ -155,10 +162,9 @@ class _Word:
             details |= {"first_word_by": before["by"]}
         self.take(row, step, only_if=wanted, details=details, settlement=None, **changes)
 
-    def take(self, row: Transaction, step: Move | Note, *, only_if: Q = Q(), **said: Any) -> None:  # noqa: B008
+    def take(self, row: Transaction, step: Move[State], *, only_if: Q = Q(), **said: Any) -> None:  # noqa: B008
         not_own = ~Q(proposed_by=str(self.by))
-        write: Callable[..., Transaction] = advance if isinstance(step, Move) else note
-        write(
+        advance(
             row.pk, step, by=self.by, via=self.via, reason=self.reason, only_if=not_own & only_if,
             **said,
         )  # fmt: skip
@@ -176,7 +182,7 @@ class _Word:
     def _stands_in_the_log(self, row: Transaction, before: dict[str, str]) -> bool:
         """The row may be updated by others; the event that sealed the first word may not."""
         links = sign_offs.links_of(row.pk)
-        proposals = [link for link in links if link.kind == states.SETTLEMENT_PROPOSED.name]
+        proposals = [link for link in links if link.kind == states.SETTLEMENT_PROPOSED.kind]
         sealed = seals.sealed_outcome(link.says for link in links)["settlement"]
         if (
             sealed != seals.outcome_text("settlement", before)
@@ -190,7 +196,7 @@ class _Word:
             )
         return True
 
-    def _propose(self, row: Transaction, step: Move | Note, only_if: Q) -> None:
+    def _propose(self, row: Transaction, step: Move[State], only_if: Q) -> None:
         if row.settlement is not None:
             return  # said already; it waits for another operator
         proposal = {
@@ -199,7 +205,7 @@ class _Word:
         }  # fmt: skip
         self.take(
             row,
-            Note(states.SETTLEMENT_PROPOSED.name, step.sources),
+            replace(states.SETTLEMENT_PROPOSED, sources=step.sources),
             only_if=only_if & Q(settlement__isnull=True),
             details={"outcome": self.outcome, "receipt": self.receipt},
             settlement=proposal,

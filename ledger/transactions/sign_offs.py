@@ -18,37 +18,37 @@ from ledger.events import seals
 from ledger.events.seals import Link
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY
-from ledger.states import Arrow
+from ledger.states import Move
 from ledger.transactions import erasures
 
-Map = Mapping[str, Arrow]
+Map = Mapping[str, Move[Any]]
 
-MOVES: Map = states.ARROWS
-VOTES = {
-    states.VOTE.name: Verdict.APPROVE,
-    states.APPROVE.name: Verdict.APPROVE,
-    states.REJECT.name: Verdict.REJECT,
+MOVES: Map = states.BY_KIND
+VOTES: dict[str, Verdict] = {
+    states.RECORD_APPROVAL.kind: Verdict.APPROVE,
+    states.APPROVE.kind: Verdict.APPROVE,
+    states.REJECT.kind: Verdict.REJECT,
 }
 # The only moves that a proposer makes with its own transaction.
 OF_THE_PROPOSER = frozenset(
-    {states.PREPARE.name, states.REFUSE.name, states.ABANDON.name, states.CANCEL.name}
+    {states.PREPARE.kind, states.REFUSE.kind, states.ABANDON.kind, states.CANCEL.kind}
 )
 OF_THE_SYSTEM = frozenset(
-    {states.CLAIM.name, states.EXPIRE.name, states.RETRY.name, states.LATE_RECEIPT.name}
+    {states.CLAIM.kind, states.EXPIRE.kind, states.RETRY.kind, states.LATE_RECEIPT.kind}
 )
-CLAIMED = states.CLAIM.name
+CLAIMED = states.CLAIM.kind
 # Say that something was carried out, without a move out of the state of carrying out.
-AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.name, states.LATE_RECEIPT.name})
+AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.kind, states.LATE_RECEIPT.kind})
 # What came of a call, as a tool is handed it to make up for that call.
 HANDED_OVER = ("receipt", "result")
 # What operators settle by their word, and the move or note that it becomes.
 BY_WORD = {
-    "committed": states.COMMIT.name,
-    "nothing_happened": states.DISPROVE.name,
-    "keep_receipt": states.KEEP_RECEIPT.name,
-    "not_ours": states.LATE_RECEIPT_SETTLED.name,
-    "dealt_with": states.LATE_RECEIPT_SETTLED.name,
-    "compensate": states.COMPENSATE.name,
+    "committed": states.COMMIT.kind,
+    "nothing_happened": states.DISPROVE.kind,
+    "keep_receipt": states.KEEP_RECEIPT.kind,
+    "not_ours": states.LATE_RECEIPT_SETTLED.kind,
+    "dealt_with": states.LATE_RECEIPT_SETTLED.kind,
+    "compensate": states.COMPENSATE.kind,
 }
 SETTLED = frozenset(BY_WORD.values())
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
@@ -140,7 +140,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
                 approvers.add(link.principal)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
             faults.append(f"{link.kind}, and nothing was ever carried out.")
-        decides = link.kind in (states.APPROVE.name, CLAIMED)
+        decides = link.kind in (states.APPROVE.kind, CLAIMED)
         if decides and not _is_enough(approvers, first):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{_name_of(link)}: {fault}" for fault in faults)
@@ -155,7 +155,7 @@ def is_grave(row: Any) -> bool:
 
 # Another run of the operation makes what somebody said before it old.
 VOIDS_THE_FIRST_WORD = frozenset(
-    {states.SETTLEMENT_DECLINED.name, states.RETRY.name, states.ORDER_RETRY.name}
+    {states.SETTLEMENT_DECLINED.kind, states.RETRY.kind, states.ORDER_RETRY.kind}
 )
 
 
@@ -163,7 +163,7 @@ def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     """What takes two operators was said by two: the first word stands in the log, unused."""
     word: Link | None = None
     for link in links:
-        if link.kind == states.SETTLEMENT_PROPOSED.name:
+        if link.kind == states.SETTLEMENT_PROPOSED.kind:
             word = link
         elif link.kind in VOIDS_THE_FIRST_WORD:
             word = None
@@ -200,7 +200,7 @@ def _actor_faults(link: Link, proposer: str) -> Iterator[str]:
     if link.principal == proposer and link.kind not in OF_THE_PROPOSER:
         yield f"{link.kind} by the proposer itself."
     cancels_for = link.says.get("in_place_of", link.principal)
-    if link.kind == states.CANCEL.name and cancels_for != proposer:
+    if link.kind == states.CANCEL.kind and cancels_for != proposer:
         yield "canceled by somebody else than the proposer."
     if link.kind in OF_THE_SYSTEM and not link.principal.startswith("system:"):
         yield f"{link.kind} is not for {link.principal}."

@@ -17,12 +17,25 @@ from ledger import safe_http
 from ledger.encryption import WEBHOOK_SECRET_PREFIX
 from ledger.events.outbox import Owed
 from ledger.models import Agent, Delivery, Event, Transaction
+from ledger.states import EventKind
 
 KINDS = frozenset(
-    {"approved", "rejected", "canceled", "expired", "committed", "failed", "fell_in_doubt",
-     "aborted", "failure_settled", "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept",
-     "compensated"}
-)  # fmt: skip
+    {
+        EventKind.APPROVED,
+        EventKind.REJECTED,
+        EventKind.CANCELED,
+        EventKind.EXPIRED,
+        EventKind.COMMITTED,
+        EventKind.FAILED,
+        EventKind.FELL_IN_DOUBT,
+        EventKind.ABORTED,
+        EventKind.FAILURE_SETTLED,
+        EventKind.LET_GO_BY_HAND,
+        EventKind.FAILURE_LET_GO_BY_HAND,
+        EventKind.RECEIPT_KEPT,
+        EventKind.COMPENSATED,
+    }
+)
 
 
 class SecretMissing(Exception):

@@ -16,26 +16,26 @@ from ledger.encryption import SecretField
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event, Transaction
 from ledger.models.agents import Tenant
-from ledger.states import State
+from ledger.states import EventKind, State
 from ledger.webhooks import channel
 
 # What has happened, as the webhook's type says it.
-TOLD = {
-    "fell_in_doubt": "in_doubt",
-    "failed": "failed",
-    "late_receipt": "late_receipt",
-    "late_receipt_settled": "late_receipt",
+TOLD: dict[str, str] = {
+    EventKind.FELL_IN_DOUBT: "in_doubt",
+    EventKind.FAILED: "failed",
+    EventKind.LATE_RECEIPT: "late_receipt",
+    EventKind.LATE_RECEIPT_SETTLED: "late_receipt",
 }
 # After these something has to be undone; whether that goes on is looked at a little later.
 MAY_GET_STUCK = frozenset(
     {
-        "rejected",
-        "expired",
-        "canceled",
-        "hold_lapsed",
-        "failed",
-        "disproved",
-        "compensation_started",
+        EventKind.REJECTED,
+        EventKind.EXPIRED,
+        EventKind.CANCELED,
+        EventKind.HOLD_LAPSED,
+        EventKind.FAILED,
+        EventKind.DISPROVED,
+        EventKind.COMPENSATION_STARTED,
     }
 )
 LOOKED_AT_AFTER = timedelta(minutes=2)

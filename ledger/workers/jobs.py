@@ -11,24 +11,22 @@ from redis import RedisError
 
 from ledger import execution
 from ledger.events import doorbell, outbox as deliveries
+from ledger.states import MOVES, State
 from ledger.workers import queues
 
 logger = logging.getLogger(__name__)
 
-# Which job an event calls for at once; the sweeper asks the tables for whatever this misses.
-JOB_FOR = {
-    "approved": "commit",
-    "fell_in_doubt": "commit",
-    "retry_ordered": "commit",
-    "rejected": "roll_back",
-    "expired": "roll_back",
-    "canceled": "roll_back",
-    "hold_lapsed": "roll_back",
-    "withdrawn": "roll_back",
-    "plan_abandoned": "roll_back",
-    "failed": "roll_back",
-    "disproved": "roll_back",
-    "compensation_started": "compensate",
+# The job that a transaction needs once it is in a state.
+JOB_IN: dict[State | None, str] = {
+    State.APPROVED: "commit",
+    State.IN_DOUBT: "commit",
+    State.ROLLING_BACK: "roll_back",
+    State.COMPENSATING: "compensate",
+}
+# The same by the kind of event, so that the doorbell starts it at once. The sweeper's queries find
+# whatever this misses.
+JOB_FOR: dict[str, str] = {
+    move.kind: JOB_IN[move.target] for move in MOVES if move.target in JOB_IN
 }
 
 

@@ -39,11 +39,11 @@ def test_a_move_starts_only_where_the_map_says(a_task_in, state, move):
         assert moved.state == (move.target or state)
         assert (moved.ended_at is not None) == (moved.state in FINAL)
         event = Event.objects.get(subject=task.pk)
-        assert (event.kind, event.to_state) == (move.name, moved.state)
+        assert (event.kind, event.to_state) == (move.kind, moved.state)
     else:
         with pytest.raises(TaskNotPossible) as refusal:
             advance(task.pk, move, by=SWEEPER, via="system")
-        assert refusal.value.task.state == state
+        assert refusal.value.snapshot.state == state
         assert Event.objects.count() == 0
         assert Task.objects.get().state == state
 

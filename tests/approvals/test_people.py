@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 def history() -> list[tuple[str, str, str, str]]:
     """Kind, by whom, through what and on whom, in order."""
-    rows = Event.objects.filter(kind__in=account_changes.KINDS).order_by("pk")
+    rows = Event.objects.filter(kind__in=account_changes.ChangeKind).order_by("pk")
     return [(row.kind, row.principal, row.via, json.loads(row.details)["subject"]) for row in rows]
 
 

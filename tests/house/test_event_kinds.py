@@ -1,6 +1,6 @@
 """Every kind of event stands in every table of kinds, or in the list of what that table leaves out.
 
-A new move or note of a map fails here until each surface has said what it does with it.
+A new event kind fails here until each surface has said what it does with it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ledger import states
 from ledger.events import account_changes, outbox
 from ledger.webhooks import channel as webhooks, owners
 from ledger.workers import jobs, queues
-from tests.house.source import ROOT, name_of, product
+from tests.house.source import ROOT, product
 
-TRANSACTION_KINDS = {move.name for move in (*states.MOVES, *states.NOTES)}
-TASK_KINDS = {move.name for move in (*task_states.MOVES, *task_states.NOTES)}
-ACCOUNT_KINDS = set(account_changes.KINDS)
+TRANSACTION_KINDS = set(states.EventKind)
+TASK_KINDS = set(task_states.TaskEventKind)
+ACCOUNT_KINDS = set(account_changes.ChangeKind)
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
     "refused", "plan_abandoned", "retry_ordered", "late_receipt_settled", "settlement_proposed",
@@ -70,6 +70,14 @@ NOT_TOLD_TO_THE_PERSON = {
     "slack_workspace_connected", "slack_workspace_changed", "slack_route_added",
     "slack_route_changed", "slack_route_removed",
 }  # fmt: skip
+# A table that serves both rooms, in the lower one, which does not know the upper room's enum.
+SPELLED = {
+    ("ledger.transactions.erasures", "task_content_erased"),
+    ("ledger.transactions.erasures", "task_legal_hold_placed"),
+    ("ledger.transactions.erasures", "task_legal_hold_released"),
+    # What an error of Slack's API is called, which is no event.
+    ("approvals.slack.messages.channel", "token_revoked"),
+}
 
 
 def parts(table: set[str], left_out: set[str]) -> set[str]:
@@ -85,7 +93,7 @@ def test_no_kind_is_of_two_rooms():
 
 def test_every_kind_has_its_label():
     assert set(labels.SAID_OF) == TRANSACTION_KINDS | TASK_KINDS
-    assert set(account_changes.SAID) == ACCOUNT_KINDS
+    assert set(account_changes.DESCRIPTIONS) == ACCOUNT_KINDS
 
 
 def test_slack_posts_or_leaves_out_every_kind():
@@ -130,20 +138,30 @@ def test_the_channels_are_these():
     }  # fmt: skip
 
 
-def test_every_account_change_that_code_records_is_a_kind():
-    recorded = {
-        node.args[1].value
+def test_every_table_of_kinds_is_made_of_the_enums():
+    tables = [
+        labels.SAID_OF, account_changes.DESCRIPTIONS, notices.BY_ANOTHER, notices.BY_THEMSELVES,
+        slack_channel.ASKS, slack_channel.CHANGES, thread_replies.SAID, thread_replies.BY_NOBODY,
+        webhooks.KINDS, owners.TOLD, owners.MAY_GET_STUCK, jobs.JOB_FOR, task_doorbell.NEW_WORK,
+    ]  # fmt: skip
+    kinds = states.EventKind | task_states.TaskEventKind | account_changes.ChangeKind
+
+    assert all(isinstance(kind, kinds) for table in tables for kind in table)
+
+
+def test_no_code_spells_a_kind_as_a_string():
+    """Of the kinds that are no common words; ``late_receipt`` is a column as well."""
+    homes = {"ledger.states", "a2a.states", "ledger.events.account_changes"}
+    kinds = {kind for kind in TRANSACTION_KINDS | TASK_KINDS | ACCOUNT_KINDS if "_" in kind}
+    spelled = {
+        (module.name, node.value)
         for module in product()
+        if module.name not in homes
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call)
-        and name_of(node.func) == "record"
-        and len(node.args) > 1
-        and isinstance(node.args[1], ast.Constant)
-        and isinstance(node.args[1].value, str)
+        if isinstance(node, ast.Constant) and node.value in kinds - {"late_receipt"}
     }
 
-    assert recorded
-    assert recorded <= ACCOUNT_KINDS
+    assert spelled == SPELLED
 
 
 def test_every_kind_of_a_map_is_in_the_page_of_its_map():

@@ -12,12 +12,12 @@ from tests.house.state_writes import dynamic_writes, state_writes
 
 # Each map has one writer; the others write a row's first state, or the state of a row of theirs.
 WRITERS = {
-    "ledger.transactions.transitions": "a transaction's state",
+    "ledger.events.moves": "the state of a transaction or task, for both advance()",
     "ledger.transactions.proposals": "a transaction's first state",
     "ledger.transactions.entries": "the INSERT of that first state",
     "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
     "ledger.events.outbox": "a delivery's state",
-    "a2a.tasks.transitions": "a task's state, and of its question where the task ends",
+    "a2a.tasks.transitions": "the state of a question whose task ends",
     "a2a.submissions.submit": "a task's first state",
     "a2a.submissions.entries": "the INSERT of that first state",
     "a2a.tasks.questions": "a question's state",
@@ -59,7 +59,7 @@ def test_no_attribute_is_set_by_a_name_that_could_be_the_state():
         "rows.filter(pk=1).update(note='', state=F('other'))",
         "rows.update(**{'state': 'approved'})",
         "await rows.aupdate(state='approved')",
-        "chains.update_returning(rows, state=move.target, **changes)",
+        "update_returning(rows, state=move.target, **changes)",
         "rows.update_or_create(pk=1, defaults={'state': 'approved'})",
         "rows.get_or_create(pk=1, defaults=dict(state='approved'))",
         "Task.objects.create(state='working')",
@@ -104,7 +104,7 @@ def test_a_name_that_is_computed_is_seen():
 
 
 def test_final_states_have_no_way_out_but_compensation_and_a_late_receipt():
-    moves = set(states.MOVES) - {states.KEEP_RECEIPT}
+    moves = {move for move in states.MOVES if move.target} - {states.KEEP_RECEIPT}
     leaving = {source for move in moves for source in move.sources}
 
     assert leaving & states.FINAL == {states.State.COMMITTED}

@@ -11,7 +11,7 @@ from ledger.errors import NotPossible
 from ledger.models import Event, Transaction
 from ledger.principals import WORKER
 from ledger.states import MOVES, State
-from ledger.transactions.transitions import advance, note
+from ledger.transactions.transitions import advance
 
 MOVES_BETWEEN = [move for move in MOVES if move.sources]
 
@@ -25,7 +25,7 @@ def test_a_move_leads_where_the_map_says_or_is_refused_without_a_trace(a_payment
     if state in move.sources:
         moved = advance(row.pk, move, by=WORKER, via="system")
 
-        assert (moved.state, moved.events.last().kind) == (move.target, move.name)
+        assert (moved.state, moved.events.last().kind) == (move.target or state, move.kind)
         return
 
     with pytest.raises(NotPossible) as refusal:
@@ -37,31 +37,13 @@ def test_a_move_leads_where_the_map_says_or_is_refused_without_a_trace(a_payment
 
 
 def test_every_state_can_be_reached_and_every_open_one_left():
-    reached = {move.target for move in MOVES}
-    left = {state for move in MOVES for state in move.sources}
+    reached = {move.target for move in MOVES if move.target}
+    left = {state for move in MOVES if move.target for state in move.sources}
 
     assert reached == set(State)
     # A receipt that comes late leads out of what had ended without effect.
     late = states.KEEP_RECEIPT.sources
     assert set(State) - left == states.FINAL - {State.COMMITTED} - late
-
-
-@pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize("kind", states.NOTES, ids=str)
-def test_a_note_leaves_the_state_as_it_is_or_is_refused_without_a_trace(a_payment, state, kind):
-    row = a_payment()
-    Transaction.objects.filter(pk=row.pk).update(state=state, receipt="re_1")
-
-    if state in kind.sources:
-        written = note(row.pk, kind, by=WORKER, via="system", late_receipt="re_2")
-
-        event = written.events.order_by("seq").last()
-        assert (event.kind, event.to_state, written.state) == (kind.name, state, state)
-        return
-
-    with pytest.raises(NotPossible):
-        note(row.pk, kind, by=WORKER, via="system", late_receipt="re_2")
-    assert Event.objects.filter(transaction=row).count() == 1
 
 
 def test_the_database_itself_refuses_a_commit_without_receipt(a_payment):

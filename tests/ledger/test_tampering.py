@@ -682,7 +682,7 @@ def test_not_noticed_a_person_in_whose_name_the_application_itself_approves(ledg
 
 
 def test_both_verifiers_know_the_same_maps_and_columns():
-    from a2a.states import ARROWS as TASKS
+    from a2a.states import BY_KIND as TASKS
     from ledger.transactions.sign_offs import MOVES
 
     for name, arrows in (("transaction", MOVES), ("task", TASKS)):

@@ -14,6 +14,7 @@ from approvals.slack.api import workspaces
 from approvals.slack.api.calls import NETWORK
 from approvals.slack.api.credentials import apps
 from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.models import Tenant
 
 
@@ -46,7 +47,7 @@ class Command(BaseCommand):
             if not workspace.tenants.filter(pk=tenant.pk).exists():
                 workspace.tenants.add(tenant)
                 subject = f"slack_workspace:{workspace.pk}"
-                self._record(subject, "slack_workspace_connected", tenant, str(workspace))
+                self._record(subject, ChangeKind.SLACK_WORKSPACE_CONNECTED, tenant, str(workspace))
 
     def _make_route(self, workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
         with atomic():
@@ -54,9 +55,11 @@ class Command(BaseCommand):
                 workspace=workspace, tenant=tenant, channel=channel
             )
             if is_new:
-                self._record(f"slack_route:{route.pk}", "slack_route_added", tenant, str(route))
+                self._record(
+                    f"slack_route:{route.pk}", ChangeKind.SLACK_ROUTE_ADDED, tenant, str(route)
+                )
 
-    def _record(self, subject: str, kind: str, tenant: Tenant, name: str) -> None:
+    def _record(self, subject: str, kind: ChangeKind, tenant: Tenant, name: str) -> None:
         by = account_changes.command()
         account_changes.record(subject, kind, tenant=tenant.slug, by=by, via="command", name=name)
 

@@ -13,7 +13,7 @@ from a2a.errors import Reason
 from a2a.states import TaskState
 from ledger.errors import LedgerError
 from ledger.http import PROBLEM_TYPE
-from ledger.states import FINAL, LEDGER_STATUS, MOVES, NOTES, State
+from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
 
 
 class Command(BaseCommand):
@@ -45,13 +45,17 @@ def states_page() -> str:
         lines.append(f"| {state.name} | {state.label} | {LEDGER_STATUS[state]} | {ended} |")
     lines += ["", "| event | from | to |", "| --- | --- | --- |"]
     for move in MOVES:
+        if move.target is None:
+            continue
         sources = ", ".join(sorted(source.name for source in move.sources)) or "nothing"
-        lines.append(f"| `{move.name}` | {sources} | {move.target.name} |")
+        lines.append(f"| `{move.kind}` | {sources} | {move.target.name} |")
     lines += ["", "These are written down and leave the state as it is:", ""]
     lines += ["| event | in |", "| --- | --- |"]
-    for kind in NOTES:
+    for move in MOVES:
+        if move.target is not None:
+            continue
         lines.append(
-            f"| `{kind.name}` | {', '.join(sorted(state.name for state in kind.sources))} |"
+            f"| `{move.kind}` | {', '.join(sorted(state.name for state in move.sources))} |"
         )
     return "\n".join([*lines, ""])
 
@@ -63,9 +67,9 @@ def task_states_page() -> str:
         ended = "yes" if state in task_states.FINAL else ""
         lines.append(f"| {state.value} | {state.label} | {ended} |")
     lines += ["", "| event | from | to |", "| --- | --- | --- |"]
-    for move in (*task_states.MOVES, *task_states.NOTES):
+    for move in task_states.MOVES:
         sources = ", ".join(sorted(source.value for source in move.sources)) or "nothing"
-        lines.append(f"| `{move.name}` | {sources} | {move.target or 'as it was'} |")
+        lines.append(f"| `{move.kind}` | {sources} | {move.target or 'as it was'} |")
     lines += ["", "Why a task failed, was canceled or rejected: `reason.code`", ""]
     lines += [f"- `{code}`" for code in Reason.values]
     return "\n".join([*lines, ""])

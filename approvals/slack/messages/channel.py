@@ -16,7 +16,7 @@ from uuid import UUID
 from slack_sdk.errors import SlackApiError
 
 from a2a.models import Question
-from a2a.states import ASK
+from a2a.states import ASK, TaskEventKind
 from approvals.models import SlackMessage
 from approvals.slack.api import credentials
 from approvals.slack.api.calls import error_of
@@ -26,15 +26,41 @@ from approvals.slack.messages.routing import Place
 from ledger import contracts
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, DeliveryState, Event
+from ledger.states import EventKind
 
-ASKS = frozenset({"prepared", "task_asked"})
+ASKS = frozenset({EventKind.PREPARED, TaskEventKind.ASKED})
 CHANGES = frozenset(
-    {"approval_recorded", "approved", "rejected", "expired", "canceled", "claimed", "hold_lapsed",
-     "committed", "failed", "fell_in_doubt", "retried", "disproved", "aborted", "failure_settled",
-     "withdrawn", "let_go_by_hand", "failure_let_go_by_hand", "late_receipt", "receipt_kept",
-     "compensation_started", "compensated", "task_answered", "task_question_lapsed",
-     "task_completed", "task_failed", "task_canceled", "content_erased", "task_content_erased"}
-)  # fmt: skip
+    {
+        EventKind.APPROVAL_RECORDED,
+        EventKind.APPROVED,
+        EventKind.REJECTED,
+        EventKind.EXPIRED,
+        EventKind.CANCELED,
+        EventKind.CLAIMED,
+        EventKind.HOLD_LAPSED,
+        EventKind.COMMITTED,
+        EventKind.FAILED,
+        EventKind.FELL_IN_DOUBT,
+        EventKind.RETRIED,
+        EventKind.DISPROVED,
+        EventKind.ABORTED,
+        EventKind.FAILURE_SETTLED,
+        EventKind.WITHDRAWN,
+        EventKind.LET_GO_BY_HAND,
+        EventKind.FAILURE_LET_GO_BY_HAND,
+        EventKind.LATE_RECEIPT,
+        EventKind.RECEIPT_KEPT,
+        EventKind.COMPENSATION_STARTED,
+        EventKind.COMPENSATED,
+        TaskEventKind.ANSWERED,
+        TaskEventKind.QUESTION_LAPSED,
+        TaskEventKind.COMPLETED,
+        TaskEventKind.FAILED,
+        TaskEventKind.CANCELED,
+        EventKind.CONTENT_ERASED,
+        TaskEventKind.CONTENT_ERASED,
+    }
+)
 SOON, LONGEST = timedelta(seconds=1), timedelta(minutes=1)
 
 
@@ -66,9 +92,9 @@ class SlackChannel:
 
     def address(self, event: Event) -> Iterable[Owed]:
         """Every copy that there is, or that has to be."""
-        if event.kind == "prepared":
+        if event.kind == EventKind.PREPARED:
             return list(_ask_for_sign_off(event))
-        if event.kind == "task_asked":
+        if event.kind == TaskEventKind.ASKED:
             return list(_ask(event))
         return list(_tell(event))
 
@@ -136,7 +162,7 @@ def _question_of(event: Event, posted: set[UUID | None]) -> UUID | None:
         return None
     if named := _named_in(event):
         return named
-    asked = Event.objects.filter(subject=event.subject, kind=ASK.name, seq__lt=event.seq)
+    asked = Event.objects.filter(subject=event.subject, kind=ASK.kind, seq__lt=event.seq)
     earlier = map(_named_in, asked.order_by("-seq"))
     return next((question for question in earlier if question in posted), None)
 

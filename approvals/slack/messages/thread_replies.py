@@ -6,6 +6,7 @@ from typing import Any
 
 from slack_sdk.models.blocks import Block, SectionBlock
 
+from a2a.states import TaskEventKind
 from approvals.desk import labels, policies
 from approvals.models import SlackMessage
 from approvals.slack.rendering.text import (
@@ -20,16 +21,43 @@ from approvals.slack.rendering.text import (
     words as said,
 )
 from ledger.models import Event
+from ledger.states import EventKind
 
 Note = tuple[str, list[dict[str, Any]]]
 
 SAID = frozenset(
-    {"approval_recorded", "approved", "rejected", "expired", "canceled", "hold_lapsed", "committed",
-     "failed", "fell_in_doubt", "retried", "disproved", "compensation_started", "compensated",
-     "task_answered", "task_question_lapsed", "task_completed", "task_failed", "task_canceled"}
-)  # fmt: skip
+    {
+        EventKind.APPROVAL_RECORDED,
+        EventKind.APPROVED,
+        EventKind.REJECTED,
+        EventKind.EXPIRED,
+        EventKind.CANCELED,
+        EventKind.HOLD_LAPSED,
+        EventKind.COMMITTED,
+        EventKind.FAILED,
+        EventKind.FELL_IN_DOUBT,
+        EventKind.RETRIED,
+        EventKind.DISPROVED,
+        EventKind.COMPENSATION_STARTED,
+        EventKind.COMPENSATED,
+        TaskEventKind.ANSWERED,
+        TaskEventKind.QUESTION_LAPSED,
+        TaskEventKind.COMPLETED,
+        TaskEventKind.FAILED,
+        TaskEventKind.CANCELED,
+    }
+)
 # Whose doing it is goes without saying.
-BY_NOBODY = frozenset({"committed", "expired", "fell_in_doubt", "retried", "failed", "disproved"})
+BY_NOBODY = frozenset(
+    {
+        EventKind.COMMITTED,
+        EventKind.EXPIRED,
+        EventKind.FELL_IN_DOUBT,
+        EventKind.RETRIED,
+        EventKind.FAILED,
+        EventKind.DISPROVED,
+    }
+)
 
 
 def is_said(event: Event) -> bool:
@@ -43,7 +71,7 @@ def note(event: Event) -> Note:
         who = f"{event.principal_name} {labels.via(event)}"
     parts = [bold(what), *([said(f" by {who}")] if who else [])]
     row = event.transaction
-    if event.kind == "committed" and row is not None:
+    if event.kind == EventKind.COMMITTED and row is not None:
         parts += [said(" · receipt "), fixed(shortened(row.receipt, 200))]
     blocks: list[Block] = [rich(*parts)]
     if why := _words_of(event):
@@ -56,13 +84,13 @@ def note(event: Event) -> Note:
 
 def _words_of(event: Event) -> tuple[str, str] | None:
     """Somebody's own words that belong to the event."""
-    if event.kind == "task_answered":
+    if event.kind == TaskEventKind.ANSWERED:
         return "Answer", event.reason or "-"
-    if event.kind == "task_completed":
+    if event.kind == TaskEventKind.COMPLETED:
         return None
     if event.reason:
         return "Reason", event.reason
-    if event.kind == "failed" and event.transaction is not None and event.transaction.error:
+    if event.kind == EventKind.FAILED and event.transaction is not None and event.transaction.error:
         return "What the tool said", event.transaction.error
     return None
 
