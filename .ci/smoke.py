@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -199,7 +200,13 @@ def expect(answer: httpx.Response, status: int, step: str) -> None:
         raise Failed(f"{step}: {answer.status_code} {answer.text[:500]}")
 
 
+def end_early(number: int, frame: FrameType | None) -> None:
+    """On SIGTERM, as `timeout` sends it: fail like a step, so that the demo is stopped as well."""
+    raise Failed(f"stopped by signal {number}")
+
+
 def main() -> int:
+    signal.signal(signal.SIGTERM, end_early)
     name = "Python " + ".".join(map(str, sys.version_info[:3]))
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="assent-smoke-", ignore_cleanup_errors=True) as folder:
