@@ -15,10 +15,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from a2a import remote
 from a2a.errors import SchemaUnusable
 from a2a.models import Question, RemoteAgent, Skill, Task
-from a2a.remote import agents
-from a2a.remote.agents import CardRefused
+from a2a.remote import CardRefused
 from a2a.validation import json_schemas, spellings
 from ledger.admin.base import (
     ReadOnly,
@@ -108,10 +108,10 @@ class TaskAdmin(ReadOnly, SearchedByIndex):
         return format_html('<a href="{}">Conversation, artifacts and history</a>', address)
 
     def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
-        mine = self.get_queryset(request)
+        rows = self.get_queryset(request)
         if task_id := uuid_in(value):
-            yield mine.filter(pk=task_id)
-        yield mine.filter(trace_id=spellings.trace_id(value.strip())[:128])
+            yield rows.filter(pk=task_id)
+        yield rows.filter(trace_id=spellings.trace_id(value.strip())[:128])
 
 
 @admin.register(Question)
@@ -135,16 +135,15 @@ class RemoteAgentForm(forms.ModelForm):
         fields = ("url", "token", "required_capabilities", "wants_push")
 
     def clean(self) -> Any:
-        """Fetched and validated here, so that what is wrong with the card is said in the form."""
-        said = super().clean()
-        if self.errors or said is None:
-            return said
+        """Fetch and validate the card here, so that the form shows what is wrong with it."""
+        fields = super().clean()
+        if self.errors or fields is None:
+            return fields
         try:
-            card = agents.fetch(said["url"], said["token"])
-            agents.validated(card, said["required_capabilities"])
-        except (agents.Unreachable, CardRefused) as failure:
+            remote.check_card(fields["url"], fields["token"], fields["required_capabilities"])
+        except (remote.Unreachable, CardRefused) as failure:
             raise ValidationError(str(failure)) from failure
-        return said
+        return fields
 
 
 @admin.register(RemoteAgent)
@@ -195,33 +194,33 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
         if change:
             super().save_model(request, obj, form, change)
             return
-        said = form.cleaned_data
-        made = agents.register(
-            said["tenant"],
-            slug=said["slug"],
-            url=said["url"],
-            token=said["token"],
-            required=said["required_capabilities"],
+        fields = form.cleaned_data
+        registered = remote.register(
+            fields["tenant"],
+            slug=fields["slug"],
+            url=fields["url"],
+            token=fields["token"],
+            required=fields["required_capabilities"],
         )
-        obj.pk, obj.agent = made.pk, made.agent
-        RemoteAgent.objects.filter(pk=made.pk).update(wants_push=said["wants_push"])
+        obj.pk, obj.agent = registered.pk, registered.agent
+        RemoteAgent.objects.filter(pk=registered.pk).update(wants_push=fields["wants_push"])
 
     @admin.action(description="Fetch the card again and compare", permissions=["change"])
     def fetch_again(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
-        for remote in rows:
-            agents.soon(remote)
-            agents.look_again(remote.pk)
-            remote.refresh_from_db()
-            said = remote.error or remote.drift or "as it was pinned."
-            self.message_user(request, f"{remote.agent.name}: {said}")
+        for row in rows:
+            remote.refetch_soon(row)
+            remote.refetch(row.pk)
+            row.refresh_from_db()
+            outcome = row.error or row.drift or "as it was pinned."
+            self.message_user(request, f"{row.agent.name}: {outcome}")
 
     @admin.action(description="Pin the card as it is now", permissions=["change"])
     def pin(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
-        for remote in rows.select_related("agent"):
+        for row in rows.select_related("agent"):
             try:
-                agents.pin(remote, by=principal_of(request), via=VIA)
+                remote.pin(row, by=principal_of(request), via=VIA)
             except CardRefused as refusal:
-                self.message_user(request, f"{remote.agent.name}: {refusal}", messages.ERROR)
+                self.message_user(request, f"{row.agent.name}: {refusal}", messages.ERROR)
             else:
-                self.log_change(request, remote, "Pinned the card as it is now.")
-                self.message_user(request, f"{remote.agent.name} is held to its card of now.")
+                self.log_change(request, row, "Pinned the card as it is now.")
+                self.message_user(request, f"{row.agent.name}: the card of today is pinned.")

@@ -26,7 +26,7 @@ from a2a import polling, submissions
 from a2a.models import QuestionState, Task, id_or_none
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.protocol.stream import in_thread
-from a2a.submissions import Submission, Submitted, addressing
+from a2a.submissions import Submission, Submitted
 from a2a.submissions.envelope import EXTENSION
 from a2a.validation import parts
 from a2a.wire import to_json
@@ -255,19 +255,15 @@ def _send_all(asked: list[tuple[dict[str, Any], str, str, str]]) -> list[bytes |
 
 def _submission(message: dict[str, Any], key: str, address: str) -> Submission:
     parts.refuse_malformed(message["parts"])
-    metadata = dict(message.get("metadata", {}))
-    envelope = metadata.pop(EXTENSION, None)
-    skill, value = addressing.read(message["parts"], metadata, envelope)
-    return Submission(
-        skill=addressing.at(address, skill),
-        input=value,
+    metadata = message.get("metadata", {})
+    return submissions.from_message(
         parts=message["parts"],
+        metadata=metadata,
+        envelope=metadata.get(EXTENSION),
         message_id=message["messageId"],
         context_id=message.get("contextId", ""),
-        idempotency_key=key or str(metadata.pop("idempotency_key", "")),
-        card_version=str(metadata.pop("card_version", ""))[:50],
-        metadata=metadata,
-        envelope=envelope,
+        key=key,
+        address=address,
     )
 
 

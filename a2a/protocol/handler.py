@@ -26,7 +26,6 @@ from a2a.protocol.stream import (
     until_it_rests,
 )
 from a2a.states import FINAL, TaskState
-from a2a.submissions import Submission, addressing
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
@@ -185,24 +184,16 @@ def _receive(params: pb.SendMessageRequest, caller: Caller, key: str, address: s
         return _continue(message, caller)
     parts = sdk.parts_in(message)
     metadata = sdk.struct_in(message.metadata) | sdk.struct_in(params.metadata)
-    sent = sdk.envelope_in(params)
-    metadata.pop(sdk.EXTENSION, None)
-    skill, value = addressing.read(parts, metadata, sent)
-    submitted = submissions.submit(
-        Submission(
-            skill=addressing.at(address, skill),
-            input=value,
-            parts=parts,
-            message_id=message.message_id,
-            context_id=message.context_id,
-            metadata=metadata,
-            envelope=sent,
-            idempotency_key=key or str(metadata.pop("idempotency_key", "")),
-            card_version=str(metadata.pop("card_version", ""))[:50],
-        ),
-        caller=caller,
-        via=VIA,
+    submission = submissions.from_message(
+        parts=parts,
+        metadata=metadata,
+        envelope=sdk.envelope_in(params),
+        message_id=message.message_id,
+        context_id=message.context_id,
+        key=key,
+        address=address,
     )
+    submitted = submissions.submit(submission, caller=caller, via=VIA)
     if params.configuration.HasField("task_push_notification_config"):
         wanted = params.configuration.task_push_notification_config
         _keep_push_config(submitted.task, wanted)

@@ -1,7 +1,7 @@
-"""What a remote agent is sent: our client's own parts, in media types that its card takes.
+"""Messages to remote agents: the client's own parts, in media types that the agent's card takes.
 
-Most agents read a prompt from the texts of a message, so whatever can be said as text is said as
-text; data goes along only to those whose card takes JSON.
+Most agents read a prompt from the texts of a message, so everything that can be sent as text is
+sent as text. Data goes along only to agents whose card takes JSON.
 """
 
 from __future__ import annotations
@@ -10,70 +10,102 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from a2a.models import Role, Task
-from a2a.remote.agents import SKILLS_EXTENSION, skills_of
-from a2a.wire.sdk import pb
-
-Part = dict[str, Any]
+from a2a.models import Mirror, Question, Role, Task
+from a2a.remote.cards import SKILLS_EXTENSION, skills_of
+from a2a.validation.parts import Part
+from a2a.wire.remote import RemoteCard, card_from_json
+from ledger.http import address_of
 
 
 @dataclass(frozen=True, slots=True)
-class Tastes:
-    """What the remote's card says of a skill: its id there, and what it takes."""
+class Accepts:
+    """What a skill of a remote agent takes, by its card."""
 
-    skill_id: str
-    takes_text: bool
-    takes_json: bool
-    is_one_of_us: bool  # it reads {"skill": …, "input": …}, as we do
+    skill_id: str  # the skill's id there
+    text: bool
+    json: bool
+    requests: bool  # {"skill": …, "input": …}, as Assent itself takes
 
 
-def tastes_of(card: pb.AgentCard, slug: str) -> Tastes:
+def accepted_by(card: RemoteCard, slug: str) -> Accepts:
     """By the skill's input modes, else by the card's; an agent that names none takes text."""
-    offered = skills_of(card).get(slug, {})
-    modes = (offered.get("modes") or [[]])[0] or list(card.default_input_modes) or ["text/plain"]
+    skill = skills_of(card).get(slug)
+    modes = (skill.input_modes if skill else []) or card.input_modes or ["text/plain"]
     kinds = {mode.partition(";")[0].strip().lower() for mode in modes}
     takes_json = any("json" in kind or kind in {"*/*", "application/*", "data"} for kind in kinds)
-    return Tastes(
-        skill_id=offered.get("remote_id", slug),
-        takes_text=not takes_json or any(kind.startswith(("text", "*/*")) for kind in kinds),
-        takes_json=takes_json,
-        is_one_of_us=any(
-            extension.uri == SKILLS_EXTENSION for extension in card.capabilities.extensions
-        ),
+    return Accepts(
+        skill_id=skill.remote_id if skill else slug,
+        text=not takes_json or any(kind.startswith(("text", "*/*")) for kind in kinds),
+        json=takes_json,
+        requests=SKILLS_EXTENSION in card.extensions,
     )
 
 
-def parts_of_task(task: Task, tastes: Tastes) -> list[Part]:
-    """The task's input as the remote can read it, with the files that came along."""
-    asked = {"skill": tastes.skill_id, "input": task.input}
+def first_message(mirror: Mirror) -> dict[str, Any]:
+    """The message that submits the task there. Its id is the same at every attempt."""
+    task, accepts = mirror.task, _accepts(mirror)
+    return {
+        "messageId": str(task.pk),
+        "role": "ROLE_USER",
+        "parts": parts_of_task(task, accepts),
+        "metadata": {"skill": accepts.skill_id, "idempotency_key": str(task.pk)},
+    }
+
+
+def push_config(mirror: Mirror) -> dict[str, Any] | None:
+    """Where the agent may push, if an operator wants that and its card offers it."""
+    card = card_from_json(mirror.remote.card)
+    if not mirror.remote.wants_push or "push_notifications" not in card.capabilities:
+        return None
+    return {"url": address_of(f"/a2a/news/{mirror.pk}"), "token": mirror.secret}
+
+
+def answer_message(mirror: Mirror, question: Question) -> dict[str, Any]:
+    """The message that tells the agent an answer. Its id is the same at every attempt."""
+    return {
+        "messageId": f"answer-{question.pk}",
+        "role": "ROLE_USER",
+        "taskId": mirror.remote_task_id,
+        "contextId": mirror.remote_context_id,
+        "parts": parts_of_answer(question.answer, _accepts(mirror)),
+    }
+
+
+def _accepts(mirror: Mirror) -> Accepts:
+    return accepted_by(card_from_json(mirror.remote.card), mirror.task.skill_slug)
+
+
+def parts_of_task(task: Task, accepts: Accepts) -> list[Part]:
+    """The task's input as the agent can read it, and the files that came with it."""
+    request = {"skill": accepts.skill_id, "input": task.input}
     first = task.messages.filter(role=Role.USER).order_by("pk").first()
-    sent: list[Part] = first.parts if first else []
-    files = [part for part in sent if "url" in part or "raw" in part]
-    if tastes.is_one_of_us:
-        return [{"data": asked}, *files]
-    if sent and not any("data" in part for part in sent):
-        return sent
-    texts = [part for part in sent if "text" in part]
-    if _sole_text(task.input) is not None and tastes.takes_text:
-        return [*(texts or _as_texts(task.input, tastes)), *files]
-    data = [{"data": asked}] if tastes.takes_json else []
-    # What stands in the data is said once more only to those who cannot read it there.
-    said = texts if texts and data else [*texts, *_as_texts(task.input, tastes)]
-    return [*said, *data, *files]
+    parts: list[Part] = first.parts if first else []
+    files = [part for part in parts if "url" in part or "raw" in part]
+    if accepts.requests:
+        return [{"data": request}, *files]
+    if parts and not any("data" in part for part in parts):
+        return parts
+    texts = [part for part in parts if "text" in part]
+    if _sole_text(task.input) is not None and accepts.text:
+        return [*(texts or _as_texts(task.input, accepts)), *files]
+    data = [{"data": request}] if accepts.json else []
+    # The input as text is for agents that cannot read the data part.
+    prompt = texts if texts and data else [*texts, *_as_texts(task.input, accepts)]
+    return [*prompt, *data, *files]
 
 
-def parts_of_answer(value: Any, tastes: Tastes) -> list[Part]:
+def parts_of_answer(value: Any, accepts: Accepts) -> list[Part]:
     is_text = _sole_text(value) is not None
-    data = [{"data": value}] if tastes.takes_json and not is_text else []
-    return [*_as_texts(value, tastes), *data]
+    data = [{"data": value}] if accepts.json and not is_text else []
+    return [*_as_texts(value, accepts), *data]
 
 
-def _as_texts(value: Any, tastes: Tastes) -> list[Part]:
-    """The text that a value is; or its JSON, for agents that read texts."""
+def _as_texts(value: Any, accepts: Accepts) -> list[Part]:
+    """The value as a text part: itself if it is a text, else its JSON if the agent takes text."""
     text = _sole_text(value)
     if text is not None:
         return [{"text": text}]
-    if not tastes.takes_text:
+    if not accepts.text:
         return []
     return [{"text": json.dumps(value, ensure_ascii=False)}]
 

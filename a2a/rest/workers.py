@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
-from a2a import tasks
+from a2a import submissions, tasks
 from a2a.errors import TaskNotFound
 from a2a.models import Message, Question, QuestionState, Task
 from a2a.rest.doorbell import channel_of_work
@@ -29,7 +29,6 @@ from a2a.rest.schemas import (
     QuestionOut,
     WorkOut,
 )
-from a2a.submissions import handovers
 from a2a.tasks import questions
 from a2a.wire.plain_json import (
     artifact_as_json,
@@ -232,7 +231,7 @@ def decline(request: HttpRequest, task_id: UUID, body: DeclineIn) -> HttpRespons
 def hand_over(request: HttpRequest, task_id: UUID, body: HandOverIn) -> HttpResponse:
     """Give it to another skill of the tenant, on the terms of that skill; it waits there."""
     held = _held_by(request, body)
-    return _held(handovers.hand_over(task_id, **held, slug=body.skill, reason=body.reason))
+    return _held(submissions.hand_over(task_id, **held, slug=body.skill, reason=body.reason))
 
 
 def _worker(request: HttpRequest) -> Caller:

@@ -1,17 +1,13 @@
-"""From a request to a task: addressing, envelope checks, and the insert."""
+"""From a request to a task: addressing, envelope checks, and the INSERT; also hand-overs.
+
+``envelope`` is open to other packages too: the card and the published schemas describe it.
+"""
 
 from __future__ import annotations
 
-from a2a.submissions.submit import (
-    Submission,
-    Submitted,
-    submit,
-    submit_all,
-)
+from a2a.submissions.drafts import Submission
+from a2a.submissions.handovers import hand_over
+from a2a.submissions.messages import from_message
+from a2a.submissions.submit import Submitted, submit, submit_all
 
-__all__ = [
-    "Submission",
-    "Submitted",
-    "submit",
-    "submit_all",
-]
+__all__ = ["Submission", "Submitted", "from_message", "hand_over", "submit", "submit_all"]

@@ -1,7 +1,7 @@
-"""Which skill a message is for, and what its words are to that skill.
+"""Which skill a message is for, and what input its text is to that skill.
 
-Many clients can send nothing but text, and name no skill. The skill is then that of the address,
-or of the token, or the only one that takes text, or ``ask_a_person``.
+Many clients send nothing but text, and name no skill. The skill is then that of the address, or of
+the token, or the only one that takes text, or ``ask_a_person``.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from ledger.agents.callers import Caller
 from ledger.errors import InvalidRequest
 
 Schema = dict[str, Any]
-MOST_NAMED = 10  # members of an input that are named to who sent text
+MOST_NAMED = 10  # members of an input schema that an error message lists
 
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """An input that came as text only; what it is to a skill, the skill's schema says."""
+    """An input that came as text only; the skill's schema decides how it is read."""
 
     text: str
 
 
 def read(parts: list[dict[str, Any]], metadata: dict[str, Any], envelope: Any) -> tuple[str, Any]:
-    """The skill that a message names, if it names one, and the input.
+    """The skill that a message names (empty: none), and the input.
 
-    Either a data part ``{"skill": …, "input": …}``, or the same as text; or the skill in the
-    metadata (or the envelope's ``capability``), and the input in the first data part, or the text.
+    Either both in a data part ``{"skill": …, "input": …}`` or in a text of that form; or the skill
+    in the metadata (else the envelope's ``capability``), and the input in the first data part, else
+    in the texts.
     """
     data = next((part["data"] for part in parts if "data" in part), None)
     if _is_request(data):
@@ -43,21 +44,24 @@ def read(parts: list[dict[str, Any]], metadata: dict[str, Any], envelope: Any) -
     if data is not None:
         return str(named or ""), data
     text = "\n".join(part["text"] for part in parts if "text" in part)
-    if not named and _is_request(said := _as_json(text)):
-        return said["skill"], said.get("input")
+    if not named and _is_request(request := _as_json(text)):
+        return request["skill"], request.get("input")
     return str(named or ""), PlainText(text)
 
 
-def _is_request(said: Any) -> TypeGuard[dict[str, Any]]:
+def _is_request(value: Any) -> TypeGuard[dict[str, Any]]:
     return (
-        isinstance(said, dict)
-        and isinstance(said.get("skill"), str)
-        and set(said) <= {"skill", "input"}
+        isinstance(value, dict)
+        and isinstance(value.get("skill"), str)
+        and set(value) <= {"skill", "input"}
     )
 
 
 def at(address: str, named: str) -> str:
-    """The skill of a message that came to an address. Raises ``InvalidRequest``."""
+    """The skill of a message that names ``named`` and was sent to the skill ``address``.
+
+    Either may be empty. Raises ``InvalidRequest`` when they differ.
+    """
     if address and named and named != address:
         raise InvalidRequest(
             f"This is the address of {address!r}, and the message asks for {named!r}.",
@@ -67,48 +71,51 @@ def at(address: str, named: str) -> str:
 
 
 def skill_for(caller: Caller, given: Any) -> str:
-    """The skill of a message that names none, at the address of all; empty: there is none."""
+    """The skill of a message that names none, at the address of all skills; empty: no skill."""
     if caller.default_skill or not isinstance(given, PlainText):
         return caller.default_skill
     offered = Skill.objects.offered_to(caller.tenant).filter(tenant=caller.tenant, drift="")
-    # Two are enough to know that it is not the only one.
     textual = [skill.slug for skill in offered.order_by("pk") if takes_text(skill.input_schema)]
     return textual[0] if len(textual) == 1 else ASK_A_PERSON.id
 
 
 def takes_text(schema: Schema) -> bool:
+    """Whether a plain text can be the input of a skill with this schema."""
     return _place_of_text(schema) is not None
 
 
 def as_input(given: Any, schema: Schema) -> Any:
-    """Text in the place that the schema has for it; or as JSON, where there is no such place."""
+    """The input of a skill: a plain text as the schema takes it, else parsed as JSON."""
     if not isinstance(given, PlainText):
         return given
-    said = _as_json(given.text)
-    if schema and isinstance(said, dict):
-        return said
+    value = _as_json(given.text)
+    if schema and isinstance(value, dict):
+        return value
     place = _place_of_text(schema)
     if place is None:
-        return {"text": given.text} if said is None else said
+        return {"text": given.text} if value is None else value
     return place(given.text)
 
 
-def what_it_takes(slug: str, schema: Schema) -> str:
-    """For who sent text to a skill that takes something else."""
+def expected_input(slug: str, schema: Schema) -> str:
+    """Error text for a client that sent plain text to a skill that takes an object."""
     required = schema.get("required", [])
     members = [
         f"{name} ({_kind_of(terms)}{', required' if name in required else ''})"
         for name, terms in list(schema.get("properties", {}).items())[:MOST_NAMED]
     ]
-    said = f"an object with {', '.join(members)}" if members else f"a JSON {_kind_of(schema)}"
+    expected = f"an object with {', '.join(members)}" if members else f"a JSON {_kind_of(schema)}"
     return (
-        f"The skill {slug!r} does not take plain text but {said}. Send that as JSON: as the text, "
-        "or in a data part."
+        f"The skill {slug!r} does not take plain text but {expected}. "
+        "Send that as JSON: as the text, or in a data part."
     )
 
 
 def _place_of_text(schema: Schema) -> Callable[[str], Any] | None:
-    """Where a text goes: it is the input, or its one required (or only) text; else nowhere."""
+    """How a text becomes the input: as it is, or as its one required (or only) member.
+
+    ``None`` when the schema has no such place.
+    """
     if not schema:
         return lambda text: {"text": text}
     if schema.get("type") == "string":
@@ -131,20 +138,20 @@ def _kind_of(terms: Any) -> str:
 
 
 def _as_json(text: str) -> Any:
-    """The object that the text is, if it is one."""
+    """The JSON object in the text; ``None`` if it is none."""
     plain = text.strip()
     if not plain.startswith("{"):
         return None
     try:
-        said = json.loads(plain)
-        json.dumps(said, allow_nan=False)  # NaN and 1e999 are no JSON that can be kept
+        value = json.loads(plain)
+        json.dumps(value, allow_nan=False)  # NaN and 1e999 cannot be stored
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def schema_of(slug: str, skill: Skill | None) -> Schema:
-    """The input schema of a skill of an agent, or of Assent itself."""
+    """The input schema of an agent's skill, else of the built-in skill of that name."""
     own = OWN_SKILLS.get(slug)
-    found: Schema = skill.input_schema if skill else own.input_schema if own else {}
-    return found
+    offered = skill or own
+    return offered.input_schema if offered else {}

@@ -1,4 +1,4 @@
-"""How tasks enter: rows, first messages and first events in one statement. The hot path."""
+"""Inserts new tasks with their first messages and events in one statement. The hot path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ledger.states import Move
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A new task with its first message and what its first event says."""
+    """A new task, its first message, and the details of its first event as canonical JSON."""
 
     task: Task
     message: Message
@@ -31,9 +31,10 @@ class Entry:
 
 
 def enter_all(entries: list[Entry], move: Move[TaskState], *, via: str) -> list[bool]:
-    """Write new tasks, all in one statement and one commit.
+    """Insert new tasks, all in one statement and one commit.
 
-    ``False`` for a task whose key or envelope was used before: of that one nothing is written.
+    ``False`` for a task whose idempotency key or message id was used before: nothing of it is
+    written.
     """
     tasks, messages, events = [], [], []
     for entry in entries:
@@ -45,11 +46,11 @@ def enter_all(entries: list[Entry], move: Move[TaskState], *, via: str) -> list[
     values: list[Any] = [f"[{','.join(rows)}]" for rows in (tasks, messages, events)]
     with prepared_statements.kept(), connection.cursor() as cursor:
         cursor.execute(_enter_sql(), [*values, channels])
-        found = {row[0]: row[1:] for row in cursor.fetchall()}
+        inserted = {row[0]: row[1:] for row in cursor.fetchall()}
     for entry in entries:
-        if entry.task.pk in found:
-            _ring(entry.task, move, *found[entry.task.pk])
-    return [entry.task.pk in found for entry in entries]
+        if entry.task.pk in inserted:
+            _ring(entry.task, move, *inserted[entry.task.pk])
+    return [entry.task.pk in inserted for entry in entries]
 
 
 def _first_event(entry: Entry, move: Move[TaskState], via: str) -> Event:
@@ -79,7 +80,7 @@ def _ring(
 
 @cache
 def _enter_sql() -> str:
-    """The others are written only if the task was."""
+    """Messages, events and deliveries are inserted only for tasks that were."""
     columns = names_of(Task)
     records = "jsonb_populate_recordset(NULL::a2a_task, %s::jsonb)"
     return f"""

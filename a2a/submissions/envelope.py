@@ -1,9 +1,9 @@
-"""The envelope: who sends what to whom, on whose behalf. Checked before any work, fail-closed.
+"""The envelope of a request: sender, receiver, and the scopes and time it lends. Checked first.
 
-Travels as A2A metadata under ``EXTENSION``, or as ``envelope`` in the plain dialect. Every request
-may carry one; those that cross tenants, are delegated or go to a skill that requires it must.
-Members are read in the spellings of ``a2a.validation.spellings``. Unknown ones are ignored, so that
-a sender of a later 1.x is understood; an envelope without any known member, and another major
+It travels as A2A metadata under ``EXTENSION``, or as ``envelope`` in the plain dialect. Any request
+may carry one; requests across tenants, delegated ones and those to a skill that requires it must.
+Members are read in the spellings of ``a2a.validation.spellings``. Unknown members are ignored, so
+that a sender of a later 1.x is understood; an envelope without any known member, and another major
 version, are refused.
 """
 
@@ -34,8 +34,8 @@ OUR_NAME = "assent"
 Name = Annotated[str, Field(max_length=200)]
 
 
-def _in_living_memory(at: datetime) -> datetime:
-    """The years 1 and 9999 are a clock that was never set: no arithmetic with them holds."""
+def _plausible(at: datetime) -> datetime:
+    """Years like 1 and 9999 come from unset clocks, and adding a timeout to them overflows."""
     if not 2000 <= at.year <= 2200:
         raise ValueError("lies between the years 2000 and 2200")
     return at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -63,7 +63,7 @@ class Envelope(BaseModel):
     scopes: Annotated[list[Name], Field(max_length=50)] | None = Field(
         None, description="What the sender lends of its token's scopes; never more than these."
     )
-    sent_at: Annotated[datetime, AfterValidator(_in_living_memory)] | None = None
+    sent_at: Annotated[datetime, AfterValidator(_plausible)] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=31_536_000)] | None = None
     delegation_depth: Annotated[int, Field(ge=0, le=1000)] | None = None
     parent_task: UUID | None = None
@@ -73,16 +73,25 @@ class Envelope(BaseModel):
         return self.parent_task is not None or bool(self.delegation_depth)
 
 
-# What a request that has to carry an envelope says in it; a delegated one says also how deep.
+# Members that a request which must carry an envelope has to set; a delegated one has further.
 CORRELATION = (
-    "trace_id", "message_id", "idempotency_key", "from_agent", "to_agent", "tenant", "capability",
-    "audience", "scopes", "timeout_s",
-)  # fmt: skip
+    "trace_id",
+    "message_id",
+    "idempotency_key",
+    "from_agent",
+    "to_agent",
+    "tenant",
+    "capability",
+    "audience",
+    "scopes",
+    "timeout_s",
+)
+DELEGATION = ("parent_task", "delegation_depth")
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why a request is turned away: a reason for machines, a sentence for people."""
+    """Why a request is rejected: a reason for machines, a sentence for people."""
 
     code: Reason
     detail: str
@@ -91,7 +100,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is checked: the envelope as sent, and what the request itself asks for."""
+    """What is checked: the envelope, and what the request itself asks for."""
 
     caller: Caller
     skill: Skill | None
@@ -99,12 +108,12 @@ class Request:
     input: Any
     envelope: Envelope | None = None
     parent: Task | None = None
-    own: OwnSkill | None = None  # a skill of Assent itself
-    has_envelope: bool = False  # the task came with one, when it is handed over
+    own: OwnSkill | None = None  # a skill that Assent executes itself
+    has_envelope: bool = False  # of a hand-over: the task came with an envelope
 
 
 def read(sent: Any) -> Envelope | Denial | None:
-    """The envelope of a request, if it has one that can be read."""
+    """The envelope; a ``Denial`` if it cannot be read; ``None`` if the request has none."""
     if sent is None:
         return None
     if not isinstance(sent, dict):
@@ -131,32 +140,33 @@ def _unreadable(errors: list[dict[str, str]]) -> Denial:
     return Denial(Reason.SCHEMA_MISMATCH, "The envelope does not fit its published schema.", errors)
 
 
+def over_capacity(skill: Skill) -> Denial:
+    detail = f"{skill.slug} has {skill.max_concurrency} open tasks, as many as it takes."
+    return Denial(Reason.OVER_CAPACITY, detail)
+
+
 def denial_of(request: Request) -> Denial | None:
-    """The first thing that is wrong with a request, or nothing."""
+    """The first reason to reject a submission, or ``None``."""
     return next(_denials(request), None)
 
 
 def _denials(request: Request) -> Iterator[Denial]:
-    envelope = request.envelope
-    if Scope.SUBMIT not in request.caller.scopes:
-        yield Denial(Reason.MISSING_SCOPE, "The token lacks the scope 'submit'.")
-    yield from _unknown(request)
-    if _has_to_carry_one(request):
-        yield from _missing(envelope)
-    if envelope is not None:
-        yield from _misdirected(request, envelope)
-        yield from _too_late(envelope)
-        yield from _of_another_skill(request, envelope)
-    yield from _unfit(request)
-    if envelope is not None and envelope.is_delegated:
-        yield from _wrongly_delegated(request, envelope)
-    yield from _mismatched(request)
+    yield from _token_without_scope(request)
+    yield from _unknown_skill(request)
+    yield from _incomplete(request)
+    yield from _wrong_sender(request)
+    yield from _wrong_receiver(request)
+    yield from _expired(request)
+    yield from _other_capability(request)
+    yield from _skill_terms(request)
+    yield from _wrong_delegation(request)
+    yield from _input_misfits(request)
 
 
 def denial_of_hand_over(request: Request) -> Denial | None:
-    """What speaks against giving a client's task to ``request.skill``.
+    """The first reason not to give a client's task to ``request.skill``, or ``None``.
 
-    The same terms as for a submission, but without what only an envelope of its own could say.
+    The terms of a submission, without those that only an envelope of its own could meet.
     """
     return next(_hand_over_denials(request), None)
 
@@ -170,60 +180,51 @@ def _hand_over_denials(request: Request) -> Iterator[Denial]:
     elif skill.requires_envelope and not request.has_envelope:
         yield Denial(
             Reason.MISSING_CORRELATION_FIELDS,
-            f"{skill.slug} takes only what came with an envelope; the task did not.",
+            f"{skill.slug} takes only tasks that came with an envelope; this one did not.",
         )
-    yield from _unfit(request)
+    yield from _skill_terms(request)
     yield from _looping(request)
-    yield from _mismatched(request)
+    yield from _input_misfits(request)
 
 
-def _unfit(request: Request) -> Iterator[Denial]:
-    if request.skill is not None and request.skill.drift:
-        yield Denial(Reason.CARD_DRIFTED, f"The agent's card has changed: {request.skill.drift}")
-    yield from _unscoped(request)
+# --- the checks, in the order of a submission -------------------------------------------------
 
 
-def _mismatched(request: Request) -> Iterator[Denial]:
-    offered = request.skill or request.own
-    schema = offered.input_schema if offered else {}
-    if errors := json_schemas.misfits(schema, request.input):
-        yield Denial(Reason.SCHEMA_MISMATCH, "The input does not fit the skill's schema.", errors)
+def _token_without_scope(request: Request) -> Iterator[Denial]:
+    if Scope.SUBMIT not in request.caller.scopes:
+        yield Denial(Reason.MISSING_SCOPE, "The token lacks the scope 'submit'.")
 
 
-def _unknown(request: Request) -> Iterator[Denial]:
-    """Asked before anything else, so that the answer names what is wrong and not what follows.
+def _unknown_skill(request: Request) -> Iterator[Denial]:
+    """Checked early, so that the reason names the cause and not what follows from it.
 
-    For a skill of another tenant that is not open, the answer is the same as for none at all.
+    A skill of another tenant that is not open gets the same reason as one that does not exist.
     """
     if request.skill is not None or request.own is not None:
         return
     envelope, own_tenant = request.envelope, request.caller.tenant
     if envelope and envelope.tenant and envelope.tenant != own_tenant:
-        yield Denial(
-            Reason.TENANT_BOUNDARY, f"The skill is not offered by {envelope.tenant} to you."
-        )
-    what = f"no skill {request.skill_slug!r}" if request.skill_slug else "no skill named"
+        yield _not_offered_by(envelope.tenant)
+    name = f"no skill {request.skill_slug!r}" if request.skill_slug else "no skill named"
     yield Denial(
         Reason.UNSUPPORTED_CAPABILITY,
-        f"There is {what} for you. The extended agent card lists those there are.",
+        f"There is {name} for you. The extended agent card lists those there are.",
     )
 
 
-def _has_to_carry_one(request: Request) -> bool:
+def _not_offered_by(tenant: str) -> Denial:
+    return Denial(Reason.TENANT_BOUNDARY, f"The skill is not offered by {tenant} to you.")
+
+
+def _incomplete(request: Request) -> Iterator[Denial]:
+    """Requests that must carry a whole envelope: across tenants, delegated, or by the skill."""
     skill, envelope = request.skill, request.envelope
-    crosses = skill is not None and skill.tenant != request.caller.tenant
+    is_foreign = skill is not None and skill.tenant != request.caller.tenant
     is_required = skill is not None and skill.requires_envelope
-    return crosses or is_required or (envelope is not None and envelope.is_delegated)
-
-
-def _missing(envelope: Envelope | None) -> Iterator[Denial]:
-    names = [name for name in CORRELATION if envelope is None or getattr(envelope, name) is None]
-    if envelope is not None and envelope.is_delegated:
-        if envelope.parent_task is None:
-            names.append("parent_task")
-        if envelope.delegation_depth is None:
-            names.append("delegation_depth")
-    if names:
+    is_delegated = envelope is not None and envelope.is_delegated
+    if not (is_foreign or is_required or is_delegated):
+        return
+    if names := _missing_members(envelope):
         listed = ", ".join(name.removesuffix("_agent") for name in names)
         yield Denial(
             Reason.MISSING_CORRELATION_FIELDS,
@@ -231,20 +232,36 @@ def _missing(envelope: Envelope | None) -> Iterator[Denial]:
         )
 
 
-def _misdirected(request: Request, envelope: Envelope) -> Iterator[Denial]:
-    caller, skill = request.caller, request.skill
+def _missing_members(envelope: Envelope | None) -> list[str]:
+    if envelope is None:
+        return list(CORRELATION)
+    required = (*CORRELATION, *(DELEGATION if envelope.is_delegated else ()))
+    return [name for name in required if getattr(envelope, name) is None]
+
+
+def _wrong_sender(request: Request) -> Iterator[Denial]:
+    envelope, caller = request.envelope, request.caller
+    if envelope is None:
+        return
     slug = caller.principal.id.partition("/")[2]
     if envelope.from_agent and envelope.from_agent not in {slug, caller.principal.id}:
         yield Denial(
-            Reason.TENANT_BOUNDARY, f"It says it is from {envelope.from_agent}; the token is not."
+            Reason.TENANT_BOUNDARY,
+            f"`from` is {envelope.from_agent}, but the token belongs to another agent.",
         )
-    if envelope.tenant and envelope.tenant != (skill.tenant if skill else caller.tenant):
-        yield Denial(
-            Reason.TENANT_BOUNDARY, f"The skill is not offered by {envelope.tenant} to you."
-        )
+
+
+def _wrong_receiver(request: Request) -> Iterator[Denial]:
+    envelope, skill = request.envelope, request.skill
+    if envelope is None:
+        return
+    if envelope.tenant and envelope.tenant != (skill.tenant if skill else request.caller.tenant):
+        yield _not_offered_by(envelope.tenant)
     names = {skill.agent.slug, f"{skill.tenant}/{skill.agent.slug}"} if skill else {OUR_NAME}
     if envelope.audience and envelope.audience.rstrip("/") not in names | _our_names():
-        yield Denial(Reason.WRONG_AUDIENCE, f"It is meant for {envelope.audience}, not for us.")
+        yield Denial(
+            Reason.WRONG_AUDIENCE, f"The audience is {envelope.audience}, which is not this Assent."
+        )
     if envelope.to_agent and envelope.to_agent not in names:
         yield Denial(
             Reason.WRONG_AUDIENCE, f"The skill is not one of the agent {envelope.to_agent}."
@@ -255,48 +272,55 @@ def _our_names() -> set[str]:
     return {OUR_NAME, settings.PUBLIC_URL, settings.LIVE_URL}
 
 
-def _too_late(envelope: Envelope) -> Iterator[Denial]:
-    ends = ends_at(envelope)
+def _expired(request: Request) -> Iterator[Denial]:
+    ends = ends_at(request.envelope) if request.envelope is not None else None
     if ends is not None and ends <= timezone.now():
         yield Denial(Reason.EXPIRED, "The time that its sender gave it is over.")
 
 
 def ends_at(envelope: Envelope) -> datetime | None:
+    """When the sender gives up; ``None`` unless the envelope says it by itself."""
     if envelope.timeout_s is None or envelope.sent_at is None:
         return None
     return envelope.sent_at + timedelta(seconds=envelope.timeout_s)
 
 
-def _of_another_skill(request: Request, envelope: Envelope) -> Iterator[Denial]:
-    if envelope.capability and envelope.capability != request.skill_slug:
+def _other_capability(request: Request) -> Iterator[Denial]:
+    capability = request.envelope.capability if request.envelope is not None else None
+    if capability and capability != request.skill_slug:
         yield Denial(
             Reason.UNSUPPORTED_CAPABILITY,
-            f"The envelope asks for {envelope.capability}, the message for {request.skill_slug}.",
+            f"The envelope asks for {capability}, the message for {request.skill_slug}.",
         )
 
 
-def _unscoped(request: Request) -> Iterator[Denial]:
+def _skill_terms(request: Request) -> Iterator[Denial]:
+    if request.skill is not None and request.skill.drift:
+        yield Denial(Reason.CARD_DRIFTED, f"The agent's card has changed: {request.skill.drift}")
     offered = request.skill or request.own
-    wanted = offered.required_scope if offered else ""
-    if wanted and not covers(lent_scopes(request), wanted):
-        yield Denial(Reason.MISSING_SCOPE, f"The skill asks for the scope {wanted!r}.")
+    scope = offered.required_scope if offered else ""
+    if scope and not covers(lent_scopes(request), scope):
+        yield Denial(Reason.MISSING_SCOPE, f"The skill asks for the scope {scope!r}.")
 
 
 def lent_scopes(request: Request) -> frozenset[str]:
-    """Scopes come with the token; an envelope can only lend fewer."""
+    """The scopes of the token, less those that the envelope does not lend."""
     envelope, lent = request.envelope, request.caller.scopes
     if envelope is not None and envelope.scopes is not None:
         return narrowed(lent, envelope.scopes)
     return lent
 
 
-def _wrongly_delegated(request: Request, envelope: Envelope) -> Iterator[Denial]:
-    parent, depth = request.parent, envelope.delegation_depth or 0
+def _wrong_delegation(request: Request) -> Iterator[Denial]:
+    envelope, parent = request.envelope, request.parent
+    if envelope is None or not envelope.is_delegated:
+        return
     if parent is None:
         yield Denial(Reason.TENANT_BOUNDARY, "The parent task is not one of yours.")
         return
     if parent.is_final:
         yield Denial(Reason.EXPIRED, "The parent task has ended.")
+    depth = envelope.delegation_depth or 0
     if depth != parent.depth + 1:
         yield Denial(
             Reason.DELEGATION_BUDGET,
@@ -311,7 +335,7 @@ def _wrongly_delegated(request: Request, envelope: Envelope) -> Iterator[Denial]
 
 
 def _looping(request: Request) -> Iterator[Denial]:
-    """The skill is at work above already, so that what it asks for would be asked of itself."""
+    """The skill has a task above already: it would be asked for what it asks for itself."""
     ancestor: Task | None = request.parent
     while ancestor is not None:
         if request.skill is not None and ancestor.skill_id == request.skill.pk:
@@ -320,3 +344,10 @@ def _looping(request: Request) -> Iterator[Denial]:
             )
             return
         ancestor = ancestor.parent
+
+
+def _input_misfits(request: Request) -> Iterator[Denial]:
+    offered = request.skill or request.own
+    schema = offered.input_schema if offered else {}
+    if errors := json_schemas.misfits(schema, request.input):
+        yield Denial(Reason.SCHEMA_MISMATCH, "The input does not fit the skill's schema.", errors)

@@ -1,4 +1,4 @@
-"""Handing a task to another skill, on the terms that the skill asks of the task's client."""
+"""Handing a task over to another skill, on that skill's terms for the task's client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.transaction import atomic
 
 from a2a import tasks
-from a2a.errors import HandOverRefused, Reason, SkillNotFound
+from a2a.errors import HandOverRefused, SkillNotFound
 from a2a.models import Skill, Task
 from a2a.submissions import envelope
 from a2a.submissions.envelope import Denial
@@ -20,8 +20,8 @@ def hand_over(
 ) -> Task:
     """Give the task to another skill of its tenant; it waits there for a worker.
 
-    A hand-over opens no door that the client itself would find shut: the skill has to be offered to
-    the client, with the scopes lent to the request, and to take the input and one more task.
+    The client must be able to submit to that skill itself: it is offered to the client, covered by
+    the scopes that were lent to the request, takes the input, and has room for one more task.
 
     Raises ``SkillNotFound, HandOverRefused`` (the lease stays), ``TaskLeaseLost, TaskNotFound``.
     """
@@ -57,12 +57,11 @@ def _denial(task: Task, skill: Skill) -> Denial | None:
     )
     denial = envelope.denial_of_hand_over(request)
     if denial is None and not Task.objects.has_room_in(skill):
-        detail = f"{skill.slug} has {skill.max_concurrency} tasks at hand, as many as it takes."
-        return Denial(Reason.OVER_CAPACITY, detail)
+        return envelope.over_capacity(skill)
     return denial
 
 
 def _client_of(task: Task) -> Caller:
-    """Who submitted the task, with what it lent to it."""
+    """The agent that submitted the task, with the scopes that it lent to the request."""
     principal = task.submitter
     return Caller(principal, principal.id.partition("/")[0], frozenset(task.lent_scopes))

@@ -39,7 +39,6 @@ from a2a.compat.v0_3.conversions import to_compat_agent_card
 from a2a.compat.v0_3.jsonrpc_adapter import JSONRPC03Adapter
 from a2a.states import TaskState
 from a2a.submissions.envelope import EXTENSION
-from ledger import characters
 
 V03_EXTENDED_CARD = "agent/getAuthenticatedExtendedCard"
 STATE_OUT = {
@@ -127,6 +126,11 @@ def _tidy(value: Any) -> Any:
     return value
 
 
+def value_in(value: Any) -> Any:
+    """A protobuf value as JSON has it."""
+    return _tidy(MessageToDict(value))
+
+
 def envelope_in(request: pb.SendMessageRequest) -> Any:
     """As sent: in the message's metadata, or in the request's."""
     for metadata in (request.message.metadata, request.metadata):
@@ -160,38 +164,6 @@ def _as_asked(text: str, form: dict[str, Any]) -> Any:
         except (ValueError, RecursionError):
             return text
     return text
-
-
-def said_in(status: pb.TaskStatus) -> str:
-    """The words of a remote agent, without what could mislead their reader."""
-    texts = [part.text for part in status.message.parts if part.WhichOneof("content") == "text"]
-    plain = "\n".join(texts).replace("\r\n", "\n")
-    return characters.cleaned(plain).strip()[:8000]
-
-
-def question_in(status: pb.TaskStatus) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Form and evidence of a question, from an agent that speaks as we do; else nothing."""
-    for part in status.message.parts:
-        if part.WhichOneof("content") != "data":
-            continue
-        data = _tidy(MessageToDict(part.data))
-        question = data.get("question") if isinstance(data, dict) else None
-        if isinstance(question, dict):
-            form, evidence = question.get("form"), question.get("evidence")
-            return (
-                form if isinstance(form, dict) else {},
-                evidence if isinstance(evidence, list) else [],
-            )
-    return {}, []
-
-
-def task_of_message(message: pb.Message) -> pb.Task:
-    """An agent that answers with a message has done its task by that."""
-    status = pb.TaskStatus(state=pb.TASK_STATE_COMPLETED)
-    task = pb.Task(id=message.message_id, context_id=message.context_id, status=status)
-    artifact = task.artifacts.add(artifact_id="answer", name="Answer")
-    artifact.parts.extend(message.parts)
-    return task
 
 
 # --- to the protocol -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from a2a.models import Question, Skill, Task
-from a2a.submissions.addressing import PlainText, as_input, takes_text, what_it_takes
+from a2a.submissions.addressing import PlainText, as_input, expected_input, takes_text
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT
@@ -152,7 +152,7 @@ def test_at_the_address_of_one_skill_another_is_refused(peer, consolidate, resea
     assert not Task.objects.exists()
 
 
-def test_a_skill_that_takes_no_text_says_what_it_takes(peer, consolidate):
+def test_a_skill_that_takes_no_text_says_expected_input(peer, consolidate):
     task = send(peer, "/a2a/skills/consolidate/v1")
 
     found = row_of(task)
@@ -227,4 +227,4 @@ def test_the_extended_card_at_a_skills_address_is_that_skills(peer, consolidate,
 def test_a_text_goes_where_the_schema_has_one_place_for_it(schema, expected):
     assert takes_text(schema) == (expected is not None)
     assert as_input(PlainText("hello"), schema) == (expected or {"text": "hello"})
-    assert "'s'" in what_it_takes("s", schema)
+    assert "'s'" in expected_input("s", schema)

@@ -15,12 +15,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from a2a import submissions, tasks
+from a2a import remote as remote_agents, submissions, tasks
 from a2a.models import Mirror, RemoteAgent, Skill, Task
-from a2a.remote import agents, outgoing, sync
+from a2a.remote import calls, cards, outgoing, sync
 from a2a.submissions import Submission
 from a2a.tasks import questions
-from a2a.wire import sdk
+from a2a.wire.remote import card_from_json
 from ledger.models import Scope, Tenant
 from ledger.principals import SWEEPER
 from ledger.workers import jobs, sweeper
@@ -61,7 +61,7 @@ def fast_agent(settings: Any) -> Iterator[FastAgent]:
 
 @pytest.fixture
 def remote(fast_agent: FastAgent, acme: Tenant) -> RemoteAgent:
-    return agents.register(acme, slug="fast", url=fast_agent.url)
+    return remote_agents.register(acme, slug="fast", url=fast_agent.url)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def submit(orchestrator: Any) -> Any:
 def look(task: Task) -> Task:
     """One look at the remote, as the sweeper's job makes it when it is due."""
     Mirror.objects.filter(task=task).update(look_at=timezone.now() - timedelta(seconds=1))
-    sync.go_on(task.pk)
+    sync.sync(task.pk)
     task.refresh_from_db()
     return task
 
@@ -108,16 +108,16 @@ def test_a_registered_agents_skills_are_offered_and_its_card_is_pinned(remote):
     [(["extended_agent_card"], "it lacks the capability extended_agent_card")],
 )
 def test_a_card_without_what_is_required_is_refused(fast_agent, acme, required, why):
-    with pytest.raises(agents.CardRefused, match=why):
-        agents.register(acme, slug="fast", url=fast_agent.url, required=required)
+    with pytest.raises(remote_agents.CardRefused, match=why):
+        remote_agents.register(acme, slug="fast", url=fast_agent.url, required=required)
 
     assert RemoteAgent.objects.count() == Skill.objects.count() == 0
 
 
 def test_private_addresses_are_refused_unless_the_operator_allows_them(fast_agent, acme, settings):
     settings.WEBHOOK_NETWORKS = []
-    with pytest.raises(agents.CardRefused, match="not on the public internet"):
-        agents.register(acme, slug="fast", url=fast_agent.url)
+    with pytest.raises(remote_agents.CardRefused, match="not on the public internet"):
+        remote_agents.register(acme, slug="fast", url=fast_agent.url)
 
 
 def test_a_task_is_done_there_and_its_artifacts_come_back(remote, submit):
@@ -174,7 +174,7 @@ def a_card(*modes: str, of_skill: list[str] | None = None, extensions: Any = ())
         "defaultInputModes": list(modes),
         "skills": [{**skill, "inputModes": of_skill or []}],
     }
-    return agents.parse(said)
+    return card_from_json(said)
 
 
 ASKED = {"skill": "s", "input": {"a": 1}}
@@ -190,7 +190,7 @@ AS_TEXT, AS_DATA = {"text": '{"a": 1}'}, {"data": ASKED}
         (a_card("application/json"), [AS_DATA]),
         (a_card("text/plain", "application/json; charset=utf-8"), [AS_TEXT, AS_DATA]),
         (a_card("application/json", of_skill=["text/plain"]), [AS_TEXT]),
-        (a_card("text/plain", extensions=[agents.SKILLS_EXTENSION]), [AS_DATA]),
+        (a_card("text/plain", extensions=[cards.SKILLS_EXTENSION]), [AS_DATA]),
     ],
 )
 def test_what_is_sent_follows_the_media_types_of_the_card(card, expected, consolidate, client_of):
@@ -199,13 +199,13 @@ def test_what_is_sent_follows_the_media_types_of_the_card(card, expected, consol
         tenant="acme", context_id="c", state="submitted", skill_slug="s", input={"a": 1}
     )
     task.messages.create(message_id="m", role="user", parts=parts)
-    tastes = outgoing.tastes_of(card, "s")
+    accepts = outgoing.accepted_by(card, "s")
 
-    assert outgoing.parts_of_task(task, tastes) == expected
-    answer = outgoing.parts_of_answer(True, tastes)
-    assert ({"text": "true"} in answer) == tastes.takes_text
-    assert ({"data": True} in answer) == tastes.takes_json
-    assert outgoing.parts_of_answer("3 May", tastes) == [{"text": "3 May"}]
+    assert outgoing.parts_of_task(task, accepts) == expected
+    answer = outgoing.parts_of_answer(True, accepts)
+    assert ({"text": "true"} in answer) == accepts.text
+    assert ({"data": True} in answer) == accepts.json
+    assert outgoing.parts_of_answer("3 May", accepts) == [{"text": "3 May"}]
 
 
 def test_its_question_becomes_one_here_and_the_answer_goes_back(remote, submit, alice):
@@ -277,14 +277,14 @@ def test_drift_is_shown_and_stops_new_tasks_until_the_card_is_pinned_again(
     RemoteAgent.objects.update(refetch_at=timezone.now() - timedelta(seconds=1))
 
     sweeper.Sweeper().sweep()
-    until(lambda: (agents.look_again(remote.pk), RemoteAgent.objects.get().drift)[1])
+    until(lambda: (remote_agents.refetch(remote.pk), RemoteAgent.objects.get().drift)[1])
 
     assert RemoteAgent.objects.get().drift == "ask: the skill is gone."
     refused = submit("ask")
     assert (refused.state, refused.reason_code) == ("rejected", "card_drifted")
     assert submit("echo", 1).state == "submitted"
 
-    agents.pin(RemoteAgent.objects.get(), by=SWEEPER, via="admin")
+    remote_agents.pin(RemoteAgent.objects.get(), by=SWEEPER, via="admin")
     assert RemoteAgent.objects.get().drift == ""
     assert submit("ask").reason_code == "unsupported_capability"
 
@@ -332,7 +332,7 @@ def elsewhere(action):
 
 def while_it_answers(monkeypatch, action):
     """The next exchange with the remote is not over before ``action``, done by others, is."""
-    answers, turns = sync._call, [action]
+    answers, turns = calls.call, [action]
 
     def answered(remote, what):
         found = answers(remote, what)
@@ -340,7 +340,7 @@ def while_it_answers(monkeypatch, action):
             elsewhere(turns.pop())
         return found
 
-    monkeypatch.setattr(sync, "_call", answered)
+    monkeypatch.setattr(calls, "call", answered)
 
 
 def test_news_of_a_task_that_is_still_being_sent_do_not_send_it_twice(
@@ -354,11 +354,11 @@ def test_news_of_a_task_that_is_still_being_sent_do_not_send_it_twice(
         mirror = Mirror.objects.get()
         there = f"/a2a/news/{mirror.pk}"
         assert client.post(there, headers={"X-A2A-Notification-Token": mirror.secret})
-        sync.go_on(task.pk)
+        sync.sync(task.pk)
         assert Mirror.objects.get().remote_task_id == ""
 
     while_it_answers(monkeypatch, news)
-    sync.go_on(task.pk)
+    sync.sync(task.pk)
 
     assert asked_for == [str(task.pk)]
     assert Mirror.objects.get().hold == 1
@@ -367,12 +367,12 @@ def test_news_of_a_task_that_is_still_being_sent_do_not_send_it_twice(
 
 def test_a_look_that_was_overtaken_asks_nothing_a_second_time(remote, submit, alice, monkeypatch):
     task = submit("ask")
-    sync.go_on(task.pk)
+    sync.sync(task.pk)
     until(lambda: peek() == "input-required")
 
     def another_looks_and_a_person_answers():
         Mirror.objects.update(busy_until=timezone.now(), look_at=timezone.now())
-        sync.go_on(task.pk)
+        sync.sync(task.pk)
         questions.answer(task.questions.get().pk, "3 May", by=alice, via="web")
 
     while_it_answers(monkeypatch, another_looks_and_a_person_answers)
@@ -384,8 +384,7 @@ def test_a_look_that_was_overtaken_asks_nothing_a_second_time(remote, submit, al
 def peek():
     """How their task stands, by a call of our own."""
     mirror = Mirror.objects.get()
-    found = sync._call(mirror.remote, lambda client: sync._get(client, mirror.remote_task_id))
-    return sdk.STATE_IN[found.status.state]
+    return calls.call(mirror.remote, lambda remote: remote.get(mirror.remote_task_id)).state
 
 
 def test_a_card_that_is_pinned_while_the_old_one_is_compared_is_not_called_changed(
@@ -394,16 +393,16 @@ def test_a_card_that_is_pinned_while_the_old_one_is_compared_is_not_called_chang
     fast_agent.kill()
     fast_agent.start("--gone", "ask")
     RemoteAgent.objects.update(refetch_at=timezone.now() - timedelta(seconds=1))
-    fetch = agents.fetch
+    fetch = cards.fetch
 
     def fetch_while_somebody_pins(url, token=""):
-        monkeypatch.setattr(agents, "fetch", fetch)
+        monkeypatch.setattr(cards, "fetch", fetch)
         card = fetch(url, token)
-        elsewhere(lambda: agents.pin(RemoteAgent.objects.get(), by=SWEEPER, via="admin"))
+        elsewhere(lambda: remote_agents.pin(RemoteAgent.objects.get(), by=SWEEPER, via="admin"))
         return card
 
-    monkeypatch.setattr(agents, "fetch", fetch_while_somebody_pins)
-    agents.look_again(remote.pk)
+    monkeypatch.setattr(cards, "fetch", fetch_while_somebody_pins)
+    remote_agents.refetch(remote.pk)
 
     assert RemoteAgent.objects.get().drift == ""
     assert set(Skill.objects.values_list("drift", flat=True)) == {""}

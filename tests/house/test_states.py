@@ -18,7 +18,7 @@ WRITERS = {
     "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
     "ledger.events.outbox": "a delivery's state",
     "a2a.tasks.transitions": "the state of a question whose task ends",
-    "a2a.submissions.submit": "a task's first state",
+    "a2a.submissions.drafts": "a task's first state",
     "a2a.submissions.entries": "the INSERT of that first state",
     "a2a.tasks.questions": "a question's state",
     "approvals.people.second_operator": "a pending change's state",

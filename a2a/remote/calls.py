@@ -1,0 +1,23 @@
+"""One exchange with a remote agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from a2a.models import RemoteAgent
+from a2a.remote import outbound
+from a2a.wire.remote import Connection
+
+R = TypeVar("R")
+
+
+def call(remote: RemoteAgent, exchange: Callable[[Connection], Awaitable[R]]) -> R:
+    """Run one exchange. Raises ``TaskUnknown``, and what httpx, the SDK and ``safe_http`` raise."""
+
+    async def run() -> R:
+        async with outbound.client(remote.token) as http:
+            return await exchange(Connection(http, remote.card))
+
+    return asyncio.run(run())

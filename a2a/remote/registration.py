@@ -1,0 +1,174 @@
+"""Remote agents are registered with their card, pinned to it, and watched for drift."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from a2a.models import RemoteAgent, Skill
+from a2a.remote import cards
+from a2a.remote.cards import CardRefused, OfferedSkill, Unreachable, skills_of, validated
+from a2a.wire.remote import RemoteCard, card_from_json
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.models import Agent, Tenant
+from ledger.principals import Principal
+
+REFETCH_EVERY = timedelta(minutes=5)
+
+
+# --- registering and pinning ------------------------------------------------------------------
+
+
+def register(
+    tenant: Tenant, *, slug: str, url: str, token: str = "", required: list[str] | None = None
+) -> RemoteAgent:
+    """Fetch and validate the card, pin it, and offer its skills. Raises ``CardRefused``."""
+    card = _fetch_or_refuse(url, token)
+    parsed = validated(card, required or [])
+    with atomic():
+        agent, _ = Agent.objects.get_or_create(
+            tenant=tenant, slug=slug, defaults={"name": parsed.name[:200] or slug}
+        )
+        remote, _ = RemoteAgent.objects.update_or_create(
+            agent=agent,
+            defaults={"url": url, "token": token, "required_capabilities": required or []},
+        )
+        _pin(remote, card, parsed)
+    return remote
+
+
+def pin(remote: RemoteAgent, *, by: Principal, via: str) -> None:
+    """Accept the agent's card as it is now; ends the drift. Raises ``CardRefused``."""
+    card = _fetch_or_refuse(remote.url, remote.token)
+    parsed = validated(card, remote.required_capabilities)
+    with atomic():
+        _pin(remote, card, parsed)
+        account_changes.record(
+            str(remote.agent.principal),
+            ChangeKind.REMOTE_AGENT_PINNED,
+            tenant=remote.agent.tenant_id,
+            by=by,
+            via=via,
+            name=remote.agent.name,
+            details={"card_version": parsed.version[:100]},
+        )
+
+
+def _fetch_or_refuse(url: str, token: str) -> dict[str, Any]:
+    try:
+        return cards.fetch(url, token)
+    except Unreachable as failure:
+        raise CardRefused(str(failure)) from failure
+
+
+def _pin(remote: RemoteAgent, card: dict[str, Any], parsed: RemoteCard) -> None:
+    RemoteAgent.objects.filter(pk=remote.pk).update(
+        card=card,
+        seen_card=card,
+        card_version=parsed.version[:100],
+        drift="",
+        error="",
+        pinned_at=Now(),
+        fetched_at=Now(),
+        refetch_at=Now() + REFETCH_EVERY,
+    )
+    offered = skills_of(parsed)
+    Skill.objects.filter(agent=remote.agent).exclude(slug__in=offered).update(is_active=False)
+    for slug, skill in offered.items():
+        _offer(remote, slug, skill)
+
+
+def _offer(remote: RemoteAgent, slug: str, skill: OfferedSkill) -> None:
+    same_slug = Skill.objects.filter(tenant=remote.agent.tenant_id, slug=slug)
+    if same_slug.exclude(agent=remote.agent).exists():
+        raise CardRefused(f"Another agent of the tenant has a skill {slug!r} already.")
+    Skill.objects.update_or_create(
+        agent=remote.agent,
+        slug=slug,
+        defaults={
+            "tenant": remote.agent.tenant_id,
+            "name": skill.name,
+            "description": skill.description,
+            "tags": skill.tags,
+            "input_schema": skill.input_schema,
+            "output_schema": skill.output_schema,
+            "is_active": True,
+            "drift": "",
+        },
+    )
+
+
+# --- watching the card ------------------------------------------------------------------------
+
+
+def due() -> list[int]:
+    """Ids of the remote agents whose card is to be fetched again."""
+    return list(RemoteAgent.objects.filter(refetch_at__lte=Now()).values_list("pk", flat=True))
+
+
+def refetch(remote_id: int) -> None:
+    """Fetch the card, if that is due, and compare it with the pinned one."""
+    later = Now() + REFETCH_EVERY
+    if not RemoteAgent.objects.filter(pk=remote_id, refetch_at__lte=Now()).update(refetch_at=later):
+        return
+    remote = RemoteAgent.objects.select_related("agent").get(pk=remote_id)
+    try:
+        card = cards.fetch(remote.url, remote.token)
+    except Unreachable as failure:
+        RemoteAgent.objects.filter(pk=remote_id).update(error=str(failure)[:2000])
+        return
+    with atomic():
+        unchanged = RemoteAgent.objects.select_for_update().filter(pinned_at=remote.pinned_at)
+        if unchanged.filter(pk=remote_id).exists():  # else another card was pinned meanwhile
+            _compare(remote, card)
+
+
+def refetch_soon(remote: RemoteAgent) -> None:
+    """Have the card fetched in the sweeper's next round, as something went wrong."""
+    RemoteAgent.objects.filter(pk=remote.pk).update(refetch_at=Now())
+
+
+def _compare(remote: RemoteAgent, card: dict[str, Any]) -> None:
+    """Store how the card differs from the pinned one; a skill that differs takes no new tasks."""
+    pinned = skills_of(card_from_json(remote.card))
+    seen, refusal = _usable_skills(card, remote.required_capabilities)
+    drifts = {
+        slug: drift
+        for slug, skill in pinned.items()
+        if (drift := refusal or _drift(skill, seen.get(slug)))
+    }
+    with atomic():
+        for skill in Skill.objects.filter(agent=remote.agent):
+            drift = drifts.get(skill.slug, "")
+            if skill.drift != drift:
+                Skill.objects.filter(pk=skill.pk).update(drift=drift)
+        summary = "; ".join(f"{slug}: {drift}" for slug, drift in drifts.items())
+        RemoteAgent.objects.filter(pk=remote.pk).update(
+            seen_card=card, fetched_at=Now(), error="", drift=summary[:5000]
+        )
+
+
+def _usable_skills(
+    card: dict[str, Any], required: list[str]
+) -> tuple[dict[str, OfferedSkill], str]:
+    """The skills of the card, or why none of it can be used."""
+    try:
+        return skills_of(validated(card, required)), ""
+    except CardRefused as refusal:
+        return {}, refusal.detail
+
+
+def _drift(pinned: OfferedSkill, seen: OfferedSkill | None) -> str:
+    if seen is None:
+        return "the skill is gone."
+    if pinned.input_schema != seen.input_schema:
+        return "its input schema has changed."
+    if pinned.output_schema != seen.output_schema:
+        return "its output schema has changed."
+    if (pinned.input_modes, pinned.output_modes) != (seen.input_modes, seen.output_modes):
+        return "the media types that it takes or gives have changed."
+    return ""

@@ -1,0 +1,266 @@
+"""A submission that was read and checked, before anything of it is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.utils import timezone
+
+from a2a import digests, states
+from a2a.errors import Reason
+from a2a.models import ASSENT, TASK_TTL, Message, Role, Skill, Task
+from a2a.models.builtin_skills import OWN_SKILLS
+from a2a.states import TaskState
+from a2a.submissions import addressing, envelope
+from a2a.submissions.entries import Entry
+from a2a.submissions.envelope import Denial, Envelope
+from a2a.validation.parts import Part, refuse_unstorable
+from ledger import intents
+from ledger.agents.callers import Caller
+from ledger.errors import InvalidRequest
+from ledger.events.seals import as_text
+from ledger.models import Scope, new_id
+from ledger.states import Move
+
+KEY_MAX = 255  # characters
+# For a task that Assent executes itself: the time until its tool must have planned.
+BEGINS_WITHIN = timedelta(minutes=10)
+# In the history, in place of what a token without the scope ``submit`` sent.
+NOT_KEPT: Part = {"text": "Not kept: the token may not submit."}
+
+# The skill of a slug that a tenant may use; the third argument is the tenant that offers it, or
+# ``None`` for any.
+FindSkill = Callable[[str, str, str | None], Skill | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a client asks for. ``parts`` are the protocol's; ``envelope`` is as sent."""
+
+    skill: str
+    input: Any = None
+    parts: list[Part] = field(default_factory=list)
+    message_id: str = ""
+    context_id: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    envelope: Any = None
+    idempotency_key: str = ""
+    trace_id: str = ""
+    card_version: str = ""
+
+    def fingerprint(self) -> str:
+        """Equal for two requests that count as the same one, repeated."""
+        content = (self.skill, self.input, self.parts, self.context_id, self.envelope)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A submission with its skill resolved, its input as that skill takes it, and the checks made.
+
+    ``denial`` is why the task will be REJECTED; ``None``: it will be SUBMITTED.
+    """
+
+    submission: Submission
+    request: envelope.Request
+    key: str
+    expires_at: datetime
+    denial: Denial | None
+
+    @property
+    def is_builtin(self) -> bool:
+        return self.request.own is not None
+
+    @property
+    def is_limited(self) -> bool:
+        skill = self.request.skill
+        return skill is not None and skill.max_concurrency is not None
+
+    @property
+    def move(self) -> Move[TaskState]:
+        return states.SUBMIT if self.denial is None else states.REJECT
+
+    def entry(self) -> Entry:
+        """The rows that the draft becomes: a task, its first message, its first event."""
+        task, principal = self._task(), self.request.caller.principal
+        message = Message(
+            message_id=self.submission.message_id or str(uuid4()),
+            role=Role.USER,
+            principal=str(principal),
+            principal_name=principal.display_name,
+            parts=self.submission.parts if self._may_be_kept else [NOT_KEPT],
+            metadata={},
+        )
+        return Entry(task, message, principal, intents.canonical(_details(task)).decode())
+
+    @property
+    def _may_be_kept(self) -> bool:
+        return self.denial is None or Scope.SUBMIT in self.request.caller.scopes
+
+    def _task(self) -> Task:
+        submission, request = self.submission, self.request
+        skill, caller, parent = request.skill, request.caller, request.parent
+        is_duplicate = self.denial is not None and self.denial.code == Reason.DUPLICATE_MESSAGE
+        return Task(
+            id=new_id(),
+            tenant=skill.tenant if skill else caller.tenant,
+            context_id=submission.context_id or str(uuid4()),
+            state=TaskState.SUBMITTED if self.denial is None else TaskState.REJECTED,
+            skill=skill,
+            skill_slug=submission.skill[:100],
+            input=submission.input if self._may_be_kept else None,
+            metadata=submission.metadata if self._may_be_kept else {},
+            submitted_by=str(caller.principal),
+            submitted_by_name=caller.principal.display_name,
+            parent=parent,
+            depth=parent.depth + 1 if parent else 0,
+            lent_scopes=sorted(envelope.lent_scopes(request)),
+            trace_id=_trace_id(submission, request),
+            # The earlier task has both; they are unique.
+            idempotency_key="" if is_duplicate else self.key,
+            envelope_message_id="" if is_duplicate else self.envelope_message_id,
+            payload_hash=submission.fingerprint(),
+            card_version=submission.card_version,
+            expires_at=self.expires_at,
+            retain_until=timezone.now() + retention_of(skill),
+            **_owner(request),
+            **_reason(self.denial),
+        )
+
+    @property
+    def envelope_message_id(self) -> str:
+        sent = self.request.envelope
+        return (sent.message_id if sent else None) or ""
+
+
+def _owner(request: envelope.Request) -> dict[str, str]:
+    if request.skill is not None:
+        agent = request.skill.agent
+        return {"owner": str(agent.principal), "owner_name": agent.name}
+    if request.own is not None:
+        return {"owner": str(ASSENT), "owner_name": ASSENT.name}
+    return {"owner": "", "owner_name": ""}
+
+
+def _reason(denial: Denial | None) -> dict[str, Any]:
+    if denial is None:
+        return {"errors": []}
+    return {
+        "ended_at": timezone.now(),
+        "reason_code": denial.code,
+        "reason": denial.detail,
+        "errors": denial.errors,
+    }
+
+
+def _trace_id(submission: Submission, request: envelope.Request) -> str:
+    sent, parent = request.envelope, request.parent
+    own = (sent.trace_id if sent else None) or submission.trace_id
+    return own or (parent.trace_id if parent else "")
+
+
+def _details(task: Task) -> dict[str, Any]:
+    """What the first event seals."""
+    details = {
+        "skill": task.skill_slug,
+        "owner": task.owner,
+        "depth": task.depth,
+        "trace_id": task.trace_id,
+        "parent": str(task.parent_id or ""),
+        "input_digest": digests.digest_of(digests.text_of(task.input)),
+    }
+    if task.reason_code:
+        details["code"] = task.reason_code
+    if task.retain_until is not None:
+        details["retain_until"] = as_text(task.retain_until)
+    return details
+
+
+def retention_of(skill: Skill | None) -> timedelta:
+    """How long the content of a task is kept: the skill's own term, else the installation's."""
+    if skill is not None and skill.retention is not None:
+        return skill.retention
+    return timedelta(days=settings.TASK_RETENTION_DAYS)
+
+
+# --- from the submission to the draft ---------------------------------------------------------
+
+
+def draft_of(submission: Submission, caller: Caller, find_skill: FindSkill) -> Draft:
+    """Read and check a submission. Raises ``InvalidRequest`` for what cannot be stored."""
+    _refuse_unstorable(submission)
+    sent = envelope.read(submission.envelope)
+    read = sent if isinstance(sent, Envelope) else None
+    key = _idempotency_key(submission, read)
+    if not submission.skill and (slug := addressing.skill_for(caller, submission.input)):
+        submission = replace(submission, skill=slug)
+    own = OWN_SKILLS.get(submission.skill)
+    skill = None
+    if own is None:
+        skill = find_skill(submission.skill, caller.tenant, read.tenant if read else None)
+    schema = addressing.schema_of(submission.skill, skill)
+    is_text = isinstance(submission.input, addressing.PlainText)
+    if is_text:
+        submission = replace(submission, input=addressing.as_input(submission.input, schema))
+        refuse_unstorable(submission.input)
+    request = envelope.Request(
+        caller=caller,
+        skill=skill,
+        skill_slug=submission.skill,
+        input=submission.input,
+        envelope=read,
+        parent=_parent(read, caller),
+        own=own,
+    )
+    denial = sent if isinstance(sent, Denial) else envelope.denial_of(request)
+    if is_text and denial is not None and denial.code == Reason.SCHEMA_MISMATCH:
+        detail = addressing.expected_input(submission.skill, schema)
+        denial = replace(denial, detail=detail)
+    return Draft(submission, request, key, _expires_at(request, denial), denial)
+
+
+def _refuse_unstorable(submission: Submission) -> None:
+    refuse_unstorable(
+        [
+            submission.parts,
+            submission.input,
+            submission.metadata,
+            submission.envelope,
+            submission.skill,
+            submission.message_id,
+            submission.context_id,
+            submission.card_version,
+        ]
+    )
+
+
+def _idempotency_key(submission: Submission, sent: Envelope | None) -> str:
+    key = submission.idempotency_key or (sent.idempotency_key if sent else None) or ""
+    if len(key) > KEY_MAX:
+        raise InvalidRequest(f"An idempotency key has at most {KEY_MAX} characters.")
+    return key
+
+
+def _parent(sent: Envelope | None, caller: Caller) -> Task | None:
+    if sent is None or sent.parent_task is None:
+        return None
+    return Task.objects.visible_to(caller).filter(pk=sent.parent_task).first()
+
+
+def _expires_at(request: envelope.Request, denial: Denial | None) -> datetime:
+    if request.own is not None and denial is None:
+        return timezone.now() + BEGINS_WITHIN
+    sent, skill = request.envelope, request.skill
+    latest = timezone.now() + (skill.timeout if skill else TASK_TTL)
+    if sent is None or sent.timeout_s is None:
+        return latest
+    ends = envelope.ends_at(sent) or timezone.now() + timedelta(seconds=sent.timeout_s)
+    return min(latest, ends)

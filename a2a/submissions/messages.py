@@ -1,0 +1,42 @@
+"""From an A2A message to a submission."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from a2a.submissions import addressing
+from a2a.submissions.drafts import Submission
+from a2a.submissions.envelope import EXTENSION
+from a2a.validation.parts import Part
+
+
+def from_message(
+    *,
+    parts: list[Part],
+    metadata: dict[str, Any],
+    envelope: Any,
+    message_id: str,
+    context_id: str,
+    key: str,
+    address: str,
+) -> Submission:
+    """What a message asks for. ``key`` is the Idempotency-Key header, ``address`` the skill's.
+
+    The metadata may hold the idempotency key and the version of the card as well. Raises
+    ``InvalidRequest`` when the message and its address name different skills.
+    """
+    metadata = {name: value for name, value in metadata.items() if name != EXTENSION}
+    skill, value = addressing.read(parts, metadata, envelope)
+    idempotency_key = key or str(metadata.pop("idempotency_key", ""))
+    card_version = str(metadata.pop("card_version", ""))[:50]
+    return Submission(
+        skill=addressing.at(address, skill),
+        input=value,
+        parts=parts,
+        message_id=message_id,
+        context_id=context_id,
+        metadata=metadata,
+        envelope=envelope,
+        idempotency_key=idempotency_key,
+        card_version=card_version,
+    )

@@ -1,0 +1,208 @@
+"""Assent as a client of A2A: cards and tasks of remote agents, in types of our own.
+
+Everything here was sent by a stranger. Texts are cleaned; the rest is checked where it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from a2a.states import TaskState
+from a2a.wire import sdk
+from a2a.wire.sdk import pb
+from ledger import characters
+
+Json = dict[str, Any]
+BINDINGS = ("JSONRPC", "HTTP+JSON")
+CAPABILITIES = ("streaming", "push_notifications", "extended_agent_card")
+TEXT_MAX = 8000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSkill:
+    id: str
+    name: str
+    description: str
+    tags: list[str]
+    input_modes: list[str]
+    output_modes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCard:
+    """What an agent card says. ``extensions`` are the parameters of each extension, by its URI."""
+
+    name: str
+    version: str
+    skills: list[RemoteSkill]
+    bindings: frozenset[str]
+    capabilities: frozenset[str]
+    input_modes: list[str]
+    extensions: dict[str, Json] = field(default_factory=dict)
+
+
+def card_from_json(card: Json) -> RemoteCard:
+    """Parse an agent card of any version that the SDK reads. Raises what its parser raises."""
+    parsed = _parsed_card(card)
+    return RemoteCard(
+        name=parsed.name,
+        version=parsed.version,
+        skills=[
+            RemoteSkill(
+                skill.id,
+                skill.name,
+                skill.description,
+                list(skill.tags),
+                list(skill.input_modes),
+                list(skill.output_modes),
+            )
+            for skill in parsed.skills
+        ],
+        bindings=frozenset(face.protocol_binding for face in parsed.supported_interfaces),
+        capabilities=frozenset(name for name in CAPABILITIES if getattr(parsed.capabilities, name)),
+        input_modes=list(parsed.default_input_modes),
+        extensions={
+            extension.uri: sdk.struct_in(extension.params)
+            for extension in parsed.capabilities.extensions
+        },
+    )
+
+
+def _parsed_card(card: Json) -> pb.AgentCard:
+    # A copy: the SDK's parser changes what it is given.
+    parsed: pb.AgentCard = sdk.parse_agent_card(json.loads(json.dumps(card)))
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTask:
+    """A task as the remote agent describes it; ``digest`` differs whenever anything changed.
+
+    ``form`` and ``evidence`` are those of a question, from an agent that speaks as Assent does.
+    """
+
+    id: str
+    context_id: str
+    state: TaskState
+    text: str
+    form: Json
+    evidence: list[Any]
+    artifacts: list[Json]
+    digest: str
+
+
+def _task(theirs: pb.Task) -> RemoteTask:
+    fields = sdk.MessageToDict(theirs)
+    form, evidence = _question(theirs.status)
+    return RemoteTask(
+        id=theirs.id,
+        context_id=theirs.context_id,
+        state=sdk.STATE_IN.get(theirs.status.state, TaskState.WORKING),
+        text=_text(theirs.status),
+        form=form,
+        evidence=evidence,
+        artifacts=[sdk.MessageToDict(artifact) for artifact in theirs.artifacts],
+        digest=hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest(),
+    )
+
+
+def _text(status: pb.TaskStatus) -> str:
+    """The texts of a status, without characters that could mislead a reader."""
+    texts = [part.text for part in status.message.parts if part.WhichOneof("content") == "text"]
+    plain = "\n".join(texts).replace("\r\n", "\n")
+    return characters.cleaned(plain).strip()[:TEXT_MAX]
+
+
+def _question(status: pb.TaskStatus) -> tuple[Json, list[Any]]:
+    for part in status.message.parts:
+        if part.WhichOneof("content") != "data":
+            continue
+        data = sdk.value_in(part.data)
+        question = data.get("question") if isinstance(data, dict) else None
+        if isinstance(question, dict):
+            form, evidence = question.get("form"), question.get("evidence")
+            return (
+                form if isinstance(form, dict) else {},
+                evidence if isinstance(evidence, list) else [],
+            )
+    return {}, []
+
+
+class TaskUnknown(Exception):
+    """The remote agent does not know the task, or not any more."""
+
+
+class Connection:
+    """Requests to one remote agent over an HTTP client.
+
+    Its methods raise ``TaskUnknown``, and what the SDK and httpx raise.
+    """
+
+    def __init__(self, http: httpx.AsyncClient, card: Json) -> None:
+        config = sdk.ClientConfig(
+            streaming=False,
+            polling=True,
+            httpx_client=http,
+            supported_protocol_bindings=list(BINDINGS),
+        )
+        self._client = sdk.ClientFactory(config).create(_parsed_card(card))
+
+    async def send(self, message: Json, push: Json | None = None) -> tuple[RemoteTask, Json]:
+        """Send a message; the task that they made of it, and the message as it was sent.
+
+        ``push`` is a push notification config, ``{"url": …, "token": …}``.
+        """
+        request = pb.SendMessageRequest()
+        sdk.ParseDict({"message": message}, request)
+        request.configuration.return_immediately = True
+        if push:
+            config = request.configuration.task_push_notification_config
+            config.url, config.token = push["url"], push["token"]
+        return _task(await self._sent(request)), sdk.MessageToDict(request.message)
+
+    async def _sent(self, request: pb.SendMessageRequest) -> pb.Task:
+        with _errors_of_ours():
+            async for response in self._client.send_message(request):
+                kind = response.WhichOneof("payload")
+                if kind == "task":
+                    return response.task
+                if kind == "message":
+                    return _task_of_message(response.message)
+        raise httpx.RemoteProtocolError("The remote agent answered without a task.")
+
+    async def get(self, task_id: str) -> RemoteTask:
+        with _errors_of_ours():
+            return _task(await self._client.get_task(pb.GetTaskRequest(id=task_id)))
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel the task there; nothing if it has ended there by itself."""
+        with _errors_of_ours(), suppress(sdk.A2AError):
+            await self._client.cancel_task(pb.CancelTaskRequest(id=task_id))
+
+
+@contextmanager
+def _errors_of_ours() -> Iterator[None]:
+    try:
+        yield
+    except sdk.TaskNotFoundError:
+        raise TaskUnknown from None
+    except httpx.HTTPStatusError as failure:
+        if failure.response.status_code == 404:
+            raise TaskUnknown from None
+        raise
+
+
+def _task_of_message(message: pb.Message) -> pb.Task:
+    """An agent that answers with a message instead of a task has done the task by that."""
+    status = pb.TaskStatus(state=pb.TASK_STATE_COMPLETED)
+    task = pb.Task(id=message.message_id, context_id=message.context_id, status=status)
+    artifact = task.artifacts.add(artifact_id="answer", name="Answer")
+    artifact.parts.extend(message.parts)
+    return task
