@@ -1,16 +1,39 @@
-"""Who acts: a user, an agent, or the system itself."""
+"""Who acts: a user, an agent, or the system itself; and through which surface."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Surface(StrEnum):
+    """Through what somebody acts, or sees. The audit log seals the values: they never change."""
+
+    WEB = "web"
+    SLACK = "slack"
+    REST = "api"
+    A2A = "a2a"
+    ADMIN = "admin"
+    COMMAND = "command"
+    SYSTEM = "system"
+
+
+class PrincipalKind(StrEnum):
+    USER = "user"
+    AGENT = "agent"
+    SYSTEM = "system"
+
+
+# How the text form of every user begins.
+USERS = f"{PrincipalKind.USER}:"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """``str(principal)`` is what rows keep (``user:7``, ``agent:acme/helpdesk``).
+    """Somebody who acts. Rows keep the text form: ``user:7``, ``agent:acme/helpdesk``.
 
-    It never changes and is never given to anybody else. ``name`` is a label for people to read:
-    it may change, and decides nothing.
+    The text form of a principal never changes, and no other principal ever gets it. ``name`` is a
+    label for people to read: it may change, and no rule depends on it.
     """
 
     kind: str
@@ -20,21 +43,56 @@ class Principal:
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
 
+    @classmethod
+    def parse(cls, text: str, name: str = "") -> Principal:
+        """The principal of a text form. Any text parses; one of no known kind has no powers."""
+        kind, _, key = text.partition(":")
+        return cls(kind, key, name)
+
     @property
     def display_name(self) -> str:
         return self.name or self.id
 
+    @property
+    def is_agent(self) -> bool:
+        return self.kind == PrincipalKind.AGENT
 
-def user(pk: int, name: str) -> Principal:
-    """A person, by the primary key of the account. User names are labels: people are renamed."""
-    return Principal("user", str(pk), name)
+    @property
+    def is_system(self) -> bool:
+        return self.kind == PrincipalKind.SYSTEM
+
+    @property
+    def user_key(self) -> int | None:
+        """The primary key of the account; ``None`` for all but users."""
+        is_user = self.kind == PrincipalKind.USER and self.id.isdecimal()
+        return int(self.id) if is_user else None
+
+    @property
+    def tenant(self) -> str:
+        """The slug of an agent's tenant; empty for all but agents."""
+        return self.id.partition("/")[0] if self.is_agent else ""
+
+    @property
+    def slug(self) -> str:
+        """The slug of an agent within its tenant; empty for all but agents."""
+        return self.id.partition("/")[2] if self.is_agent else ""
+
+
+def user(key: object, name: str = "") -> Principal:
+    """A person, by the primary key of the account: user names change."""
+    return Principal(PrincipalKind.USER, str(key), name)
 
 
 def agent(tenant: str, slug: str, name: str = "") -> Principal:
-    """Agents of two tenants may share a slug, so the tenant is part of who they are."""
-    return Principal("agent", f"{tenant}/{slug}", name)
+    """An agent. Two tenants may use the same slug, so the tenant is part of the text form."""
+    return Principal(PrincipalKind.AGENT, f"{tenant}/{slug}", name)
 
 
-POLICY = Principal("system", "policy", "Policy")
-SWEEPER = Principal("system", "sweeper", "Time-to-live")
-WORKER = Principal("system", "worker", "Worker")
+def system(key: str, name: str) -> Principal:
+    """A part of Assent that acts by itself, or a command on its server."""
+    return Principal(PrincipalKind.SYSTEM, key, name)
+
+
+POLICY = system("policy", "Policy")
+SWEEPER = system("sweeper", "Time-to-live")
+WORKER = system("worker", "Worker")

@@ -159,7 +159,7 @@ MOVES = (
 # How the verifier of the audit log reads the map.
 BY_KIND: dict[str, Move[State]] = {move.kind: move for move in MOVES}
 
-# Ended, and the world never changed: the operation key is free again. Every other state keeps it.
+# Ended without any effect. A transaction in any other state holds its operation key.
 WITHOUT_EFFECT = frozenset({State.REFUSED, State.ABORTED, State.FAILED})
 # A worker holds a lease on these while it acts.
 AT_WORK = frozenset({State.COMMITTING, State.ROLLING_BACK, State.COMPENSATING})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from ledger.errors import InvalidRequest
+from ledger.principals import Principal, PrincipalKind
 
 CLIENT, APPROVER, OPERATOR = "client", "approver", "operator"
 Directory = Callable[[str, str], str | None]
@@ -33,10 +34,10 @@ def resolved(tenant: str, may_answer: list[str]) -> list[str]:
 def _resolved(tenant: str, word: str) -> str:
     if word in {CLIENT, APPROVER, OPERATOR}:
         return word
-    kind, _, name = word.partition(":")
-    if kind == "agent" and re.fullmatch(rf"{re.escape(tenant)}/[A-Za-z0-9_-]+", name):
+    named = Principal.parse(word)
+    if named.tenant == tenant and re.fullmatch(r"[A-Za-z0-9_-]+", named.slug):
         return word
-    if kind == "user" and (person := directory(tenant, name)):
+    if named.kind == PrincipalKind.USER and (person := directory(tenant, named.id)):
         return person
     raise InvalidRequest(
         f"{word!r} cannot answer questions of {tenant}.",

@@ -20,7 +20,7 @@ from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from a2a.validation import spellings
 from ledger.agents.callers import Caller
 from ledger.models import Event, Scope, Transaction, new_id
-from ledger.principals import Principal
+from ledger.principals import Principal, system
 
 __all__ = [
     "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror",
@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Owner of the tasks that Assent executes itself.
-ASSENT = Principal("system", "assent", "Assent")
+ASSENT = system("assent", "Assent")
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
@@ -219,8 +219,7 @@ class Task(models.Model):
 
     @property
     def submitter(self) -> Principal:
-        kind, _, name = self.submitted_by.partition(":")
-        return Principal(kind, name, self.submitted_by_name)
+        return Principal.parse(self.submitted_by, self.submitted_by_name)
 
     @property
     def is_final(self) -> bool:

@@ -243,7 +243,7 @@ def _wrong_sender(request: Request) -> Iterator[Denial]:
     envelope, caller = request.envelope, request.caller
     if envelope is None:
         return
-    slug = caller.principal.id.partition("/")[2]
+    slug = caller.principal.slug
     if envelope.from_agent and envelope.from_agent not in {slug, caller.principal.id}:
         yield Denial(
             Reason.TENANT_BOUNDARY,

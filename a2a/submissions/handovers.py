@@ -64,4 +64,4 @@ def _denial(task: Task, skill: Skill) -> Denial | None:
 def _client_of(task: Task) -> Caller:
     """The agent that submitted the task, with the scopes that it lent to the request."""
     principal = task.submitter
-    return Caller(principal, principal.id.partition("/")[0], frozenset(task.lent_scopes))
+    return Caller(principal, principal.tenant, frozenset(task.lent_scopes))

@@ -17,6 +17,7 @@ from ledger.errors import NotAllowed
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Event
+from ledger.principals import USERS, Principal
 
 AFTER = timedelta(days=30)
 
@@ -47,8 +48,7 @@ def require_another_person(person: User, before: Iterable[str], what: str) -> No
 
 
 def _key_of(principal: str) -> int | None:
-    kind, _, key = principal.partition(":")
-    return int(key) if kind == "user" and key.isdecimal() else None
+    return Principal.parse(principal).user_key
 
 
 def _speakers(principal: str) -> set[str]:
@@ -58,7 +58,7 @@ def _speakers(principal: str) -> set[str]:
         events = Event.objects.filter(
             subject__in=[account_changes.chain_of(one) for one in new],
             kind__in=[ChangeKind.USER_CREATED, ChangeKind.PASSWORD_CHANGED],
-            principal__startswith="user:",
+            principal__startswith=USERS,
             at__gt=Now() - AFTER,
         )
         new = set(events.values_list("principal", flat=True)) - found

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from approvals.models import Membership, Role, UserName
 from ledger import principals
 from ledger.models import Agent
-from ledger.principals import Principal
+from ledger.principals import Principal, PrincipalKind
 
 
 def principal_of(user: User) -> Principal:
@@ -32,10 +32,13 @@ def who_may_act(tenant: str, user_name: str) -> str | None:
 
 def names_of(written: Iterable[str]) -> list[str]:
     """What people call these principals, in their order."""
-    ids = [one.partition(":") for one in written]
-    keys = [int(key) for kind, _, key in ids if kind == "user" and key.isdecimal()]
+    parsed = [Principal.parse(text) for text in written]
+    keys = [principal.user_key for principal in parsed if principal.user_key is not None]
     people = {str(person.pk): name_of(person) for person in User.objects.filter(pk__in=keys)}
-    slugs = [key.partition("/")[2] for kind, _, key in ids if kind == "agent"]
-    agents = {one.principal.id: one.name for one in Agent.objects.filter(slug__in=slugs)}
-    names = {"user": people, "agent": agents}
-    return [names.get(kind, {}).get(key, "somebody who is gone") for kind, _, key in ids]
+    slugs = [principal.slug for principal in parsed if principal.is_agent]
+    agents = {agent.principal.id: agent.name for agent in Agent.objects.filter(slug__in=slugs)}
+    names: dict[str, dict[str, str]] = {PrincipalKind.USER: people, PrincipalKind.AGENT: agents}
+    return [
+        names.get(principal.kind, {}).get(principal.id, "somebody who is gone")
+        for principal in parsed
+    ]

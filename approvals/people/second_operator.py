@@ -37,7 +37,7 @@ def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bo
     A role that decides, given to an account that the giver could sign in as, is as good as given
     to oneself.
     """
-    if by.kind == "system":
+    if by.is_system:
         return False
     is_own = str(by) == str(principal_of(person))
     decides = kind == ChangeKind.ROLE_GRANTED and role != Role.VIEWER

@@ -27,6 +27,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from approvals.http.middleware import tenants_of
+from ledger import principals
 from ledger.events import account_changes, waiting
 
 logger = logging.getLogger(__name__)
@@ -235,7 +236,7 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
     async def connect(self) -> None:
         key = self.scope["session"].session_key
         self.session_chain = str(_session_chain(key)) if key else ""
-        self.user_chain = str(account_changes.chain_of(f"user:{self.scope['user'].pk}"))
+        self.user_chain = str(account_changes.chain_of(str(principals.user(self.scope["user"].pk))))
         await _look_again([self])
         if not self.tenants:
             return

@@ -22,6 +22,7 @@ from approvals.http.middleware import roles_of
 from approvals.models import Membership, PendingChange, Role
 from approvals.people import accounts, notices, rights, second_operator
 from approvals.people.principals import principal_of
+from ledger import principals
 from ledger.database.keyset_pages import keyset_page
 from ledger.errors import LedgerError
 from ledger.events import account_changes
@@ -103,7 +104,7 @@ def changes_for(person: User) -> QuerySet[Event]:
     own = Membership.objects.filter(tenant__in=tenants).values_list("user", flat=True)
     others = Membership.objects.exclude(tenant__in=tenants).values("user")
     keys = own.exclude(user__in=others).distinct()
-    chains = [account_changes.chain_of(f"user:{key}") for key in keys]
+    chains = [account_changes.chain_of(str(principals.user(key))) for key in keys]
     return rows.filter(Q(tenant__in=tenants) | Q(tenant="", subject__in=chains))
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin import TabularInline
 from django.db import models
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Cast, Right
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
@@ -30,6 +30,7 @@ from ledger.admin.base import (
 )
 from ledger.events import outbox
 from ledger.models import (
+    HOLDS_ITS_KEY,
     Agent,
     Checkpoint,
     Decision,
@@ -40,7 +41,6 @@ from ledger.models import (
     Reading,
     Transaction,
 )
-from ledger.states import WITHOUT_EFFECT
 from ledger.transactions.proposals import PREPARE_ROUTE
 
 # Whoever may do more than look, within the roles that the verbs ask for.
@@ -113,10 +113,9 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
             agent__in=agents_of(tenants_of(request)), route=PREPARE_ROUTE, key=value
         )
         yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:FOUND]))
-        without_effect = Q(state__in=sorted(WITHOUT_EFFECT))
-        yield rows.filter(~without_effect, operation_key=value)
+        yield rows.filter(HOLDS_ITS_KEY, operation_key=value)
         if ":" in value:
-            ended = rows.filter(without_effect, operation_key=value)
+            ended = rows.filter(~HOLDS_ITS_KEY, operation_key=value)
             yield self.among_latest(request, ended)
 
     @admin.display(description="transaction")

@@ -30,9 +30,8 @@ _ALLOWED = """
 
 def allowed_tools(by: Principal, tenant: str) -> frozenset[str]:
     """The names of tools, both kinds, that an agent may use at all. A new tenant has none."""
-    home, _, slug = by.id.partition("/")
     with prepared_statements.kept(), connection.cursor() as cursor:
-        cursor.execute(_ALLOWED, [slug if home == tenant else "", tenant])
+        cursor.execute(_ALLOWED, [by.slug if by.tenant == tenant else "", tenant])
         row = cursor.fetchone()
     names = frozenset(contracts.tools) | frozenset(contracts.readonly_tools)
     # Agents are never deleted; where there is no row, its tenant's list stands alone.

@@ -19,7 +19,7 @@ from django.db.transaction import atomic
 
 from ledger.events import chains
 from ledger.models import Event
-from ledger.principals import Principal
+from ledger.principals import Principal, system
 
 NAMESPACE = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 
@@ -190,4 +190,4 @@ def command() -> Principal:
         account = getpass.getuser()
     except (OSError, KeyError):
         account = f"uid {os.getuid()}"
-    return Principal("system", "command", f"{account} on the server"[:200])
+    return system("command", f"{account} on the server"[:200])

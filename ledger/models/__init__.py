@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledger.models.deliveries import Delivery, DeliveryState
 from ledger.models.transactions import (
+    HOLDS_ITS_KEY,
     NEEDS_A_LOOK,
     Agent,
     AgentToken,
@@ -24,6 +25,7 @@ from ledger.models.transactions import (
 )
 
 __all__ = [
+    "HOLDS_ITS_KEY",
     "NEEDS_A_LOOK",
     "Agent",
     "AgentToken",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from ledger.contracts import tools
@@ -14,6 +14,10 @@ from ledger.states import WITHOUT_EFFECT, State
 
 if TYPE_CHECKING:
     from ledger.models import Transaction  # noqa: F401
+
+
+# Which transactions hold their operation key, so that no other may be prepared with it.
+HOLDS_ITS_KEY = ~Q(state__in=sorted(WITHOUT_EFFECT))
 
 
 class TransactionQuerySet(models.QuerySet["Transaction"]):
@@ -53,6 +57,4 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
 
     def holding(self, tenant: str, operation_key: str) -> TransactionQuerySet:
         """The one transaction, if any, that has this operation key."""
-        return self.exclude(state__in=sorted(WITHOUT_EFFECT)).filter(
-            tenant=tenant, operation_key=operation_key
-        )
+        return self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key=operation_key)

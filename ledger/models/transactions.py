@@ -12,18 +12,18 @@ from uuid_utils.compat import uuid7
 from ledger import intents
 from ledger.models.agents import Agent, AgentToken, Scope, Tenant
 from ledger.models.log import Checkpoint, Cosignature, Tile
-from ledger.models.querysets import TransactionQuerySet
+from ledger.models.querysets import HOLDS_ITS_KEY, TransactionQuerySet
 from ledger.states import (
     AT_WORK,
     FINAL,
     LEDGER_STATUS,
-    WITHOUT_EFFECT,
     Ending,
     LedgerStatus,
     State,
 )
 
 __all__ = [
+    "HOLDS_ITS_KEY",
     "NEEDS_A_LOOK",
     "Agent",
     "AgentToken",
@@ -153,7 +153,7 @@ class Transaction(models.Model):
             models.UniqueConstraint(
                 name="ledger_tx_one_per_operation",
                 fields=["tenant", "operation_key"],
-                condition=~Q(state__in=sorted(WITHOUT_EFFECT)),
+                condition=HOLDS_ITS_KEY,
             ),
         ]
         indexes = [

@@ -105,7 +105,7 @@ def _check_maydecide(row: Transaction, by: Principal) -> None:
     if not sign_offs.may_sign_off(str(by), row.required_approver):
         raise NotAllowed(
             f"The contract of {row.tool} asks for a person to decide."
-            if by.kind == "agent"
+            if by.is_agent
             else f"The contract of {row.tool} asks for an approver."
         )
 

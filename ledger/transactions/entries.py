@@ -25,7 +25,7 @@ from ledger.errors import InProgress
 from ledger.events import doorbell, outbox, seals
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
-from ledger.states import Move, State
+from ledger.states import WITHOUT_EFFECT, Move, State
 
 
 @dataclass(slots=True)
@@ -44,7 +44,9 @@ class Admission:
     is_over: bool = False
 
 
-_ADMIT = """
+# The states are literals, not parameters: a prepared statement with parameters could not use the
+# partial index ``ledger_tx_one_per_operation``.
+_ADMIT = f"""
     SELECT pg_try_advisory_lock(%(key_lock)s::bigint),
            pg_try_advisory_lock(%(operation_lock)s::bigint),
            clock_timestamp(), k.payload_hash, k.transaction_id, k.status, k.answer,
@@ -57,7 +59,7 @@ _ADMIT = """
         ON k.agent = %(agent)s AND k.route = %(route)s AND k.key = %(key)s
     LEFT JOIN ledger_transaction t
         ON t.tenant = %(tenant)s AND t.operation_key = %(operation_key)s
-        AND t.state NOT IN ('refused', 'aborted', 'failed')
+        AND t.state NOT IN ({", ".join(f"'{state}'" for state in sorted(WITHOUT_EFFECT))})
 """
 
 

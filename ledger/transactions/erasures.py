@@ -12,6 +12,7 @@ from typing import Any
 
 from ledger.events import seals
 from ledger.events.seals import Link
+from ledger.principals import Principal
 from ledger.states import EventKind
 
 ERASED = frozenset({EventKind.CONTENT_ERASED, "task_content_erased"})
@@ -50,7 +51,7 @@ def order_faults(links: Sequence[Link], retain_until: str) -> Iterator[tuple[Lin
         is_held = link.kind in HELD or (is_held and link.kind not in RELEASED)
         if link.kind not in ERASED:
             continue
-        if not link.principal.startswith("system:"):
+        if not Principal.parse(link.principal).is_system:
             yield link, f"{link.kind} is not for {link.principal}."
         if is_held:
             yield link, "the content was erased under a legal hold."

@@ -32,9 +32,9 @@ from ledger.errors import (
     PlanFailed,
     PlanRefused,
 )
-from ledger.models import Ending, IdempotencyKey, Transaction, new_id
+from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal
-from ledger.states import WITHOUT_EFFECT, State
+from ledger.states import State
 from ledger.transactions import entries
 from ledger.transactions.abandoned import OPERATION_KEY_MAX, abandon
 from ledger.transactions.decisions import approve_by_policy
@@ -187,7 +187,7 @@ def _holder_by_alias(tool: Tool[Any, Any], tenant: str, meaning: Any) -> UUID | 
     if not keys:
         return None
     rows = Transaction.objects.filter(tenant=tenant, operation_key__in=keys)
-    held = rows.exclude(state__in=sorted(WITHOUT_EFFECT)) | rows.with_late_receipt()
+    held = rows.filter(HOLDS_ITS_KEY) | rows.with_late_receipt()
     return held.values_list("pk", flat=True).first()
 
 

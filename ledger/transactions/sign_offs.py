@@ -17,7 +17,7 @@ from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
 from ledger.events import seals
 from ledger.events.seals import Link
 from ledger.models import Event, Transaction, Verdict
-from ledger.principals import POLICY
+from ledger.principals import POLICY, Principal, PrincipalKind
 from ledger.states import Move
 from ledger.transactions import erasures
 
@@ -52,10 +52,10 @@ BY_WORD = {
 }
 SETTLED = frozenset(BY_WORD.values())
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
-KINDS = {
-    str(RequiredApprover.NONE): frozenset({"system", "user"}),
-    str(RequiredApprover.SUPERVISOR): frozenset({"agent", "user"}),
-    str(RequiredApprover.HUMAN): frozenset({"user"}),
+KINDS: dict[str, frozenset[str]] = {
+    str(RequiredApprover.NONE): frozenset({PrincipalKind.SYSTEM, PrincipalKind.USER}),
+    str(RequiredApprover.SUPERVISOR): frozenset({PrincipalKind.AGENT, PrincipalKind.USER}),
+    str(RequiredApprover.HUMAN): frozenset({PrincipalKind.USER}),
 }
 
 
@@ -167,7 +167,7 @@ def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
             word = link
         elif link.kind in VOIDS_THE_FIRST_WORD:
             word = None
-        elif link.kind in SETTLED and not link.principal.startswith("system:"):
+        elif link.kind in SETTLED and not Principal.parse(link.principal).is_system:
             takes_two = is_grave(row) or "first_word_by" in link.says
             if takes_two and not _confirms(link, word):
                 yield (
@@ -202,7 +202,7 @@ def _actor_faults(link: Link, proposer: str) -> Iterator[str]:
     cancels_for = link.says.get("in_place_of", link.principal)
     if link.kind == states.CANCEL.kind and cancels_for != proposer:
         yield "canceled by somebody else than the proposer."
-    if link.kind in OF_THE_SYSTEM and not link.principal.startswith("system:"):
+    if link.kind in OF_THE_SYSTEM and not Principal.parse(link.principal).is_system:
         yield f"{link.kind} is not for {link.principal}."
 
 
@@ -222,10 +222,10 @@ def _vote_faults(link: Link, row: Any, first: Mapping[str, Any], voters: set[str
 
 def may_sign_off(principal: str, required_approver: str) -> bool:
     """Whether a contract takes the vote of a principal, by its kind."""
-    kind = principal.partition(":")[0]
-    if kind == "system" and principal != str(POLICY):
+    voter = Principal.parse(principal)
+    if voter.is_system and principal != str(POLICY):
         return False
-    return kind in KINDS.get(required_approver, frozenset())
+    return voter.kind in KINDS.get(required_approver, frozenset())
 
 
 def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:

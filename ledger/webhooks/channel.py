@@ -17,6 +17,7 @@ from ledger import safe_http
 from ledger.encryption import WEBHOOK_SECRET_PREFIX
 from ledger.events.outbox import Owed
 from ledger.models import Agent, Delivery, Event, Transaction
+from ledger.principals import Principal, PrincipalKind
 from ledger.states import EventKind
 
 KINDS = frozenset(
@@ -52,14 +53,14 @@ class WebhookChannel:
         """The proposing agent, if it has a webhook."""
         if event.transaction is None:
             return []
-        agent = _agent_of(event.transaction.proposed_by)
+        agent = _agent_of(Principal.parse(event.transaction.proposed_by))
         if agent is None or not agent.webhook_url:
             return []
         return [Owed(f"{agent.tenant_id}/{agent.slug}")]
 
     def send(self, delivery: Delivery) -> None:
         """Send the transaction's present state. Raises what ``send`` below raises."""
-        agent = _agent_of(f"agent:{delivery.recipient}")
+        agent = _agent_of(Principal(PrincipalKind.AGENT, delivery.recipient))
         if agent is None or not agent.webhook_url:
             return  # removed in the meantime: nothing to deliver
         assert delivery.event.transaction is not None
@@ -107,9 +108,8 @@ def signature(secret: str, message_id: str, at: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(signed).decode()}"
 
 
-def _agent_of(principal: str) -> Agent | None:
-    kind, _, name = principal.partition(":")
-    tenant, _, slug = name.partition("/")
-    if kind != "agent":
+def _agent_of(principal: Principal) -> Agent | None:
+    if not principal.is_agent:
         return None
-    return Agent.objects.filter(tenant=tenant, slug=slug, is_active=True).first()
+    active = Agent.objects.filter(is_active=True)
+    return active.filter(tenant=principal.tenant, slug=principal.slug).first()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 
 import pytest
 
+from a2a import states as task_states
 from ledger import states
-from tests.house.source import product
+from tests.house.source import name_of, product
 from tests.house.state_writes import dynamic_writes, state_writes
 
 # Each map has one writer; the others write a row's first state, or the state of a row of theirs.
@@ -101,6 +104,51 @@ def test_reading_a_state_is_no_write(code):
 def test_a_name_that_is_computed_is_seen():
     assert list(dynamic_writes(ast.parse("for name in names: setattr(row, name, value)")))
     assert not list(dynamic_writes(ast.parse("setattr(row, 'note', value)")))
+
+
+def is_state(item: ast.AST) -> bool:
+    """``State.FAILED``, and not the event kind of that name."""
+    return isinstance(item, ast.Attribute) and not name_of(item.value).endswith("Kind")
+
+
+def copied_sets(tree: ast.AST) -> Iterator[int]:
+    """Lines that spell the final states, or those without effect, instead of naming the set.
+
+    A list with other states among them is of all states, and no copy.
+    """
+    sets = [states.FINAL, states.WITHOUT_EFFECT, task_states.FINAL]
+    names = [{state.name for state in known} for known in sets]
+    others = {state.name for state in set(states.State) - states.FINAL}
+    others |= {state.name for state in set(task_states.TaskState) - task_states.FINAL}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Set | ast.List | ast.Tuple):
+            spelled = {item.attr for item in node.elts if is_state(item)}
+            spelled |= {str(getattr(item, "value", "")).upper() for item in node.elts}
+            if any(known <= spelled for known in names) and not spelled & others:
+                yield node.lineno
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            quoted = set(re.findall(r"'(\w+)'", node.value.upper()))
+            if any(known <= quoted for known in names):
+                yield node.lineno
+
+
+def test_the_final_states_are_spelled_once():
+    copies = {module.name for module in product() if any(copied_sets(module.tree))}
+
+    assert copies == {"ledger.states", "a2a.states"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open = state not in {State.REFUSED, State.ABORTED, State.FAILED}",
+        "rows.exclude(state__in=['aborted', 'failed', 'refused'])",
+        "SQL = \"WHERE state NOT IN ('refused', 'aborted', 'failed')\"",
+        "ended = (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)",
+    ],
+)
+def test_each_copy_of_the_final_states_is_seen(code):
+    assert list(copied_sets(ast.parse(code)))
 
 
 def test_final_states_have_no_way_out_but_compensation_and_a_late_receipt():

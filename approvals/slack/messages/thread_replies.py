@@ -21,6 +21,7 @@ from approvals.slack.rendering.text import (
     words as said,
 )
 from ledger.models import Event
+from ledger.principals import Principal
 from ledger.states import EventKind
 
 Note = tuple[str, list[dict[str, Any]]]
@@ -67,7 +68,7 @@ def is_said(event: Event) -> bool:
 def note(event: Event) -> Note:
     """As text for notifications, and as blocks."""
     what, who = labels.said(event), ""
-    if event.kind not in BY_NOBODY and not event.principal.startswith("system:"):
+    if event.kind not in BY_NOBODY and not Principal.parse(event.principal).is_system:
         who = f"{event.principal_name} {labels.via(event)}"
     parts = [bold(what), *([said(f" by {who}")] if who else [])]
     row = event.transaction
