@@ -219,11 +219,11 @@ class SlackClick(models.Model):
     """A click that was acknowledged, until it is carried out (``interactions.click_queue``)."""
 
     id = models.UUIDField(primary_key=True)
-    said = models.TextField(help_text="The order, as its job takes it.")
+    command = models.TextField(help_text="As its job takes it (interactions.commands).")
     created_at = models.DateTimeField(db_default=Now())
     claimed_until = models.DateTimeField(null=True)
     done_at = models.DateTimeField(null=True)
-    # Raised by one at every claim; a word of an older claim is void.
+    # Incremented on each claim; updates from an older claim are ignored.
     tries = models.PositiveIntegerField(db_default=0)
 
     class Meta:

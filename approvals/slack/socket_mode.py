@@ -1,7 +1,7 @@
-"""Socket Mode: Slack's calls come through a WebSocket that we opened; no public address needed.
+"""Socket Mode: Slack's requests come through a WebSocket that Assent opens; no public address.
 
-The app-level token stands for the signature: only Slack speaks on that connection, and only for
-the apps that have the token.
+The app-level token takes the place of a signature: only Slack sends on that connection, and only
+for the apps that have the token.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from approvals.slack.interactions import receive
 
 logger = logging.getLogger(__name__)
 
-AGAIN_S = 5.0
+RECONNECT_AFTER_S = 5.0
 
 
 def listen(stop: threading.Event) -> None:
-    """Until ``stop`` is set; each app has a connection of its own, made again when it is lost."""
+    """Serve until ``stop`` is set, over one connection per app token, renewed when it is lost."""
     by_token: dict[str, list[SlackApp]] = {}
     for app in apps():
         if app.app_token:
             by_token.setdefault(app.app_token, []).append(app)
     threads = [
-        threading.Thread(target=_listen, args=(token, mine, stop), name="slack-socket")
-        for token, mine in by_token.items()
+        threading.Thread(target=_listen, args=(token, served, stop), name="slack-socket")
+        for token, served in by_token.items()
     ]
     for thread in threads:
         thread.start()
@@ -42,14 +42,14 @@ def listen(stop: threading.Event) -> None:
         thread.join()
 
 
-def _listen(token: str, mine: list[SlackApp], stop: threading.Event) -> None:
+def _listen(token: str, served: list[SlackApp], stop: threading.Event) -> None:
     client = SocketModeClient(
         app_token=token,
         web_client=WebClient(base_url=settings.SLACK_API_URL, retry_handlers=[]),
         auto_reconnect_enabled=True,
     )
     client.socket_mode_request_listeners.append(
-        lambda socket, request: _answer(client, request, mine)
+        lambda socket, request: _acknowledge(client, request, served)
     )
     try:
         while not stop.is_set():
@@ -60,23 +60,25 @@ def _listen(token: str, mine: list[SlackApp], stop: threading.Event) -> None:
                 logger.warning("no socket to Slack: %s", failure)
             except Exception:
                 logger.exception("the socket to Slack failed")
-            stop.wait(AGAIN_S)
+            stop.wait(RECONNECT_AFTER_S)
     finally:
         client.close()
 
 
-def _answer(client: SocketModeClient, request: SocketModeRequest, mine: list[SlackApp]) -> None:
+def _acknowledge(
+    client: SocketModeClient, request: SocketModeRequest, served: list[SlackApp]
+) -> None:
     payload: Any = None
     try:
         match request.type:
             case "interactive":
-                payload = receive.handle(request.payload, mine)
+                payload = receive.interaction(request.payload, served)
             case "slash_commands":
-                payload = receive.command(request.payload, mine)
+                payload = receive.command(request.payload, served)
             case "events_api":
-                receive.event(request.payload, mine)
+                receive.event(request.payload, served)
     except Exception:
-        logger.exception("a message of Slack could not be handled")
+        logger.exception("a request of Slack could not be handled")
     client.send_socket_mode_response(
         SocketModeResponse(envelope_id=request.envelope_id, payload=payload)
     )

@@ -1,4 +1,4 @@
-"""Slack's calls to us over HTTP: verify, hand on, acknowledge."""
+"""The requests that Slack sends over HTTP: verify the signature, pass on, acknowledge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Handler = Callable[[bytes, list[SlackApp]], HttpResponse]
 
 
 def from_slack(handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
-    """Only what Slack signed in the last five minutes; 404 where Slack is not set up."""
+    """A view for requests that Slack signed in the last five minutes.
+
+    404 where Slack is not set up, 401 without a valid signature, 400 and 413 for bad bodies.
+    """
 
     @csrf_exempt
     @require_POST
@@ -45,8 +48,8 @@ def from_slack(handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
 
 @from_slack
 def interaction(body: bytes, apps: list[SlackApp]) -> HttpResponse:
-    answer = receive.handle(_object(QueryDict(body).get("payload", "")), apps)
-    return HttpResponse() if answer is None else JsonResponse(answer)
+    reply = receive.interaction(_object(QueryDict(body).get("payload", "")), apps)
+    return HttpResponse() if reply is None else JsonResponse(reply)
 
 
 @from_slack
@@ -56,16 +59,16 @@ def command(body: bytes, apps: list[SlackApp]) -> HttpResponse:
 
 @from_slack
 def event(body: bytes, apps: list[SlackApp]) -> HttpResponse:
-    said = _object(body)
-    if said.get("type") == "url_verification":
-        return HttpResponse(str(said.get("challenge", "")), content_type="text/plain")
-    receive.event(said, apps)
+    payload = _object(body)
+    if payload.get("type") == "url_verification":
+        return HttpResponse(str(payload.get("challenge", "")), content_type="text/plain")
+    receive.event(payload, apps)
     return HttpResponse()
 
 
 def _object(text: str | bytes | None) -> dict[str, Any]:
-    """Raises ``ValueError``."""
-    said = json.loads(text or "")
-    if not isinstance(said, dict):
+    """A JSON object. Raises ``ValueError``."""
+    value = json.loads(text or "")
+    if not isinstance(value, dict):
         raise ValueError("not an object")
-    return said
+    return value

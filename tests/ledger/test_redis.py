@@ -21,7 +21,8 @@ from django.test import Client
 
 from a2a import polling
 from approvals.slack.interactions import replies
-from approvals.slack.interactions.commands import Order
+from approvals.slack.interactions.commands import Click, Source, Tell, to_text
+from approvals.slack.rendering.signed_values import ButtonValue
 from approvals.web import live
 from ledger.events import doorbell
 from ledger.states import State
@@ -178,13 +179,14 @@ def test_a_key_that_was_replaced_still_opens_what_it_sealed(settings):
         queues.unseal("commit", sealed)
 
 
-def test_a_forged_order_of_slack_decides_nothing(a_payment):
+def test_a_forged_click_in_slack_decides_nothing(a_payment):
     payment = a_payment()
-    forged = Order("press", ["x"], "T1", "U1").as_text()
+    button = ButtonValue("approve", str(payment.pk), payment.intent_digest, "T1", 1)
+    forged = to_text(Click(source=Source(["x"], "T1", "U1"), button=button))
     plant(
         "react",
         json.dumps(
-            ["approvals.slack.interactions.handle_click.react", None, [forged], {}]
+            ["approvals.slack.interactions.handle_click.handle", None, [forged], {}]
         ).encode(),
     )
 
@@ -196,9 +198,9 @@ def test_a_forged_order_of_slack_decides_nothing(a_payment):
 
 def test_nothing_that_people_wrote_can_be_read_in_redis():
     secret = "because Ms Moreau is ill"
-    order = Order("tell", ["x"], "T1", "U1", text=secret)
-    replies.ask_for(order)
-    replies.ask_for(replace(order, state={"reason": secret}))
+    tell = Tell(source=Source(["x"], "T1", "U1"), text=secret)
+    replies.enqueue(tell)
+    replies.enqueue(replace(tell, text="more", page=secret))
 
     assert django_rq.get_queue("respond").count == 2
     assert secret not in everything_in_redis()

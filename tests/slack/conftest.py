@@ -29,14 +29,14 @@ CHANNEL = "C0FINANCE"
 def _nothing_later() -> Iterator[None]:
     """What would be tried again after a test belongs to the test."""
     yield
-    for timer in list(replies.waiting):
+    for timer in list(replies.pending_retries):
         timer.cancel()
-    replies.waiting.clear()
+    replies.pending_retries.clear()
 
 
 def try_again() -> None:
     """As if the time had come for those who could not be answered yet."""
-    for timer in list(replies.waiting):
+    for timer in list(replies.pending_retries):
         timer.cancel()
         timer.function()
 

@@ -206,7 +206,7 @@ def test_a_workspace_of_which_slack_could_not_be_asked_is_said_honestly(
 
     settle()
 
-    assert "could not be asked whose this is" in FakeSlack.plain(slack.ephemerals[0])
+    assert "did not tell Assent which bot" in FakeSlack.plain(slack.ephemerals[0])
     assert state_of(row) == "prepared"
 
 

@@ -68,7 +68,7 @@ def test_a_button_says_nothing_that_is_good_elsewhere(slack, posted, served, sla
     assert state_of(row) == "prepared"
     changed, moved = [one.text for one in slack.ephemerals]
     assert "not valid any more" in changed
-    assert "belongs into another channel" in moved
+    assert "belongs to another channel" in moved
 
 
 def test_a_button_from_before_a_change_of_keys_says_so(
@@ -88,9 +88,9 @@ def test_the_subject_of_a_button_is_that_of_its_message(slack, posted, served, s
     """A value that we signed, put together from two messages."""
     row, message = posted()
     other, _ = posted()
-    press = signed_values.read(message.blocks[-1]["elements"][0]["value"])
-    mixed = signed_values.Press(
-        "approve", str(other.pk), other.intent_digest, press.team, press.copy
+    press = signed_values.read_button(message.blocks[-1]["elements"][0]["value"])
+    mixed = signed_values.ButtonValue(
+        "approve", str(other.pk), other.intent_digest, press.team, press.message
     ).signed()
 
     slack.click(

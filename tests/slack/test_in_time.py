@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 
 from approvals.desk import decisions
 from approvals.models import SlackClick
-from approvals.slack.interactions import click_queue, handle_click as reactions, replies
-from approvals.slack.interactions.commands import Order
+from approvals.slack.interactions import click_queue, handle_click, replies
+from approvals.slack.interactions.commands import read_click
 from ledger.events import doorbell
 from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
@@ -90,23 +90,23 @@ def test_when_the_database_stays_away_the_person_is_told(
     slack, posted, served, slack_alice, monkeypatch
 ):
     row, message = posted()
-    monkeypatch.setattr(reactions, "PATIENCE_S", (0, 0))
+    monkeypatch.setattr(handle_click, "PATIENCE_S", (0, 0))
     options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
     slack.click(message, "approve", slack_alice)
     monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
     connection.close()
 
     with locked_tables():
-        settle_reactions()
+        settle_only()
     connection.close()
-    settle_reactions("respond")
+    settle_only("respond")
 
     assert "may still be carried out" in FakeSlack.plain(slack.ephemerals[0])
     monkeypatch.undo()
     assert state_of(row) == "prepared"
     SlackClick.objects.update(claimed_until=Now(), created_at=Now() - timedelta(seconds=5))
-    for order in click_queue.due():
-        reactions.react(order)
+    for click_id in click_queue.due():
+        handle_click.handle(click_id)
     assert state_of(row) == "approved"
 
 
@@ -114,16 +114,16 @@ def test_when_not_even_the_click_could_be_kept_the_person_is_told_so(
     slack, posted, served, slack_alice, monkeypatch
 ):
     row, message = posted()
-    monkeypatch.setattr(reactions, "PATIENCE_S", (0, 0))
+    monkeypatch.setattr(handle_click, "PATIENCE_S", (0, 0))
     options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
 
     with locked_tables("approvals_slackclick"):
         click = slack.click(message, "approve", slack_alice)
         monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
         connection.close()
-        settle_reactions()
+        settle_only()
     connection.close()
-    settle_reactions("respond")
+    settle_only("respond")
 
     assert not click.is_late
     assert "press again if it has not changed" in FakeSlack.plain(slack.ephemerals[0])
@@ -131,10 +131,10 @@ def test_when_not_even_the_click_could_be_kept_the_person_is_told_so(
     assert state_of(row) == "prepared"
 
 
-def settle_reactions(name="react"):
+def settle_only(queue="react"):
     from ledger.workers.queues import work
 
-    work([name], burst=True)
+    work([queue], burst=True)
 
 
 def test_a_modal_that_slack_does_not_open_is_said(slack, posted, served, slack_alice):
@@ -208,8 +208,8 @@ def test_a_click_survives_a_flush_of_redis(slack, posted, served, slack_alice):
     assert click_queue.due() == []  # its own job gets a moment
 
     SlackClick.objects.update(created_at=Now() - timedelta(seconds=5))
-    (order,) = click_queue.due()
-    reactions.react(order)
+    (click_id,) = click_queue.due()
+    handle_click.handle(click_id)
     settle()
 
     assert state_of(row) == "committed"
@@ -220,15 +220,15 @@ def test_a_click_survives_the_worker_that_took_it(slack, posted, served, slack_a
     row, message = posted()
     slack.click(message, "approve", slack_alice)
     doorbell.redis().flushdb()
-    said = SlackClick.objects.get().said
-    assert click_queue.claim(Order.from_text(said))  # and then it was killed
+    command = SlackClick.objects.get().command
+    assert click_queue.claim(read_click(command))  # and then it was killed
     SlackClick.objects.update(created_at=Now() - timedelta(minutes=5))
 
-    reactions.react(said)
+    handle_click.handle(command)
     assert state_of(row) == "prepared"  # somebody may still be at it
     SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    for order in click_queue.due():
-        reactions.react(order)
+    for click_id in click_queue.due():
+        handle_click.handle(click_id)
 
     assert state_of(row) == "approved"
 
@@ -236,10 +236,10 @@ def test_a_click_survives_the_worker_that_took_it(slack, posted, served, slack_a
 def test_a_click_that_is_done_is_done_once(slack, posted, served, slack_alice):
     row, message = posted()
     slack.click(message, "approve", slack_alice)
-    said = SlackClick.objects.get().said
+    command = SlackClick.objects.get().command
     settle()
 
-    reactions.react(said)
+    handle_click.handle(command)
 
     assert not slack.ephemerals
     assert state_of(row) == "committed"
@@ -269,7 +269,7 @@ def test_a_click_waits_for_the_database_only_and_no_commit_waits_behind_it(
     slack.click(message, "approve", slack_alice)
     before = len(slack.calls)
 
-    settle_reactions()
+    settle_only()
 
     assert state_of(row) == "approved"
     assert len(slack.calls) == before
@@ -337,7 +337,7 @@ def test_without_a_database_the_form_itself_and_the_home_tab_say_so(
         slack.open_home(slack_alice)
         monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
         connection.close()
-        settle_reactions("respond")
+        settle_only("respond")
     connection.close()
 
     assert "database does not answer" in FakeSlack.plain(slack.modals[0])
@@ -365,17 +365,17 @@ def test_without_a_queue_no_decision_waits_for_slack(
 
     row, message = posted()
     slack.click(message, "approve", slack_alice)
-    said = SlackClick.objects.get().said
+    command = SlackClick.objects.get().command
     answered_by = []
     monkeypatch.setattr(jobs, "enqueue", lambda *_, **__: False)
     monkeypatch.setattr(
         replies, "respond", lambda _: answered_by.append(threading.current_thread().name)
     )
 
-    reactions.react(said)
+    handle_click.handle(command)
 
     slack.wait_for(lambda: answered_by)
-    assert answered_by[0].startswith("slack-courier")
+    assert answered_by[0].startswith("slack-replies")
     assert state_of(row) == "approved"
 
 
@@ -397,7 +397,7 @@ def test_an_own_earlier_try_is_not_taken_for_an_earlier_click(
         return found
 
     monkeypatch.setattr(decisions, "approve", approve_and_lose_the_connection)
-    monkeypatch.setattr(reactions, "PATIENCE_S", (0,))
+    monkeypatch.setattr(handle_click, "PATIENCE_S", (0,))
     slack.click(message, "approve", slack_alice)
     settle()
 
@@ -414,23 +414,23 @@ def test_while_it_fails_again_and_again_the_person_is_told_once(
         raise OperationalError("the disk is full")
 
     monkeypatch.setattr(decisions, "approve", fail)
-    monkeypatch.setattr(reactions, "PATIENCE_S", (0,))
+    monkeypatch.setattr(handle_click, "PATIENCE_S", (0,))
     slack.click(message, "approve", slack_alice)
     settle()
     for _ in range(4):
         SlackClick.objects.update(
             claimed_until=Now() - timedelta(seconds=1), created_at=Now() - timedelta(minutes=1)
         )
-        for order in click_queue.due():
-            reactions.react(order)
+        for click_id in click_queue.due():
+            handle_click.handle(click_id)
         settle()
 
     assert len(slack.ephemerals) == 1
     assert SlackClick.objects.get().tries == 5
     monkeypatch.undo()
     SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    for order in click_queue.due():
-        reactions.react(order)
+    for click_id in click_queue.due():
+        handle_click.handle(click_id)
     assert state_of(row) == "approved"
 
 
@@ -446,12 +446,12 @@ def test_the_same_request_again_is_the_same_click(slack, posted, served, slack_a
 
 def test_a_click_of_another_version_is_put_aside(slack, workspace):
     row = SlackClick.objects.create(
-        id="01a1fb78-53c5-70b5-af29-92d7960ba506", said='{"kind": "press", "from": "the future"}'
+        id="01a1fb78-53c5-70b5-af29-92d7960ba506", command='{"kind": "click", "from": "the future"}'
     )
     SlackClick.objects.update(created_at=Now() - timedelta(seconds=9))
-    (order,) = click_queue.due()
+    (click_id,) = click_queue.due()
 
-    reactions.react(order)
+    handle_click.handle(click_id)
 
     row.refresh_from_db()
     assert row.done_at is not None
@@ -475,15 +475,15 @@ def test_who_cannot_be_told_for_want_of_a_database_is_told_later(
     """Slack asks for patience, and how many others wait cannot be counted."""
     _, message = posted()
     slack.click(message, "approve", mallory)
-    settle_reactions()
+    settle_only()
     slack.fail("chat.postEphemeral", retry_after_s=10)
     options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
     with locked_tables("ledger_delivery"):
         monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
         connection.close()
-        settle_reactions("respond")
+        settle_only("respond")
     connection.close()
-    assert len(replies.waiting) == 1
+    assert len(replies.pending_retries) == 1
 
     pass_pauses()
     try_again()

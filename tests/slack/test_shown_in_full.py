@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from approvals.desk import showing
 from approvals.models import SlackMessage, SlackWorkspace
 from approvals.slack.rendering import blocks
-from approvals.slack.rendering.signed_values import Press
+from approvals.slack.rendering.signed_values import ButtonValue
 from ledger import contracts, intents
 from ledger.models import Transaction
 from tests.conftest import propose
@@ -105,7 +105,7 @@ def test_an_old_button_on_what_is_not_shown_in_full_decides_nothing(
     row = propose("mail", to="ana@example.com", fields=PUSHING["40 fields of 300"], bcc="m@evil")
     settle()
     message, copy = only_message(slack), SlackMessage.objects.get()
-    press = Press("approve", str(row.pk), row.intent_digest, workspace.team_id, copy.pk)
+    press = ButtonValue("approve", str(row.pk), row.intent_digest, workspace.team_id, copy.pk)
     message.blocks[-1]["elements"].append(
         {
             "type": "button",

@@ -1,1 +1,9 @@
-"""What people do in Slack: from the request to the verb and the reply."""
+"""What people do in Slack. One click passes through these modules, in this order:
+
+1. ``receive``: reads Slack's payload and acknowledges it within 3 seconds (``deadlines``).
+2. ``commands``: what is to be done, as text that a job can carry.
+3. ``click_queue``: stores the click as a row and queues its job.
+4. ``handle_click``: the job ``react``. Claims the row and decides or answers, once.
+5. ``authorization``: whether this person may do it, with this button, from this message.
+6. ``replies``: the job ``respond``. Shows the person the outcome, a form or the Home tab.
+"""

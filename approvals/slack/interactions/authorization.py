@@ -1,4 +1,7 @@
-"""Where an order comes from: which workspace, person and message. Or why it does not count."""
+"""Whether an act in Slack counts: the workspace, the message and the person must be the right ones.
+
+Whether the person may decide is for ``approvals.desk.decisions``, as on every other surface.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +13,41 @@ from approvals.slack import identities
 from approvals.slack.api.calls import NETWORK
 from approvals.slack.api.credentials import NoSuchApp, SlackApp, apps
 from approvals.slack.api.workspaces import app_for, workspace_of
-from approvals.slack.interactions.commands import Order
+from approvals.slack.interactions.commands import Source
 from approvals.slack.rendering.blocks import desk_link
-from approvals.slack.rendering.signed_values import Press
+from approvals.slack.rendering.signed_values import ButtonValue
+from ledger.errors import LedgerError
 
 
 class Refused(Exception):
-    """Said to the person who clicked, and to nobody else. ``page`` of the desk is offered."""
+    """Shown to the person who clicked, and to nobody else; with a link to ``page`` of the desk."""
 
     def __init__(self, text: str, page: str = "") -> None:
         super().__init__(text)
         self.page = page
 
 
-def signed(order: Order) -> list[SlackApp]:
-    """The apps in whose name Slack signed it."""
-    return [app for app in apps() if app.fingerprint in order.apps]
+def refused_by_verb(error: LedgerError) -> Refused:
+    return Refused(f"{error.detail.rstrip('.')}. Your click changed nothing.")
 
 
-def workspace_behind(order: Order) -> tuple[SlackApp, SlackWorkspace]:
-    """The app and the workspace that it is about, if Slack signed for that app.
+def apps_that_signed(source: Source) -> list[SlackApp]:
+    return [app for app in apps() if app.fingerprint in source.apps]
 
-    A button names its own workspace: the bot's, which in a shared channel is not the clicker's.
+
+def check_workspace(
+    source: Source, button: ButtonValue | None = None
+) -> tuple[SlackApp, SlackWorkspace]:
+    """The workspace of the button and its app, if Slack signed the request for that app.
+
+    A button names the workspace of its bot: in a shared channel the person may belong to another.
     Raises ``Refused``.
     """
-    mine = signed(order)
-    if order.press is not None:
-        workspace = SlackWorkspace.objects.filter(team_id=order.press.team).first()
+    signed_by = apps_that_signed(source)
+    if button is not None:
+        workspace = SlackWorkspace.objects.filter(team_id=button.team).first()
     else:
-        workspace = workspace_of(mine[0], order.team) if mine else None
+        workspace = workspace_of(signed_by[0], source.team) if signed_by else None
     if workspace is None:
         raise Refused("This workspace is not connected to Assent. Nothing was decided.")
     try:
@@ -49,18 +58,37 @@ def workspace_behind(order: Order) -> tuple[SlackApp, SlackWorkspace]:
         ) from None
     except (SlackApiError, *NETWORK):
         raise Refused(
-            "Slack could not be asked whose this is. Nothing was decided: try again in a minute."
+            "Slack did not tell Assent which bot belongs to this workspace. "
+            "Nothing was decided: try again in a minute."
         ) from None
-    if app not in mine:
-        raise Refused("This button is of another workspace. Nothing was decided.")
+    if app not in signed_by:
+        raise Refused("This button belongs to another workspace. Nothing was decided.")
     return app, workspace
 
 
-def person_behind(workspace: SlackWorkspace, order: Order) -> User:
-    """Raises ``Refused``."""
+def check_message(workspace: SlackWorkspace, button: ButtonValue, source: Source) -> SlackMessage:
+    """The message that was clicked, if it shows the button's subject and was clicked where it is.
+
+    Raises ``Refused``.
+    """
+    related = ("workspace", "transaction", "question__task__skill")
+    messages = SlackMessage.objects.select_related(*related)
+    message = messages.filter(pk=button.message, workspace=workspace).first()
+    subject = message and (message.transaction or message.question)
+    if message is None or subject is None or str(subject.pk) != button.subject:
+        raise Refused("There is no such message any more. Nothing was decided.")
+    if message.channel and source.channel != message.channel:
+        raise Refused("This button belongs to another channel. Nothing was decided.")
+    if not workspace.tenants.filter(slug=subject.tenant).exists():
+        raise Refused(f"This workspace does not serve {subject.tenant} any more.")
+    return message
+
+
+def check_person(workspace: SlackWorkspace, source: Source) -> User:
+    """The person of the desk who is linked with the Slack user. Raises ``Refused``."""
     person = None
-    if order.home_team:  # Slack always says it; without it we do not guess
-        person = identities.person_behind(workspace, order.user, order.home_team)
+    if source.home_team:  # Slack always sends it with a click; without it nobody is assumed
+        person = identities.person_behind(workspace, source.user, source.home_team)
     if person is None:
         raise Refused(
             "Assent does not know who you are at the desk, so nothing was decided. "
@@ -68,21 +96,3 @@ def person_behind(workspace: SlackWorkspace, order: Order) -> User:
             desk_link("slack"),
         )
     return person
-
-
-def message_behind(workspace: SlackWorkspace, press: Press, order: Order) -> SlackMessage:
-    """The message that was clicked, if it is one of ours about something this workspace sees.
-
-    Raises ``Refused``.
-    """
-    related = ("workspace", "transaction", "question__task__skill")
-    found = SlackMessage.objects.select_related(*related)
-    copy = found.filter(pk=press.copy, workspace=workspace).first()
-    subject = copy and (copy.transaction or copy.question)
-    if copy is None or subject is None or str(subject.pk) != press.subject:
-        raise Refused("There is no such message any more. Nothing was decided.")
-    if copy.channel and order.channel != copy.channel:
-        raise Refused("This button belongs into another channel. Nothing was decided.")
-    if not workspace.tenants.filter(slug=subject.tenant).exists():
-        raise Refused(f"This workspace does not serve {subject.tenant} any more.")
-    return copy

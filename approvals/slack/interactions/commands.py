@@ -1,50 +1,132 @@
-"""What Slack wants done, as a job can carry it: small, JSON, without a secret."""
+"""What is to be done because of Slack, as text that a job carries: short JSON without secrets."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from approvals.slack.rendering.signed_values import Press
+from approvals.slack.rendering.signed_values import ButtonValue
 from ledger.models import new_id
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """One thing that somebody did in Slack.
+class Source:
+    """Who acted in Slack, and where.
 
-    ``kind`` is press (a decision or an answer), or what somebody is to be shown: form, home, tell
-    or rewrite. ``apps`` are the fingerprints of the apps
-    in whose name Slack signed it. ``user`` and ``home_team`` say who: a guest of a shared channel
-    has his home elsewhere.
+    ``apps`` are the fingerprints of the apps for which Slack signed the request. ``home_team`` is
+    the workspace that the user belongs to: another than ``team`` for a guest in a shared channel.
+    ``channel`` and ``ts`` name the message whose button was pressed; empty if there was none.
     """
 
-    kind: str
     apps: list[str]
     team: str
     user: str
     home_team: str = ""
     channel: str = ""
     ts: str = ""
-    press: Press | None = None
-    view: str = ""
-    text: str = ""
-    page: str = ""
-    tries: int = 0
-    state: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One thing to do; each kind is a class below."""
+
+    kind: ClassVar[str]
+    source: Source
     id: str = field(default_factory=lambda: str(new_id()))
 
     @property
     def label(self) -> str:
-        """What may be read of it where it waits."""
+        """What operators may read of it in the queue."""
         return f"{self.kind} {self.id}"
 
-    def as_text(self) -> str:
-        return json.dumps(asdict(self))
 
-    @classmethod
-    def from_text(cls, text: str) -> Order:
-        said = json.loads(text)
-        press = Press(**said.pop("press")) if said.get("press") else None
-        return cls(**{**said, "press": press})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Click(Command):
+    """Decide or answer, as a button or its modal said.
+
+    ``typed`` is the reason or the confirmation, ``inputs`` what was filled into a form, in Slack's
+    format. Equal ``id``: the same click, sent again.
+    """
+
+    kind: ClassVar[str] = "click"
+    button: ButtonValue
+    typed: str = ""
+    inputs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply(Command):
+    """Something to show in Slack. ``tries``: how often that was tried before."""
+
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowForm(Reply):
+    """Put the form of a question into the modal that was opened as ``view``."""
+
+    kind: ClassVar[str] = "form"
+    button: ButtonValue
+    view: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowHome(Reply):
+    """Fill the Home tab."""
+
+    kind: ClassVar[str] = "home"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell(Reply):
+    """Tell the person, and nobody else, ``text``; with a link to ``page`` of the desk."""
+
+    kind: ClassVar[str] = "tell"
+    text: str
+    page: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMessage(Reply):
+    """Make the message that was clicked show the present state; ``message`` is its primary key."""
+
+    kind: ClassVar[str] = "update"
+    message: int
+
+
+KINDS: dict[str, type[Command]] = {
+    kind.kind: kind for kind in (Click, ShowForm, ShowHome, Tell, UpdateMessage)
+}
+
+
+def to_text(command: Command) -> str:
+    return json.dumps({"kind": command.kind, **asdict(command)})
+
+
+def read_click(text: str) -> Click:
+    """Raises ``ValueError`` for what this version of Assent cannot read."""
+    command = _read(text)
+    if not isinstance(command, Click):
+        raise ValueError(f"A {command.kind} is no click.")
+    return command
+
+
+def read_reply(text: str) -> Reply:
+    """Raises ``ValueError`` for what this version of Assent cannot read."""
+    command = _read(text)
+    if not isinstance(command, Reply):
+        raise ValueError(f"A {command.kind} is no reply.")
+    return command
+
+
+def _read(text: str) -> Command:
+    try:
+        fields = json.loads(text)
+        kind = KINDS[fields.pop("kind")]
+        fields["source"] = Source(**fields["source"])
+        if "button" in fields:
+            fields["button"] = ButtonValue(**fields["button"])
+        return kind(**fields)
+    except (AttributeError, KeyError, TypeError, ValueError) as failure:
+        raise ValueError(f"This is no command of this version: {failure!r}") from None

@@ -1,7 +1,7 @@
 """What people do in Slack, acknowledged within Slack's 3 seconds whatever the database does.
 
-Nothing here waits for PostgreSQL: a modal is opened from what the button itself carries, and the
-work goes to a job. The same for both transports; whoever calls has verified that it is Slack.
+Nothing here waits long for PostgreSQL: a modal is opened from what the button itself carries, and
+the work goes to a job. Both transports call this, after they verified that Slack is the sender.
 """
 
 from __future__ import annotations
@@ -9,107 +9,114 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as TooLate
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.conf import settings
-from django.db import connection
 from slack_sdk.models.views import View
 
+from a2a.models import Question, QuestionState
+from a2a.validation import json_schemas
 from approvals.desk import decisions
+from approvals.desk.answer_forms import Unreadable
 from approvals.slack.api.credentials import SlackApp, app_of, client_of
-from approvals.slack.interactions import click_queue, handle_click, replies
-from approvals.slack.interactions.commands import Order
-from approvals.slack.rendering import modals, signed_values
-from approvals.slack.rendering.signed_values import NotOurs, Press
-from ledger.workers import jobs, queues
+from approvals.slack.interactions import click_queue, replies
+from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell
+from approvals.slack.interactions.deadlines import MODALS, READS, statement_timeout
+from approvals.slack.rendering import modals
+from approvals.slack.rendering.signed_values import (
+    ButtonValue,
+    InvalidValue,
+    ModalValue,
+    read_button,
+    read_modal,
+)
+from ledger.models import new_id
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Together well below 3 s, with the second that a dead Redis may cost.
-OPENING_S, LOOKING_S, WRITING_S = 1.5, 1.0, 0.5
-# Apart, so that a database that stands still keeps no modal from being opened.
-_looking = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-looking")
-_writing = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-writing")
-_calling = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack-calling")
-_hands = ThreadPoolExecutor(max_workers=8, thread_name_prefix="slack")
+# With the time to store a click and the second that a dead Redis may cost, well below 3 s.
+OPEN_LIMIT = timedelta(seconds=1.5)
+READ_LIMIT = timedelta(seconds=1)
+READ_STATEMENT_LIMIT = timedelta(seconds=1.5)  # nobody waits for the result any more
 
 OLD_BUTTON = "This button is not valid any more. Nothing was decided: open it on the desk."
 WRONG_WORD = "That is not what is written above. Nothing was decided."
 
 
-def handle(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
-    """What to answer Slack; ``None`` for a bare acknowledgement."""
+def interaction(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
+    """A button was pressed or a modal submitted. Returns the body of the acknowledgement."""
     match payload.get("type"):
         case "block_actions":
             for action in payload.get("actions") or []:
-                _pressed(payload, action, apps)
+                _button_pressed(payload, action, apps)
         case "view_submission":
-            return _submitted(payload, apps)
+            return _modal_submitted(payload, apps)
     return None
 
 
-def command(said: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
+def command(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
     """``/assent``: how much waits for me, and where."""
-    order = Order("command", _fingerprints(apps), str(said.get("team_id", "")),
-                  str(said.get("user_id", "")))  # fmt: skip
+    source = _source(apps, payload.get("team_id"), payload.get("user_id"))
     try:
-        text = _in_time(LOOKING_S, partial(_look, partial(replies.count_for, order)), _looking)
+        text = _read_in_time(partial(replies.count_for, source))
     except Exception as failure:
-        logger.info("/assent could not look: %s", failure)
+        logger.info("no count for /assent: %s", failure)
         text = f"Assent could not look just now. The desk: {settings.PUBLIC_URL}"
     return {"response_type": "ephemeral", "text": text}
 
 
-def event(said: dict[str, Any], apps: list[SlackApp]) -> None:
+def event(payload: dict[str, Any], apps: list[SlackApp]) -> None:
     """Somebody opened the Home tab."""
-    inner = said.get("event") or {}
+    inner = payload.get("event") or {}
     if inner.get("type") == "app_home_opened" and inner.get("tab", "home") == "home":
-        _order("home", apps, str(said.get("team_id", "")), str(inner.get("user", "")))
+        source = _source(apps, payload.get("team_id"), inner.get("user"))
+        replies.enqueue(ShowHome(source=source))
 
 
-# --- presses ---------------------------------------------------------------------------------
+# --- a button --------------------------------------------------------------------------------
 
 
-def _pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[SlackApp]) -> None:
-    name = str(action.get("action_id", ""))
-    if name == "open" or not action.get("value"):
-        return
-    order = partial(_order_of, payload, apps)
+def _button_pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[SlackApp]) -> None:
+    if action.get("action_id") == "open" or not action.get("value"):
+        return  # a link: the browser has opened it
+    source = _source_of(payload, apps)
     try:
-        press = signed_values.read(action["value"])
-    except NotOurs:
-        order("tell", text=OLD_BUTTON)
+        button = read_button(action["value"])
+    except InvalidValue:
+        replies.enqueue(Tell(source=source, text=OLD_BUTTON))
         return
-    trigger, channel, ts = str(payload.get("trigger_id", "")), *_where(payload)
-    if press.verb == "reject":
-        _open(modals.reject(press, channel, ts), press, trigger, apps, order)
-    elif press.verb == "approve" and press.word:
-        _open(modals.confirm(press, channel, ts), press, trigger, apps, order)
-    elif press.verb == "answer":
-        # By a name of our own: the form comes even if we do not hear that Slack opened the view.
-        name = hashlib.sha256(trigger.encode()).hexdigest()
-        _open(modals.one_moment(press, channel, ts, name), press, trigger, apps, order)
-        order("form", press=press, view=name)
-    else:
-        order("press", press=press)
+    value = ModalValue(button, source.channel, source.ts)
+    trigger = str(payload.get("trigger_id", ""))
+    match button.verb:
+        case "reject":
+            _open(modals.reject(value), button, trigger, apps, source)
+        case "approve" if button.word:
+            _open(modals.confirm(value), button, trigger, apps, source)
+        case "answer":
+            # Named by us, so that the form can follow even if Slack's answer to the call is lost.
+            name = hashlib.sha256(trigger.encode()).hexdigest()
+            _open(modals.one_moment(value, name), button, trigger, apps, source)
+            replies.enqueue(ShowForm(source=source, button=button, view=name))
+        case _:
+            click_queue.submit(Click(source=source, button=button, id=_click_id(payload)))
 
 
 def _open(
-    view: View, press: Press, trigger: str, apps: list[SlackApp], order: Callable[..., None]
+    view: View, button: ButtonValue, trigger: str, apps: list[SlackApp], source: Source
 ) -> None:
-    """The person is told when Slack surely did not; if it is only slow they see for themselves."""
+    """Open a modal. The person is told if that certainly failed; after a timeout it may appear."""
     try:
-        _in_time(OPENING_S, partial(_open_view, view, press.team, trigger, apps), _calling)
-    except TooLate:
-        logger.warning("Slack is slow to open a modal for %s", press.subject)
+        MODALS.run(partial(_open_view, view, button.team, trigger, apps), limit=OPEN_LIMIT)
+    except TimeoutError:
+        logger.warning("Slack is slow to open a modal for %s", button.subject)
     except Exception as failure:
-        logger.warning("no modal for %s %s: %s", press.verb, press.subject, failure)
-        if press.verb != "answer":  # of a form that is not there its own job tells
-            order("tell", text=replies.NO_MODAL)
+        logger.warning("no modal for %s %s: %s", button.verb, button.subject, failure)
+        if button.verb != "answer":  # the job that shows the form tells the person
+            replies.enqueue(Tell(source=source, text=replies.NO_MODAL))
 
 
 def _open_view(view: View, team: str, trigger: str, apps: list[SlackApp]) -> None:
@@ -117,123 +124,104 @@ def _open_view(view: View, team: str, trigger: str, apps: list[SlackApp]) -> Non
     client_of(app, timeout_s=2).views_open(trigger_id=trigger, view=view)
 
 
-# --- submissions -----------------------------------------------------------------------------
+# --- a modal ---------------------------------------------------------------------------------
 
 
-def _submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
+def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
+    """``None`` closes the modal; errors are shown in it."""
     view = payload.get("view") or {}
     try:
-        press, channel, ts = signed_values.unsealed(view.get("private_metadata"))
-    except NotOurs:
+        value = read_modal(view.get("private_metadata"))
+    except InvalidValue:
         return {"response_action": "update", "view": modals.trouble(OLD_BUTTON).to_dict()}
-    state = (view.get("state") or {}).get("values") or {}
-    order = partial(_order_of, payload, apps, press=press, channel=channel, ts=ts)
-    match press.verb:
+    button, typed = value.button, ""
+    inputs = (view.get("state") or {}).get("values") or {}
+    match button.verb:
         case "reject":
-            reason = _typed(state, modals.REASON)
-            if not reason:
+            typed = _typed(inputs, modals.REASON)
+            if not typed:
                 return _errors({modals.REASON: "Say why: the agent reads it."})
-            order("press", text=reason)
         case "approve":
-            typed = _typed(state, modals.TYPED)
-            if not decisions.is_typed(typed, press.word):
+            typed = _typed(inputs, modals.TYPED)
+            if not decisions.is_typed(typed, button.word):
                 return _errors({modals.TYPED: WRONG_WORD})
-            order("press", text=typed)
         case "answer":
-            if errors := _misfits(press, state):
+            if errors := _answer_errors(button, inputs):
                 return _errors(errors)
-            order("press", state=state)
+        case _:
+            return None
+    source = _source_of(payload, apps, value)
+    answer = inputs if button.verb == "answer" else {}
+    click_queue.submit(
+        Click(source=source, button=button, typed=typed, inputs=answer, id=_click_id(payload))
+    )
     return None
 
 
-def _misfits(press: Press, state: dict[str, Any]) -> dict[str, str]:
-    """Errors for the modal. If the database is slow the job says them afterwards instead."""
-    try:
-        return _in_time(
-            LOOKING_S, partial(_look, partial(handle_click.misfits, press, state)), _looking
-        )
-    except Exception as failure:
-        logger.warning("an answer could not be checked in time: %s", failure)
-        return {}
-
-
-def _typed(state: dict[str, Any], name: str) -> str:
-    return str(state.get(name, {}).get(name, {}).get("value") or "").strip()
+def _typed(inputs: dict[str, Any], name: str) -> str:
+    return str(inputs.get(name, {}).get(name, {}).get("value") or "").strip()
 
 
 def _errors(errors: dict[str, str]) -> dict[str, Any]:
     return {"response_action": "errors", "errors": errors}
 
 
-# --- orders ----------------------------------------------------------------------------------
-
-
-def _order_of(
-    payload: dict[str, Any], apps: list[SlackApp], kind: str, *, channel: str = "", ts: str = "",
-    **more: Any,
-) -> None:  # fmt: skip
-    user = payload.get("user") or {}
-    team = (payload.get("team") or {}).get("id") or user.get("team_id") or ""
-    there = _where(payload)
-    _order(
-        kind, apps, str(team), str(user.get("id", "")), home_team=str(user.get("team_id") or team),
-        channel=channel or there[0], ts=ts or there[1], **more, **_identity(payload),
-    )  # fmt: skip
-
-
-def _identity(payload: dict[str, Any]) -> dict[str, str]:
-    """The same request again (a retry of Slack's, a replay) is the same click."""
-    trigger = payload.get("trigger_id")
-    return {"id": str(uuid5(NAMESPACE_URL, f"slack:{trigger}"))} if trigger else {}
-
-
-def _order(kind: str, apps: list[SlackApp], team: str, user: str, **more: Any) -> None:
-    """To the workers; without Redis, to a thread of this process."""
-    order = Order(kind, _fingerprints(apps), team, user, **more)
-    job = "react" if kind == "press" else "respond"
-    if job == "react":
-        _write_down(order)
-    text = order.as_text()
-    if not jobs.enqueue(job, text, label=order.label):
-        _hands.submit(_closing_connection, partial(queues.JOBS[job], text))
-
-
-def _write_down(order: Order) -> None:
+def _answer_errors(button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
+    """What is wrong with an answer, by block. If the database is slow, the job says it later."""
     try:
-        _in_time(WRITING_S, partial(click_queue.write_down, order), _writing)
+        return _read_in_time(partial(_check_answer, button, inputs))
     except Exception as failure:
-        logger.warning("a click is not written down yet: %s", failure)
+        logger.warning("an answer could not be checked in time: %s", failure)
+        return {}
 
 
-def _fingerprints(apps: list[SlackApp]) -> list[str]:
-    return [app.fingerprint for app in apps]
-
-
-def _where(payload: dict[str, Any]) -> tuple[str, str]:
-    container = payload.get("container") or {}
-    return str(container.get("channel_id") or ""), str(container.get("message_ts") or "")
-
-
-def _in_time(seconds: float, work: Callable[[], T], hands: ThreadPoolExecutor) -> T:
-    """Raises ``TimeoutError`` when it takes longer; what has begun goes on by itself."""
-    future: Future[T] = hands.submit(_closing_connection, work)
+def _check_answer(button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
+    """Empty also for a question that is not open any more: the job says what became of it."""
+    question = Question.objects.filter(pk=UUID(button.subject)).first()
+    if question is None or question.state != QuestionState.OPEN:
+        return {}
     try:
-        return future.result(seconds)
-    except TooLate:
-        future.cancel()
-        raise
+        value = modals.answer_of(inputs, question.form)
+    except Unreadable as refusal:
+        return modals.error_at(refusal.field, str(refusal), question.form)
+    return modals.errors_for(json_schemas.misfits(question.form, value), question.form)
 
 
-def _look(work: Callable[[], T]) -> T:
-    """Nobody waits for it longer than this; so the database need not either."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET statement_timeout = 1500")  # ms; this connection is not used again
-    return work()
+def _read_in_time(work: Callable[[], T]) -> T:
+    """Raises ``TimeoutError``, and what ``work`` raises."""
+
+    def read() -> T:
+        with statement_timeout(READ_STATEMENT_LIMIT):
+            return work()
+
+    return READS.run(read, limit=READ_LIMIT)
 
 
-def _closing_connection(work: Callable[[], T]) -> T:
-    """A connection to the database is made by the work that needs one, and not kept."""
-    try:
-        return work()
-    finally:
-        connection.close()
+# --- parts of a payload ----------------------------------------------------------------------
+
+
+def _source_of(
+    payload: dict[str, Any], apps: list[SlackApp], modal: ModalValue | None = None
+) -> Source:
+    """A modal names the message whose button opened it; Slack does not."""
+    user, container = payload.get("user") or {}, payload.get("container") or {}
+    team = (payload.get("team") or {}).get("id") or user.get("team_id")
+    return _source(
+        apps,
+        team,
+        user.get("id"),
+        home_team=str(user.get("team_id") or team or ""),
+        channel=(modal and modal.channel) or str(container.get("channel_id") or ""),
+        ts=(modal and modal.ts) or str(container.get("message_ts") or ""),
+    )
+
+
+def _source(apps: list[SlackApp], team: object, user: object, **message: str) -> Source:
+    fingerprints = [app.fingerprint for app in apps]
+    return Source(fingerprints, str(team or ""), str(user or ""), **message)
+
+
+def _click_id(payload: dict[str, Any]) -> str:
+    """The same request again (Slack's retry, or a replay) is the same click."""
+    trigger = payload.get("trigger_id")
+    return str(uuid5(NAMESPACE_URL, f"slack:{trigger}") if trigger else new_id())

@@ -1,10 +1,11 @@
-"""What people in Slack are shown because of what they did; in a queue that may wait for Slack."""
+"""The job ``respond``: show people in Slack what came of what they did. It may wait for Slack."""
 
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from threading import Timer
 from typing import Any
 
@@ -16,223 +17,241 @@ from slack_sdk.models.views import View
 
 from a2a.models import QuestionState
 from approvals.desk import decisions, labels
-from approvals.models import SlackMessage
+from approvals.models import SlackMessage, SlackWorkspace
 from approvals.slack import identities
 from approvals.slack.api.calls import Patience, Unreachable, call, error_of
 from approvals.slack.api.credentials import SlackApp
 from approvals.slack.api.workspaces import workspace_of
 from approvals.slack.interactions.authorization import (
     Refused,
-    message_behind,
-    person_behind,
-    signed,
-    workspace_behind,
+    apps_that_signed,
+    check_message,
+    check_person,
+    check_workspace,
+    refused_by_verb,
 )
-from approvals.slack.interactions.commands import Order
+from approvals.slack.interactions.commands import (
+    Reply,
+    ShowForm,
+    ShowHome,
+    Source,
+    Tell,
+    UpdateMessage,
+    read_reply,
+    to_text,
+)
+from approvals.slack.interactions.deadlines import REPLIES
 from approvals.slack.messages import messages
 from approvals.slack.rendering import home, modals
 from approvals.slack.rendering.blocks import desk_link
-from approvals.slack.rendering.text import escaped, plain, rich, shortened, words as said
+from approvals.slack.rendering.signed_values import ModalValue
+from approvals.slack.rendering.text import escaped, plain, rich, shortened, words
 from ledger.errors import LedgerError
 from ledger.events.outbox import NotNow
 from ledger.workers import jobs, queues
 
 logger = logging.getLogger(__name__)
 
+JOB = "respond"
 NO_DATABASE = "Assent's database does not answer. Nothing was decided: try again in a minute."
 NO_MODAL = "Slack did not open the form. Nothing was decided: press the button again."
 NO_FORM = "This form cannot be shown in Slack: answer on the desk."
-# How often somebody is answered who could not be, and how long until the next try.
-MOST_TRIES, WAIT_S = 6, 6.0
 
-# Without a queue: whoever decided must not wait for Slack.
-_couriers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="slack-courier")
-# What is tried again, so that a test can end it.
-waiting: set[Timer] = set()
+MOST_TRIES = 6
+RETRY_AFTER, LONGEST_WAIT = timedelta(seconds=6), timedelta(minutes=1)
+# Timers of replies that will be tried again, so that a test can fire or cancel them.
+pending_retries: set[Timer] = set()
 
 
-def ask_for(order: Order) -> None:
-    """Have it done by a courier: one with a queue, else a thread of this process."""
-    text = order.as_text()
-    if not jobs.enqueue("respond", text, label=order.label):
-        _couriers.submit(_respond_here, text)
-
-
-def _respond_here(text: str) -> None:
-    try:
-        respond(text)
-    finally:
-        connection.close()
+def enqueue(reply: Reply) -> None:
+    """Queue the job; without Redis, a thread of this process does it. Never waits for Slack."""
+    text = to_text(reply)
+    if not jobs.enqueue(JOB, text, label=reply.label):
+        REPLIES.start(partial(respond, text))
 
 
 def respond(text: str) -> None:
-    """Show somebody what they asked for or have to hear. Losing it changes no decision."""
-    order = Order.from_text(text)
+    """Show one reply. If it is lost, no decision changes."""
+    reply = read_reply(text)
     close_old_connections()
     try:
-        _respond(order)
+        _show(reply)
     except Refused as refusal:
-        _say_so(order, str(refusal), refusal.page)
+        _show_error(reply, str(refusal), refusal.page)
     except (OperationalError, InterfaceError) as failure:
         connection.close()
-        logger.warning("no database to answer somebody in Slack from: %s", failure)
-        if order.kind == "tell":
-            _again_later(order, failure)
+        logger.warning("no database for a reply in Slack: %s", failure)
+        if isinstance(reply, Tell):
+            _try_again_later(reply, failure)
         else:
-            _say_so(order, NO_DATABASE)
+            _show_error(reply, NO_DATABASE)
     except (NotNow, Unreachable) as failure:
-        _again_later(order, failure)
+        _try_again_later(reply, failure)
     except SlackApiError as refusal:
-        logger.warning("Slack refused a %s: %s", order.kind, error_of(refusal))
+        logger.warning("Slack refused a %s: %s", reply.kind, error_of(refusal))
 
 
 def register() -> None:
-    queues.register_job("respond", respond)
+    queues.register_job(JOB, respond)
 
 
-def _again_later(order: Order, failure: Exception) -> None:
-    """By a timer: the courier has others to serve."""
-    logger.info("a %s in Slack has to wait: %s", order.kind, failure)
-    if order.tries + 1 >= MOST_TRIES or order.kind == "rewrite":
-        return  # what is left to do then is done by the deliveries
-    wait_s = max(WAIT_S, failure.left.total_seconds() if isinstance(failure, Patience) else 0)
+def _show(reply: Reply) -> None:
+    """Raises ``Refused, NotNow, Unreachable, SlackApiError``."""
+    match reply:
+        case ShowHome():
+            _show_home(reply)
+        case ShowForm():
+            _show_form(reply)
+        case UpdateMessage():
+            _update_message(reply)
+        case Tell():
+            _tell(reply)
+        case _:
+            raise TypeError(f"No reply is shown for {reply.kind}.")
 
-    def again() -> None:
-        waiting.discard(timer)
-        ask_for(replace(order, tries=order.tries + 1))
 
-    timer = Timer(min(wait_s, 60), again)
+def _try_again_later(reply: Reply, failure: Exception) -> None:
+    """With a timer, so that the worker can go on with other replies."""
+    logger.info("a %s in Slack has to wait: %s", reply.kind, failure)
+    if reply.tries + 1 >= MOST_TRIES or isinstance(reply, UpdateMessage):
+        return  # the outbox updates the message anyway
+    asked_for = failure.left if isinstance(failure, Patience) else timedelta(0)
+    wait = min(max(RETRY_AFTER, asked_for), LONGEST_WAIT)
+
+    def retry() -> None:
+        pending_retries.discard(timer)
+        enqueue(replace(reply, tries=reply.tries + 1))
+
+    timer = Timer(wait.total_seconds(), retry)
     timer.daemon = True
-    waiting.add(timer)
+    pending_retries.add(timer)
     timer.start()
 
 
-def _respond(order: Order) -> None:
-    """Raises ``Refused, NotNow, Unreachable, SlackApiError``."""
-    match order.kind:
-        case "home":
-            _show_home(order)
-        case "form":
-            _show_form(order)
-        case "rewrite":
-            _rewrite(order)
-        case _:
-            _tell(order, order.text, order.page)
+def _show_error(reply: Reply, text: str, page: str = "") -> None:
+    """In the tab or the modal that the person looks at, where there is one."""
+    for app in apps_that_signed(reply.source)[:1]:
+        match reply:
+            case ShowHome(source=source):
+                view = home.with_words(text).to_dict()
+                _call_quietly(app, "views.publish", user_id=source.user, view=view)
+            case ShowForm():
+                view = modals.trouble(text, page).to_dict()
+                _call_quietly(app, "views.update", external_id=reply.view, view=view)
 
 
-def _say_so(order: Order, text: str, page: str = "") -> None:
-    """Where the person looks: in the tab or in the modal. A message says it by itself."""
-    for app in signed(order)[:1]:
-        if order.kind == "home":
-            view = home.with_words(text)
-            _quietly(app, "views.publish", user_id=order.user, view=view.to_dict())
-        elif order.kind == "form":
-            view = modals.trouble(text, page)
-            _quietly(app, "views.update", external_id=order.view, view=view.to_dict())
-
-
-def _quietly(app: SlackApp, method: str, **arguments: object) -> None:
+def _call_quietly(app: SlackApp, method: str, **arguments: object) -> None:
     try:
         call(app, method, **arguments)
     except (NotNow, Unreachable, SlackApiError) as failure:
         logger.info("%s: %s", method, failure)
 
 
-def unchanged(refusal: LedgerError) -> str:
-    return f"{refusal.detail.rstrip('.')}. Your click changed nothing."
+# --- the Home tab, and /assent ---------------------------------------------------------------
 
 
-def _show_home(order: Order) -> None:
-    app, workspace = workspace_behind(order)
-    person = identities.person_behind(workspace, order.user, order.home_team)
+def _show_home(reply: ShowHome) -> None:
+    source = reply.source
+    app, workspace = check_workspace(source)
+    person = identities.person_behind(workspace, source.user, source.home_team)
     view = home.view_for(person) if person is not None else home.for_a_stranger()
-    call(app, "views.publish", user_id=order.user, view=view.to_dict())
+    call(app, "views.publish", user_id=source.user, view=view.to_dict())
 
 
-def _show_form(order: Order) -> None:
-    """The form instead of "One moment…", or why there is none."""
-    app, _ = workspace_behind(order)
-    try:
-        view = _form(order)
-    except Refused as refusal:
-        view = modals.trouble(str(refusal), refusal.page)
-    except LedgerError as refusal:
-        view = modals.trouble(unchanged(refusal))
-    try:
-        call(app, "views.update", external_id=order.view, view=view.to_dict())
-    except SlackApiError as refusal:
-        if error_of(refusal) == "not_found":
-            ask_for(replace(order, kind="tell", text=NO_MODAL))
-            return
-        logger.warning("Slack refused a form: %s", error_of(refusal))
-        sorry = modals.trouble(NO_FORM).to_dict()
-        call(app, "views.update", external_id=order.view, view=sorry)
-
-
-def _form(order: Order) -> View:
-    assert order.press is not None
-    _, workspace = workspace_behind(order)
-    copy = message_behind(workspace, order.press, order)
-    person = person_behind(workspace, order)
-    question = copy.question
-    if question is None:
-        raise Refused("There is no such question.")
-    if question.state != QuestionState.OPEN:
-        raise Refused(f"{labels.what_became_of_it(question)}.")
-    decisions.check_may_answer(person, question)
-    return modals.form(question, order.press, order.channel, order.ts)
-
-
-def count_for(order: Order) -> str:
-    """What ``/assent`` says."""
-    mine = signed(order)
-    workspace = workspace_of(mine[0], order.team) if mine else None
-    person = workspace and identities.person_behind(workspace, order.user, order.home_team)
+def count_for(source: Source) -> str:
+    """The text of ``/assent``: how much waits for the person."""
+    signed_by = apps_that_signed(source)
+    workspace = workspace_of(signed_by[0], source.team) if signed_by else None
+    person = workspace and identities.person_behind(workspace, source.user, source.home_team)
     if not person:
         return f"Assent does not know who you are. Link your account once: {desk_link('slack')}"
     return f"{home.in_words(len(home.waiting_for(person)))} {settings.PUBLIC_URL}"
 
 
-def _rewrite(order: Order) -> None:
-    """Whatever came of a click, the message that was clicked says how things stand."""
+# --- the form of a question ------------------------------------------------------------------
+
+
+def _show_form(reply: ShowForm) -> None:
+    """Replace "One moment…" by the form, or by the reason why there is none."""
+    app, workspace = check_workspace(reply.source, reply.button)
+    try:
+        view = _form(workspace, reply)
+    except Refused as refusal:
+        view = modals.trouble(str(refusal), refusal.page)
+    except LedgerError as error:
+        view = modals.trouble(str(refused_by_verb(error)))
+    try:
+        call(app, "views.update", external_id=reply.view, view=view.to_dict())
+    except SlackApiError as refusal:
+        if error_of(refusal) == "not_found":
+            enqueue(Tell(source=reply.source, text=NO_MODAL))
+            return
+        logger.warning("Slack refused a form: %s", error_of(refusal))
+        sorry = modals.trouble(NO_FORM).to_dict()
+        call(app, "views.update", external_id=reply.view, view=sorry)
+
+
+def _form(workspace: SlackWorkspace, reply: ShowForm) -> View:
+    """Raises ``Refused``, and ``LedgerError`` when the person may not answer."""
+    source = reply.source
+    message = check_message(workspace, reply.button, source)
+    person = check_person(workspace, source)
+    question = message.question
+    if question is None:
+        raise Refused("There is no such question.")
+    if question.state != QuestionState.OPEN:
+        raise Refused(f"{labels.what_became_of_it(question)}.")
+    decisions.check_may_answer(person, question)
+    return modals.form(question, ModalValue(reply.button, source.channel, source.ts))
+
+
+# --- the message that was clicked ------------------------------------------------------------
+
+
+def _update_message(reply: UpdateMessage) -> None:
+    """Whatever came of a click, the message that was clicked shows the present state."""
+    source = reply.source
     related = ("workspace", "transaction", "question__task")
-    found = SlackMessage.objects.select_related(*related)
-    copy = found.filter(pk=order.press.copy).first() if order.press else None
-    if copy is None or not order.ts or copy.channel not in {"", order.channel}:
+    message = SlackMessage.objects.select_related(*related).filter(pk=reply.message).first()
+    if message is None or not source.ts or message.channel not in {"", source.channel}:
         return
     try:
-        if messages.is_known(copy, order.channel, order.ts):
-            messages.refresh(copy.pk)
+        if messages.is_known(message, source.channel, source.ts):
+            messages.refresh(message.pk)
         else:
-            messages.rewrite_stray(copy, order.channel, order.ts)
+            messages.rewrite_stray(message, source.channel, source.ts)
     except Exception as failure:
-        logger.info("the message is left to its deliveries: %s", failure)
+        logger.info("the outbox will update the message: %s", failure)
 
 
-def _tell(order: Order, text: str, page: str = "") -> None:
-    """For the one who clicked, where they clicked; else as a direct message."""
+# --- a text for one person -------------------------------------------------------------------
+
+
+def _tell(reply: Tell) -> None:
+    """As an ephemeral message where the person clicked, else as a direct message."""
+    source = reply.source
     link = LinkButtonElement(
-        text=plain("Open the desk"), url=page or desk_link("inbox"), action_id="open"
+        text=plain("Open the desk"), url=reply.page or desk_link("inbox"), action_id="open"
     )
-    blocks = [rich(said(shortened(text, 2000))), ActionsBlock(elements=[link])]
-    what = {
-        "text": escaped(text, 2000),
+    blocks = [rich(words(shortened(reply.text, 2000))), ActionsBlock(elements=[link])]
+    content: dict[str, Any] = {
+        "text": escaped(reply.text, 2000),
         "blocks": [block.to_dict() for block in blocks],
         "parse": messages.PARSE,
     }
-    for app in signed(order):
-        if order.channel and _whispered(app, order, what):
+    for app in apps_that_signed(source):
+        if source.channel and _posted_ephemeral(app, source, content):
             return
         try:
-            call(app, "chat.postMessage", channel=order.user, **what)
+            call(app, "chat.postMessage", channel=source.user, **content)
             return
         except SlackApiError as refusal:
-            logger.warning("%s could not be told: %s", order.user, error_of(refusal))
+            logger.warning("%s could not be told: %s", source.user, error_of(refusal))
 
 
-def _whispered(app: SlackApp, order: Order, what: dict[str, Any]) -> bool:
+def _posted_ephemeral(app: SlackApp, source: Source, content: dict[str, Any]) -> bool:
     try:
-        call(app, "chat.postEphemeral", channel=order.channel, user=order.user, **what)
+        call(app, "chat.postEphemeral", channel=source.channel, user=source.user, **content)
     except SlackApiError as refusal:
         logger.info("no ephemeral message: %s", error_of(refusal))
         return False

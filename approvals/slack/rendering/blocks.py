@@ -33,7 +33,7 @@ from a2a.models.answerers import CLIENT
 from approvals.desk import labels as words, policies, showing
 from approvals.desk.answer_forms import Field, fields_of
 from approvals.models import SlackMessage
-from approvals.slack.rendering.signed_values import Press
+from approvals.slack.rendering.signed_values import ButtonValue
 from approvals.slack.rendering.text import (
     BUTTON_MOST,
     HEADER_MOST,
@@ -263,7 +263,7 @@ def _transaction_actions(copy: SlackMessage, row: Transaction, detail: Detail) -
         about = shortened(one_line(row.action_summary), ABOUT_MOST)
         team = copy.workspace.team_id
         digest = row.intent_digest
-        return Press(verb, str(row.pk), digest, team, copy.pk, about, word).signed()
+        return ButtonValue(verb, str(row.pk), digest, team, copy.pk, about, word).signed()
 
     approve = ButtonElement(
         text=plain(f"{label}…" if is_irreversible else label, BUTTON_MOST),
@@ -324,7 +324,9 @@ def _question_actions(copy: SlackMessage, question: Question, detail: Detail) ->
     def press(verb: str, choice: int = -1) -> str:
         about = shortened(one_line(question.text), ABOUT_MOST)
         digest, team = digest_of(question), copy.workspace.team_id
-        return Press(verb, str(question.pk), digest, team, copy.pk, about, "", choice).signed()
+        return ButtonValue(
+            verb, str(question.pk), digest, team, copy.pk, about, "", choice
+        ).signed()
 
     choices = choices_of(question.form)
     buttons: list[Any] = [

@@ -26,7 +26,7 @@ from slack_sdk.models.views import View
 from a2a.models import Question
 from approvals.desk.answer_forms import Field, answer_from, fields_of
 from approvals.slack.rendering.blocks import are_told_apart, desk_link
-from approvals.slack.rendering.signed_values import Press, sealed
+from approvals.slack.rendering.signed_values import ModalValue
 from approvals.slack.rendering.text import (
     SECTION_MOST,
     bold,
@@ -47,41 +47,45 @@ REASON, TYPED = "reason", "typed"
 ANSWER = "answer"
 
 
-def reject(press: Press, channel: str, ts: str) -> View:
+def reject(value: ModalValue) -> View:
     reason = InputBlock(
         block_id=REASON,
         label=plain("Why? The agent reads it.", 150),
         element=PlainTextInputElement(action_id=REASON, multiline=True, min_length=1,
                                       max_length=2000, focus_on_load=True),
     )  # fmt: skip
-    about = rich(said(press.about))
-    return _modal("Reject", "Reject", [about, reason], sealed(press, channel, ts))
+    about = rich(said(value.button.about))
+    return _modal("Reject", "Reject", [about, reason], value.signed())
 
 
-def confirm(press: Press, channel: str, ts: str) -> View:
+def confirm(value: ModalValue) -> View:
     """For what cannot be undone: what it is and how much, to be typed."""
     blocks = [
-        rich(said(press.about)),
-        rich(bold("This cannot be undone."), said(" To approve it, type "), fixed(press.word)),
+        rich(said(value.button.about)),
+        rich(
+            bold("This cannot be undone."), said(" To approve it, type "), fixed(value.button.word)
+        ),
         InputBlock(
             block_id=TYPED,
-            label=plain(f"Type {press.word}", 150),
+            label=plain(f"Type {value.button.word}", 150),
             element=PlainTextInputElement(action_id=TYPED, max_length=200, focus_on_load=True),
         ),
     ]
-    return _modal("Approve", "Approve", blocks, sealed(press, channel, ts))
+    return _modal("Approve", "Approve", blocks, value.signed())
 
 
-def one_moment(press: Press, channel: str, ts: str, name: str) -> View:
+def one_moment(value: ModalValue, name: str) -> View:
     """Opened before anything was looked up; the form follows, into the view of this name."""
     link = LinkButtonElement(
-        text=plain("Answer on the desk"), url=desk_link("question", press.subject), action_id="open"
+        text=plain("Answer on the desk"),
+        url=desk_link("question", value.button.subject),
+        action_id="open",
     )
     blocks = [
         rich(said("One moment… If nothing comes, close this and press the button again.")),
         ActionsBlock(elements=[link]),
     ]
-    return _modal("Answer", "", blocks, sealed(press, channel, ts), name)
+    return _modal("Answer", "", blocks, value.signed(), name)
 
 
 def trouble(text: str, url: str = "") -> View:
@@ -92,7 +96,7 @@ def trouble(text: str, url: str = "") -> View:
     return _modal("Assent", "", blocks, "")
 
 
-def form(question: Question, press: Press, channel: str, ts: str) -> View:
+def form(question: Question, value: ModalValue) -> View:
     """The agent's form; one that no view can show as it is is answered on the desk."""
     fields = fields_of(question.form)
     if not _fits(fields):
@@ -100,7 +104,7 @@ def form(question: Question, press: Press, channel: str, ts: str) -> View:
         return trouble("Slack cannot show this form whole: answer on the desk.", link)
     blocks: list[Block] = [SectionBlock(text=plain(question.text, SECTION_MOST))]
     blocks += [_input(number, one) for number, one in enumerate(fields)]
-    return _modal("Answer", "Answer", blocks, sealed(press, channel, ts))
+    return _modal("Answer", "Answer", blocks, value.signed())
 
 
 def _modal(title: str, submit: str, blocks: list[Any], metadata: str, name: str = "") -> View:

@@ -1,4 +1,8 @@
-"""What a button carries: signed by us, for one verb, one intent, one copy in one workspace."""
+"""What buttons and modals carry: values signed by Assent, so that nobody else can make one.
+
+Slack hands the value of a button back when it is pressed, and that of a modal when it is
+submitted. Each is good for one verb, one intent, one message and one workspace.
+"""
 
 from __future__ import annotations
 
@@ -9,66 +13,75 @@ from typing import Any
 from django.core import signing
 
 
-class Compact:
-    """JSON as UTF-8: Slack takes 2,000 characters, and \\u1234 for each would be too many."""
-
-    def dumps(self, said: Any) -> bytes:
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
-
-    def loads(self, data: bytes) -> Any:
-        return json.loads(data)
-
-
-class NotOurs(Exception):
+class InvalidValue(Exception):
     """The value was not made by this Assent, or with a key that is not in use any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
-    """One press of one button.
+class ButtonValue:
+    """What one button does, and to what.
 
-    ``verb`` is approve, reject, answer (by a form) or choose. ``digest`` is that of the intent, or
-    of the question, as shown. ``about`` and ``word`` let a modal be opened before anything is
-    looked up: what it is about, and what has to be typed.
+    ``verb`` is approve, reject, answer (by a form) or choose. ``subject`` is the id of the
+    transaction or question, ``digest`` that of the intent or question as shown, ``message`` the
+    primary key of the ``SlackMessage``. ``about`` and ``word`` let a modal be opened without a
+    look at the database: a line about the subject, and the word that has to be typed.
     """
 
     verb: str
     subject: str
     digest: str
     team: str
-    copy: int
+    message: int
     about: str = ""
     word: str = ""
     choice: int = -1
 
     def signed(self) -> str:
-        return _signer("button").sign_object(asdict(self), serializer=Compact)
+        return _signer("button").sign_object(asdict(self), serializer=_CompactJson)
 
 
-def read(value: object) -> Press:
-    """Raises ``NotOurs``."""
+@dataclass(frozen=True, slots=True)
+class ModalValue:
+    """What a modal carries: the button that opened it, and the Slack message of that button."""
+
+    button: ButtonValue
+    channel: str
+    ts: str
+
+    def signed(self) -> str:
+        fields = [asdict(self.button), self.channel, self.ts]
+        return _signer("modal").sign_object(fields, serializer=_CompactJson)
+
+
+def read_button(text: object) -> ButtonValue:
+    """Raises ``InvalidValue``."""
     try:
-        said: dict[str, Any] = _signer("button").unsign_object(str(value), serializer=Compact)
-        return Press(**said)
+        fields: dict[str, Any] = _signer("button").unsign_object(str(text), serializer=_CompactJson)
+        return ButtonValue(**fields)
     except (signing.BadSignature, TypeError, ValueError):
-        raise NotOurs() from None
+        raise InvalidValue() from None
 
 
-def sealed(press: Press, channel: str, ts: str) -> str:
-    """For a modal's ``private_metadata``: the press that opened it, and where."""
-    return _signer("modal").sign_object([asdict(press), channel, ts], serializer=Compact)
-
-
-def unsealed(value: object) -> tuple[Press, str, str]:
-    """Raises ``NotOurs``."""
+def read_modal(text: object) -> ModalValue:
+    """Raises ``InvalidValue``."""
     try:
-        said, channel, ts = _signer("modal").unsign_object(str(value), serializer=Compact)
-        return Press(**said), str(channel), str(ts)
+        button, channel, ts = _signer("modal").unsign_object(str(text), serializer=_CompactJson)
+        return ModalValue(ButtonValue(**button), str(channel), str(ts))
     except (signing.BadSignature, TypeError, ValueError):
-        raise NotOurs() from None
+        raise InvalidValue() from None
 
 
-def _signer(what: str) -> signing.Signer:
-    """Without a time: the same button is the same value, so that a message which shows nothing new
-    is not sent again. When it lapses, the row that it names says."""
-    return signing.Signer(salt=f"approvals.slack.{what}")
+class _CompactJson:
+    """JSON as UTF-8: Slack takes 2,000 characters, and \\u1234 for each would be too many."""
+
+    def dumps(self, value: Any) -> bytes:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def loads(self, data: bytes) -> Any:
+        return json.loads(data)
+
+
+def _signer(purpose: str) -> signing.Signer:
+    """Without a timestamp: equal buttons have equal values, so that a message whose content has
+    not changed is not sent again. Whether a button still counts is decided by the row."""
+    return signing.Signer(salt=f"approvals.slack.{purpose}")
