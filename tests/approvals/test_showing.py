@@ -64,7 +64,7 @@ def test_what_is_folded_cannot_be_approved_before_it_is_shown(what, as_alice, ma
     row = propose("mail", to="ana@example.com", **LONG[what])
 
     folded = page(as_alice, row)
-    assert "Show everything" in folded
+    assert "Show everything" in " ".join(folded.split())
     assert "data-approve" not in folded
     answer = approve(as_alice, row)
 
@@ -140,7 +140,7 @@ def test_a_refused_click_does_not_fold_the_page_again(as_alice, mail, acme):
     answer = as_alice.post(address, said, headers={"HX-Request": "true"})
 
     assert answer.status_code == 409
-    assert "Show everything" not in answer.content.decode()
+    assert "Show everything" not in " ".join(answer.content.decode().split())
 
 
 def test_every_value_has_a_line_of_its_own_and_its_path(as_alice, mail, acme):
