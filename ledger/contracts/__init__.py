@@ -39,7 +39,7 @@ from ledger.contracts.registry import (
     tools,
     transactional,
 )
-from ledger.contracts.tool import ReadonlyTool, Tool
+from ledger.contracts.tool import ReadonlyTool, Role, Tool
 
 __all__ = [
     "ConsequenceLevel",
@@ -51,6 +51,7 @@ __all__ = [
     "RequiredApprover",
     "Retry",
     "RiskLevel",
+    "Role",
     "Tool",
     "declared_twice",
     "key_fields",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from pydantic import BaseModel
 
@@ -18,6 +18,9 @@ from ledger.errors import PlanRefused
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+
+# The functions of a tool: "execute" is the declared one, the others are its companions.
+Role = Literal["execute", "plan", "rollback", "compensate", "find_receipt"]
 
 
 class Tool(Generic[P, R]):
@@ -53,11 +56,11 @@ class Tool(Generic[P, R]):
         """
         return self._attach("find_receipt", companion)
 
-    def _attach(self, role: str, companion: F) -> F:
+    def _attach(self, role: Role, companion: F) -> F:
         self.companions[role] = companion
         return companion
 
-    def has(self, role: str) -> bool:
+    def has(self, role: Role) -> bool:
         return role in self.companions
 
     @cached_property
@@ -79,7 +82,7 @@ class Tool(Generic[P, R]):
     def earlier_operation_keys_for(self, tenant: str, arguments: Mapping[str, Any]) -> list[str]:
         return self.contract.earlier_operation_keys_for(tenant, arguments)
 
-    def run(self, role: str, arguments: BaseModel, context: Context) -> Any:
+    def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:
         """Call the function (``role="execute"``) or a companion with the arguments it declares."""
         function: Callable[..., Any] = self.execute if role == "execute" else self.companions[role]
         available: dict[str, Any] = {

@@ -1,15 +1,22 @@
-"""Claim, call and record: how workers carry out a signed-off transaction exactly once."""
+"""Claim, call and record: how workers carry out a signed-off transaction exactly once.
+
+A worker claims a transaction in a short database transaction, calls the tool outside of any, and
+records the outcome in another short one that compares its fencing token. A worker may die at any
+line: when its lease runs out, the sweeper marks the transaction *in doubt*, and it stays so until
+the outcome is known.
+
+``commit``, ``rollback`` and ``doubt`` are the procedures; ``leases`` is the claim,
+``tool_calls`` the call, ``recording`` the record. How a tool runs (Python today; HTTP, MCP or the
+proposing agent itself later) is the business of ``Tool.run`` (``ledger.contracts``), which
+``tool_calls`` calls with a deadline.
+"""
 
 from __future__ import annotations
 
-from ledger.execution.commit import (
-    claim,
-    commit,
-    compensate,
-    doubt_lapsed_lease,
-    roll_back,
-    run,
-)
+from ledger.execution.claims import claim, run
+from ledger.execution.commit import commit
+from ledger.execution.doubt import doubt_lapsed_lease
+from ledger.execution.rollback import compensate, roll_back
 
 __all__ = [
     "claim",

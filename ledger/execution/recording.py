@@ -1,13 +1,14 @@
-"""Record: what came of a call is written down, however long that takes.
+"""Record the outcome of a call, however long the database is away.
 
-The fencing token makes a late worker's word void; its receipt is kept all the same.
+The fencing token keeps a late worker from overwriting a later one; its receipt is kept all the
+same.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -19,30 +20,28 @@ from django.db.models.functions import Now
 
 from ledger import states
 from ledger.backoff import Backoff
-from ledger.contracts import Retry
 from ledger.contracts.results import NOTE, receipt_in, storable, web_address
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import NotPossible
 from ledger.execution import crash_points
+from ledger.execution.leases import Lease
 from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unknown
 from ledger.models import Ending, Transaction
-from ledger.principals import WORKER
+from ledger.principals import WORKER, Principal
 from ledger.states import Move, State
-from ledger.transactions.leases import OUT_OF_REACH, Lease
-from ledger.transactions.transitions import advance
+from ledger.transactions.transitions import ALWAYS, advance
+from ledger.transactions.work_columns import FRESH, RELEASED, WorkColumns
 
 logger = logging.getLogger(__name__)
 
-# How long a worker goes on to record what it knows while the database is away.
+# How long a worker keeps trying to record an outcome while the database is away.
 RECORD_FOR_S = 600.0
 RECORD_BACKOFF = Backoff(first=timedelta(seconds=0.1), longest=timedelta(seconds=5))
 UNSTORABLE = "What the tool returned could not be stored; the receipt is what counts."
 
-NO_LEASE: dict[str, Any] = {"lease_expires_at": None, "next_attempt_at": None}
-FRESH_WORK: dict[str, Any] = {**NO_LEASE, "attempts": 0}
-
 
 def record(lease: Lease, outcome: Outcome) -> None:
-    """Write down what came of an execution. Void when another worker has taken over since."""
+    """Record the outcome of an execution, unless another worker has claimed the row since."""
     crash_points.reach("before record")
     match outcome:
         case Done(value):
@@ -57,50 +56,47 @@ def record(lease: Lease, outcome: Outcome) -> None:
 
 
 def record_receipt(lease: Lease, value: Any) -> None:
-    """COMMITTED with its receipt; without one the outcome is not known.
+    """COMMITTED with its receipt; IN_DOUBT if the tool returned none.
 
-    A late answer counts too: COMMIT also leads out of IN_DOUBT, whoever was at work since, because
-    a receipt proves an effect. Where the row is settled already, people are told of it.
+    A late receipt counts too: COMMIT also leads out of IN_DOUBT, whichever worker claimed the row
+    since, because a receipt proves the effect. If the row is settled already, operators are told.
     """
     result = storable(value)
     receipt = receipt_in(result, lease.tool.contract.receipt if lease.tool else "")
     if not receipt:
         record_doubt(lease, "The tool answered without a receipt.")
         return
-    changes: dict[str, Any] = {
-        "receipt": receipt,
-        "receipt_url": web_address(result.get("receipt_url")),
-        # Two attempts of one operation bring the same receipt: the other one needs no look then.
-        "late_receipt": Case(When(late_receipt=receipt, then=Value("")), default=F("late_receipt")),
-        "error": "",
-        "error_detail": "",
-        "settlement": None,
-        "ended_at": Now(),
-        **NO_LEASE,
-    }
-    commit_it = partial(
+    commit = partial(
         try_advance,
         lease.row.pk,
         states.COMMIT,
         only_if=lease.holds | Q(state=State.IN_DOUBT),
         details={"receipt": receipt},
-        **changes,
+        work=RELEASED,
+        receipt=receipt,
+        receipt_url=web_address(result.get("receipt_url")),
+        # An earlier attempt of the operation may have brought the same receipt late.
+        late_receipt=Case(When(late_receipt=receipt, then=Value("")), default=F("late_receipt")),
+        error="",
+        error_detail="",
+        settlement=None,
+        ended_at=Now(),
     )
     try:
-        row = persistently(partial(commit_it, result=result), lease, receipt)
+        row = through_outages(partial(commit, result=result), lease, receipt)
     except DataError:
         logger.exception("the result of %s cannot be stored", lease.row.pk)
-        row = persistently(partial(commit_it, result={NOTE: UNSTORABLE}), lease, receipt)
+        row = through_outages(partial(commit, result={NOTE: UNSTORABLE}), lease, receipt)
     if row is None:
         _keep_late_receipt(lease, receipt)
 
 
 def _keep_late_receipt(lease: Lease, receipt: str) -> None:
-    """Too late for the row, which was settled without it: an event, and a look by a person.
+    """Keep a receipt that came after the row was settled without it, for an operator to judge.
 
-    Until then nobody begins this operation again.
+    Until then the operation cannot be claimed again.
     """
-    is_news = ~Q(receipt=receipt) & ~Q(late_receipt=receipt)
+    is_new = ~Q(receipt=receipt) & ~Q(late_receipt=receipt)
 
     def write() -> Transaction | None:
         try:
@@ -110,56 +106,65 @@ def _keep_late_receipt(lease: Lease, receipt: str) -> None:
                 by=WORKER,
                 via="system",
                 reason="A worker brought this receipt after the transaction had been settled.",
-                only_if=is_news,
+                only_if=is_new,
                 details={"receipt": receipt, "fencing_token": lease.fencing_token},
                 late_receipt=receipt,
             )
         except NotPossible:
-            return None  # it is known already
+            return None  # another worker recorded the same receipt
 
-    if persistently(write, lease, receipt) is not None:
+    if through_outages(write, lease, receipt) is not None:
         logger.error(
             "LATE RECEIPT %s of transaction %s, operation key %s: look at it on the desk",
-            receipt, lease.row.pk, lease.row.operation_key,
-        )  # fmt: skip
+            receipt,
+            lease.row.pk,
+            lease.row.operation_key,
+        )
 
 
 def record_failure(lease: Lease, why: str) -> None:
-    """Known to have had no effect: let go of what is held, then FAILED."""
-    changes: dict[str, Any] = FRESH_WORK | {
-        "error": why,
-        "error_detail": "",
-        "settlement": None,
-        "ending": Ending.FAILED,
-        "ending_reason": why,
-    }
+    """Known to have had no effect: roll back what is held, then FAILED."""
 
     def write() -> Transaction | None:
-        said: dict[str, Any] = {"only_if": lease.holds, "reason": why, **changes}
-        pk = lease.row.pk
-        return try_advance(pk, states.FAIL, **said) or try_advance(pk, states.DISPROVE, **said)
+        return _fail(lease, states.FAIL, why) or _fail(lease, states.DISPROVE, why)
 
-    persistently(write, lease)
+    through_outages(write, lease)
+
+
+def _fail(lease: Lease, move: Move[State], why: str) -> Transaction | None:
+    return try_advance(
+        lease.row.pk,
+        move,
+        only_if=lease.holds,
+        reason=why,
+        work=FRESH,
+        error=why,
+        error_detail="",
+        settlement=None,
+        ending=Ending.FAILED,
+        ending_reason=why,
+    )
 
 
 def record_doubt(lease: Lease, why: str, detail: str = "") -> None:
-    """Never roll back on unknown: keep it in doubt and have the world asked."""
+    """IN_DOUBT, with an inquiry scheduled. An unknown outcome is never rolled back."""
     doubt = partial(
         try_advance,
         lease.row.pk,
         states.DOUBT,
         only_if=lease.holds,
         reason=why,
+        work=WorkColumns(
+            lease_expires_at=None, next_attempt_at=Now() + _wait_before_inquiry(lease)
+        ),
         error=why,
         error_detail=detail,
-        lease_expires_at=None,
-        next_attempt_at=Now() + _wait_before_inquiry(lease),
     )
-    persistently(doubt, lease)
+    through_outages(doubt, lease)
 
 
 def _record_not_called(lease: Lease, why: str, may_be_called_again: bool) -> None:
-    """Proof that nothing happened, if nobody was at it before; what can be repeated is repeated."""
+    """A failure if no earlier worker can have called the tool and another call is no use."""
     is_safe = lease.tool is not None and lease.tool.contract.retry_safe
     if lease.is_first and not (may_be_called_again and is_safe):
         record_failure(lease, why)
@@ -168,26 +173,48 @@ def _record_not_called(lease: Lease, why: str, may_be_called_again: bool) -> Non
 
 
 def _wait_before_inquiry(lease: Lease) -> timedelta:
-    """The world is asked at once; after a second failure, no sooner than the contract says."""
+    """None after the first attempt; after later ones, as long as the contract's retry says."""
     if lease.row.attempts < 2 or lease.tool is None:
         return timedelta(0)
-    return wait_after(lease.row.attempts - 1, lease.tool.contract.retry)
+    retry = lease.tool.contract.retry
+    return Backoff(retry.first, retry.longest).wait(lease.row.attempts - 1)
 
 
-def try_advance(transaction_id: UUID, move: Move[State], **said: Any) -> Transaction | None:
-    """Advance, or leave it to whoever was faster."""
+def try_advance(
+    transaction_id: UUID,
+    move: Move[State],
+    *,
+    by: Principal = WORKER,
+    reason: str = "",
+    only_if: Q = ALWAYS,
+    details: Mapping[str, Any] | None = None,
+    work: WorkColumns | None = None,
+    **columns: Any,
+) -> Transaction | None:
+    """``advance``, or ``None`` if the row is no longer where the move starts."""
     try:
-        return advance(transaction_id, move, **{"by": WORKER, "via": "system", **said})
+        return advance(
+            transaction_id,
+            move,
+            by=by,
+            via="system",
+            reason=reason,
+            only_if=only_if,
+            details=details,
+            work=work,
+            **columns,
+        )
     except NotPossible:
         return None
 
 
-def persistently(
+def through_outages(
     write: Callable[[], Transaction | None], lease: Lease, receipt: str = ""
 ) -> Transaction | None:
-    """Record through an outage of the database: money may have moved, so this must be kept.
+    """Call ``write`` until the database takes it, for up to ``RECORD_FOR_S``.
 
-    Goes on for minutes. Whatever ends it without success, a receipt stands in the log.
+    Money may have moved, so the outcome must not be lost. If it ends without success, everything
+    that an operator needs stands in the process's log.
     """
     gives_up_at = time.monotonic() + RECORD_FOR_S
     failures = 0
@@ -196,7 +223,7 @@ def persistently(
         pause_s = RECORD_BACKOFF.wait(failures).total_seconds()
         try:
             return write()
-        except OUT_OF_REACH as failure:
+        except CONNECTION_LOST as failure:
             if time.monotonic() + pause_s > gives_up_at:
                 _log_unrecorded(lease, receipt, "NOT RECORDED, GIVEN UP")
                 raise
@@ -213,15 +240,16 @@ def persistently(
             raise
 
 
-def _log_unrecorded(lease: Lease, receipt: str, what: str) -> None:
+def _log_unrecorded(lease: Lease, receipt: str, problem: str) -> None:
     """Everything that an operator needs to settle the transaction by hand."""
     row = lease.row
     logger.error(
         "%s: transaction %s, operation key %s, receipt %s, tool %s, attempt %s. "
         "If it stays in doubt, settle it on the desk with this receipt.",
-        what, row.pk, row.operation_key, receipt or "none", row.tool, lease.fencing_token,
-    )  # fmt: skip
-
-
-def wait_after(attempts: int, retry: Retry) -> timedelta:
-    return Backoff(retry.first, retry.longest).wait(attempts)
+        problem,
+        row.pk,
+        row.operation_key,
+        receipt or "none",
+        row.tool,
+        lease.fencing_token,
+    )

@@ -1,4 +1,4 @@
-"""One call of a tool: its thread, its deadline, and what its answer proves."""
+"""One call of a tool: its thread, its deadline, and what its result proves."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
-from ledger.contracts import NothingHappened
+from ledger.contracts import NothingHappened, Role
 from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
-from ledger.transactions.leases import Lease
+from ledger.execution.leases import Lease
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["Done", "Lease", "NotCalled", "Nothing", "Outcome", "Unknown", "act"]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The tool answered."""
+    """The tool returned a value."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The tool did not answer, or with something that proves nothing.
+    """The tool did not return in time, or raised an exception that proves nothing.
 
     ``why`` may be read by everybody; ``detail`` is for operators, it may hold secrets.
     """
@@ -44,33 +42,34 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """The tool knows that nothing took hold."""
+    """The tool raised ``NothingHappened``: it had no effect."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotCalled:
-    """This worker surely did not call the tool. Of workers before it that says nothing."""
+    """This worker did not call the tool. An earlier worker may have."""
 
     why: str
     may_be_called_again: bool = False
 
 
 Outcome = Done | Unknown | Nothing | NotCalled
+OnLateResult = Callable[[Lease, Outcome], None]
 
-STOOD_STILL = "The worker stood still until its lease had run out; it did not call the tool."
+LEASE_RAN_OUT = "The worker stood still until its lease had run out; it did not call the tool."
 
 
-def act(lease: Lease, role: str, hear_late: Callable[[Lease, Outcome], None]) -> Outcome:
-    """Call the tool in a thread of its own, renewing the lease, for as long as it may take.
+def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None = None) -> Outcome:
+    """Call the tool in a thread of its own, renewing the lease, up to the contract's timeout.
 
-    A thread cannot be stopped. One that answers after its time is still heard, and so is one whose
-    worker was interrupted while it waited.
+    Python threads cannot be stopped. If the tool returns after the timeout, or after this worker
+    was interrupted while waiting, ``on_late_result`` is called with a result that proves something.
     """
     if lease.tool is None:
         return Unknown(f"No tool named {lease.row.tool} is deployed here.")
-    call = _Call(lease, role, hear_late)
+    call = _Call(lease, role, on_late_result)
     thread = threading.Thread(target=call.make, name=f"{role} {lease.row.short_id}", daemon=True)
     timeout = lease.tool.contract.timeout
     try:
@@ -91,14 +90,12 @@ def _wait_for(call: _Call, seconds: float) -> None:
 
 
 class _Call:
-    """One call of a tool. Either the worker takes its outcome, or the call records it late."""
+    """One call of a tool. Either the waiting worker takes its outcome, or it is a late result."""
 
-    def __init__(
-        self, lease: Lease, role: str, hear_late: Callable[[Lease, Outcome], None]
-    ) -> None:
+    def __init__(self, lease: Lease, role: Role, on_late_result: OnLateResult | None) -> None:
         self.lease = lease
         self.role = role
-        self.hear_late = hear_late
+        self.on_late_result = on_late_result
         self.finished = threading.Event()
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
@@ -106,13 +103,13 @@ class _Call:
 
     def make(self) -> None:
         try:
-            outcome = _call_tool(self.lease, self.role)
+            outcome = _outcome_of(self.lease, self.role)
             with self._lock:
                 self._outcome = outcome
                 is_late = self._is_abandoned
             self.finished.set()
             if is_late:
-                self._record_late(outcome)
+                self._report_late(outcome)
         finally:
             connections.close_all()
 
@@ -122,29 +119,29 @@ class _Call:
             return self._outcome or Unknown(why)
 
     def abandon(self) -> None:
-        """Nobody waits any more. What has been answered meanwhile is recorded here and now."""
+        """Stop waiting. An outcome that has come meanwhile is reported from here."""
         with self._lock:
             self._is_abandoned = self._outcome is None
             outcome = self._outcome
         if outcome is not None:
-            self._record_late(outcome)
+            self._report_late(outcome)
 
-    def _record_late(self, outcome: Outcome) -> None:
-        if self.role == "execute" and not isinstance(outcome, Unknown):
-            self.hear_late(self.lease, outcome)
+    def _report_late(self, outcome: Outcome) -> None:
+        if self.on_late_result is not None and not isinstance(outcome, Unknown):
+            self.on_late_result(self.lease, outcome)
 
 
-def _call_tool(lease: Lease, role: str) -> Outcome:
+def _outcome_of(lease: Lease, role: Role) -> Outcome:
     tool = lease.tool
     assert tool is not None
     crash_points.reach(f"before {role}")
     try:
         arguments = tool.validate(lease.row.arguments)
     except InvalidArguments as refusal:
-        return NotCalled(f"{tool.name} takes other arguments by now. {refusal.detail}")
+        return NotCalled(f"The arguments of {tool.name} have changed since. {refusal.detail}")
     # An inquiry has no lease and changes nothing.
     if role != "find_receipt" and not lease.is_good():
-        return NotCalled(STOOD_STILL, may_be_called_again=True)
+        return NotCalled(LEASE_RAN_OUT, may_be_called_again=True)
     try:
         value = tool.run(role, arguments, lease.context())
     except NothingHappened as refusal:
@@ -155,8 +152,8 @@ def _call_tool(lease: Lease, role: str) -> Outcome:
     return Done(value)
 
 
-def _unknown(lease: Lease, role: str, failure: Exception) -> Unknown:
-    """Agents and channels get a name and a number; the text may hold secrets of the provider."""
+def _unknown(lease: Lease, role: Role, failure: Exception) -> Unknown:
+    """Agents and channels get the exception's name and a number: its text may hold secrets."""
     error_id = secrets.token_hex(4)
     logger.warning("%s of %s raised, error %s", role, lease.row.pk, error_id, exc_info=True)
     kind = clean(type(failure).__name__, most=100)

@@ -51,6 +51,20 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
     def in_doubt(self) -> TransactionQuerySet:
         return self.filter(state=State.IN_DOUBT)
 
+    def inquiry_due(self) -> TransactionQuerySet:
+        """In doubt, and past the back-off between two inquiries, by the database's clock."""
+        return self.in_doubt().filter(next_attempt_at__lte=Now())
+
+    def work_due(self, state: State) -> TransactionQuerySet:
+        """In ``state``, leased to no worker and past its back-off, by the database's clock."""
+        is_free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
+        is_due = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
+        return self.filter(is_free, is_due, state=state)
+
+    def lease_lapsed(self) -> TransactionQuerySet:
+        """Claimed by a worker whose lease has run out, by the database's clock."""
+        return self.filter(state=State.COMMITTING, lease_expires_at__lte=Now())
+
     def due(self) -> TransactionQuerySet:
         """Waiting for sign-off, and past ``expires_at`` by the database's clock."""
         return self.filter(state=State.PREPARED, expires_at__lte=Now())

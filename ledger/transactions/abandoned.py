@@ -16,11 +16,11 @@ from pydantic import BaseModel
 from ledger import intents, states
 from ledger.contracts import Context, Tool
 from ledger.contracts.results import storable
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.events import chains, seals
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal
 from ledger.states import State
-from ledger.transactions.leases import OUT_OF_REACH
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def abandon(
         return
     try:
         _leave_a_row(row, arguments, by, via)
-    except OUT_OF_REACH:
+    except CONNECTION_LOST:
         connection.close()
         try:
             _leave_a_row(row, arguments, by, via)

@@ -19,7 +19,6 @@ from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal
 from ledger.transactions import entries
 from ledger.transactions.decisions import (
-    FRESH_WORK,
     already_decided,
     approve_by_policy,
     check_reason,
@@ -29,6 +28,7 @@ from ledger.transactions.decisions import (
 from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Answer, Proposal, prepare
 from ledger.transactions.settlements import compensate, resolve
 from ledger.transactions.transitions import advance
+from ledger.transactions.work_columns import FRESH
 
 __all__ = [
     "Answer",
@@ -94,7 +94,7 @@ def cancel(
             ending=Ending.CANCELED,
             ending_reason=reason,
             decided_at=Now(),
-            **FRESH_WORK,
+            work=FRESH,
         )
     except NotPossible as refusal:
         snapshot = snapshot_of(refusal)
@@ -142,5 +142,5 @@ def expire(transaction_id: UUID) -> Transaction:
         ending=Ending.EXPIRED,
         ending_reason="Nobody decided in time; silence is not consent.",
         decided_at=Now(),
-        **FRESH_WORK,
+        work=FRESH,
     )

@@ -26,10 +26,9 @@ from ledger.principals import POLICY, Principal
 from ledger.states import EventKind, State
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import advance
+from ledger.transactions.work_columns import FRESH
 
 REASON_MAX = 2_000  # characters
-# What a row that enters a new kind of work starts with.
-FRESH_WORK: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "lease_expires_at": None}
 
 
 def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
@@ -93,11 +92,11 @@ def _vote(
             "ending_reason": reason,
             "decided_at": Now(),
         }
-        return advance(row.pk, states.REJECT, **ending, **FRESH_WORK, **said)
+        return advance(row.pk, states.REJECT, **ending, work=FRESH, **said)
     in_favour = len(votes) + 1  # a rejection would have ended it
     if in_favour < row.quorum and by != POLICY:
         return advance(row.pk, states.RECORD_APPROVAL, **said)
-    return advance(row.pk, states.APPROVE, decided_at=Now(), **FRESH_WORK, **said)
+    return advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **said)
 
 
 def _check_maydecide(row: Transaction, by: Principal) -> None:

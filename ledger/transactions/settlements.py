@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import intents, states
@@ -23,13 +23,12 @@ from ledger.models import Ending, Transaction
 from ledger.principals import Principal
 from ledger.states import EventKind, Move, State
 from ledger.transactions import sign_offs
-from ledger.transactions.decisions import FRESH_WORK, check_reason
+from ledger.transactions.decisions import check_reason
 from ledger.transactions.transitions import advance
+from ledger.transactions.work_columns import FRESH, REVOKED
 
 RECEIPT_MAX = 500  # characters
 STUCK_AFTER = 3  # attempts
-# The worker that held the row before is void from here on.
-FENCE: dict[str, Any] = {"fencing_token": F("fencing_token") + 1, "lease_expires_at": None}
 NO_EFFECT_BEFORE = {EventKind.FAILED, EventKind.DISPROVED}
 EXECUTION = {
     EventKind.CLAIMED,
@@ -94,7 +93,7 @@ def compensate(transaction_id: UUID, *, by: Principal, via: str, reason: str) ->
     word = _Word("compensate", "", by, via, reason)
     word.settle(
         row, states.COMPENSATE, only_if=Q(content_erased_at=None), error="", error_detail="",
-        **FRESH_WORK,
+        work=FRESH,
     )  # fmt: skip
     return Transaction.objects.get(pk=transaction_id)
 
@@ -226,13 +225,18 @@ def _committed(row: Transaction, word: _Word) -> None:
         raise InvalidRequest("Without a receipt nothing counts as committed.")
     word.settle(
         row, states.COMMIT, only_if=Q(state=State.IN_DOUBT), details={"receipt": word.receipt},
-        receipt=word.receipt, ended_at=Now(), next_attempt_at=None, **FENCE,
+        receipt=word.receipt, ended_at=Now(), work=REVOKED,
     )  # fmt: skip
 
 
 def _nothing_happened(row: Transaction, word: _Word) -> None:
-    changes = FRESH_WORK | FENCE | {"ending": Ending.FAILED, "ending_reason": word.reason}
-    word.settle(row, states.DISPROVE, **changes)
+    word.settle(
+        row,
+        states.DISPROVE,
+        work=replace(REVOKED, attempts=0),
+        ending=Ending.FAILED,
+        ending_reason=word.reason,
+    )
 
 
 def _retry(row: Transaction, word: _Word) -> None:
@@ -268,7 +272,7 @@ def _keep_receipt(row: Transaction, word: _Word) -> None:
     word.settle(
         row, states.KEEP_RECEIPT, only_if=only_if, details={"receipt": receipt}, receipt=receipt,
         late_receipt="", error="", ending="", ending_reason="", ended_at=Now(),
-        next_attempt_at=None, **FENCE,
+        work=REVOKED,
     )  # fmt: skip
 
 
@@ -284,9 +288,7 @@ def _settle_late(row: Transaction, word: _Word) -> None:
 
 def _withdraw(row: Transaction, word: _Word) -> None:
     """Signed off, and nobody has begun: take it back."""
-    word.take(
-        row, states.WITHDRAW, ending=Ending.WITHDRAWN, ending_reason=word.reason, **FRESH_WORK
-    )
+    word.take(row, states.WITHDRAW, ending=Ending.WITHDRAWN, ending_reason=word.reason, work=FRESH)
 
 
 def _let_go(row: Transaction, word: _Word) -> None:
@@ -304,8 +306,8 @@ def _let_go(row: Transaction, word: _Word) -> None:
             hint="Settle its receipt first.",
         )
     step = states.LET_GO_FAILED if row.ending == Ending.FAILED else states.LET_GO
-    changes: dict[str, Any] = {"ended_at": Now(), "next_attempt_at": None, **FENCE}
-    word.take(row, step, only_if=Q(late_receipt="", receipt=""), **changes)
+    only_if = Q(late_receipt="", receipt="")
+    word.take(row, step, only_if=only_if, work=REVOKED, ended_at=Now())
 
 
 def _decline(row: Transaction, word: _Word) -> None:

@@ -16,6 +16,7 @@ from ledger.events import moves, seals
 from ledger.models import Transaction
 from ledger.principals import Principal
 from ledger.states import Move, State
+from ledger.transactions.work_columns import WorkColumns
 
 ALWAYS = Q()
 
@@ -30,6 +31,7 @@ def advance(
     only_if: Q = ALWAYS,
     not_after: datetime | None = None,
     details: Mapping[str, Any] | None = None,
+    work: WorkColumns | None = None,
     **columns: Any,
 ) -> Transaction:
     """Make one move of one transaction; returns the row as it is then.
@@ -40,11 +42,14 @@ def advance(
     ``only_if`` narrows the compare-and-set: to the digest on the approver's screen, to a worker's
     fencing token, to ``expires_at`` by the database's clock. ``columns`` are written by the same
     UPDATE; ``details`` go into the event, with the new values of the columns that say what came
-    of the transaction. ``not_after`` is a deadline for the time of the event.
+    of the transaction. ``work`` are the columns of the worker's lease and of its next attempt.
+    ``not_after`` is a deadline for the time of the event.
 
     Raises ``NotPossible``, carrying the transaction as it now is, when no row matched: the caller
     lost a race, came late or repeats itself. Nothing was written then. Raises ``NotFound``.
     """
+    if work is not None:
+        columns |= work.values()
 
     def sealed(row: Transaction) -> Mapping[str, Any]:
         return {**(details or {}), "sets": seals.outcome_of(row, columns)}

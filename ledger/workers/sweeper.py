@@ -17,7 +17,6 @@ from uuid import UUID
 import django_rq
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
-from django.db.models import Q
 from django.db.models.functions import Now
 from redis import RedisError
 
@@ -91,9 +90,9 @@ class Sweeper:
         expire_what_is_due()
         sign_off_by_policy()
         doubt_lapsed_leases()
-        self._hurry_each("commit", _approved_and_unclaimed(), _in_doubt_and_due())
-        self._hurry_each("roll_back", _work_due(State.ROLLING_BACK))
-        self._hurry_each("compensate", _work_due(State.COMPENSATING))
+        self._hurry_each("commit", _approved_and_unclaimed(), Transaction.objects.inquiry_due())
+        self._hurry_each("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
+        self._hurry_each("compensate", Transaction.objects.work_due(State.COMPENSATING))
         self._hurry("deliver", outbox.overdue())
         for step in _further_steps:
             step()
@@ -141,8 +140,7 @@ def sign_off_by_policy() -> None:
 
 
 def doubt_lapsed_leases() -> None:
-    lapsed = Transaction.objects.filter(state=State.COMMITTING, lease_expires_at__lte=Now())
-    for transaction_id in _ids(lapsed):
+    for transaction_id in _ids(Transaction.objects.lease_lapsed()):
         execution.doubt_lapsed_lease(transaction_id)
 
 
@@ -150,16 +148,6 @@ def _approved_and_unclaimed() -> TransactionQuerySet:
     return (Transaction.objects.begun_by_nobody().filter(decided_at__lte=Now() - GRACE)).order_by(
         "decided_at"
     )
-
-
-def _in_doubt_and_due() -> TransactionQuerySet:
-    return Transaction.objects.in_doubt().filter(next_attempt_at__lte=Now())
-
-
-def _work_due(state: State) -> TransactionQuerySet:
-    free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
-    due = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
-    return Transaction.objects.filter(free, due, state=state)
 
 
 def _ids(rows: TransactionQuerySet) -> list[UUID]:

@@ -18,12 +18,12 @@ from approvals.desk import inbox
 from ledger import contracts, execution
 from ledger.audit.verification import verify
 from ledger.errors import NotPossible, OperationHeld
-from ledger.execution import crash_points, recording
+from ledger.execution import crash_points, leases, recording
 from ledger.execution.tool_calls import Done
 from ledger.models import Transaction
 from ledger.principals import Principal
 from ledger.states import State
-from ledger.transactions import coordinator, leases
+from ledger.transactions import coordinator
 from ledger.workers import sweeper
 from tests.conftest import propose
 from tests.processes import until

@@ -1,4 +1,4 @@
-"""A worker's claim on a transaction: until when it holds, and how it is renewed."""
+"""A worker's lease on a transaction: until when it is good, and how it is renewed."""
 
 from __future__ import annotations
 
@@ -9,41 +9,43 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from ledger import states
 from ledger.contracts import Context, Tool, tools
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.models import Transaction
+from ledger.transactions.work_columns import WorkColumns
 
 logger = logging.getLogger(__name__)
 
-# Goes on while the machine is suspended, where the kernel has such a clock.
+# CLOCK_BOOTTIME also advances while the machine is suspended; not every kernel has it.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-OUT_OF_REACH = (OperationalError, InterfaceError)
 
 
 def clock() -> float:
-    """Seconds on a clock that nobody sets."""
+    """Seconds of a clock that is never set back or forward."""
     return time.clock_gettime(_CLOCK)
 
 
-def new_lease() -> dict[str, Any]:
-    """The columns of a claim: the fencing token goes up, the database's clock says until when."""
-    return {
-        "fencing_token": F("fencing_token") + 1,
-        "attempts": F("attempts") + 1,
-        "lease_expires_at": Now() + timedelta(seconds=settings.LEASE_S),
-        "next_attempt_at": None,
-    }
+def new_lease() -> WorkColumns:
+    """The columns of a claim: a higher fencing token, one more attempt, a lease of ``LEASE_S``."""
+    return WorkColumns(
+        fencing_token=F("fencing_token") + 1,
+        attempts=F("attempts") + 1,
+        lease_expires_at=Now() + timedelta(seconds=settings.LEASE_S),
+        next_attempt_at=None,
+    )
 
 
 @dataclass(slots=True)
 class Lease:
     """One worker's claim on one transaction, good while the row has this fencing token.
 
-    ``began`` is when the claim was sent, by this process's clock; it surely holds from then on.
+    ``began`` is when the claim was sent, by this process's clock: the lease lasts ``LEASE_S`` from
+    then on at least.
     """
 
     row: Transaction
@@ -56,15 +58,17 @@ class Lease:
 
     @property
     def holds(self) -> Q:
+        """True of the row while no other worker has claimed it since."""
         return Q(fencing_token=self.fencing_token)
 
     @property
     def is_first(self) -> bool:
-        """Every claim raises the fencing token, so nobody can have acted before."""
+        """No other worker can have called the tool: every claim raises the fencing token."""
         return self.fencing_token == 1
 
     @property
     def tool(self) -> Tool[Any, Any] | None:
+        """``None`` if the tool is not deployed in this process."""
         return tools.get(self.row.tool)
 
     def context(self) -> Context:
@@ -81,19 +85,19 @@ class Lease:
         )
 
     def is_good(self) -> bool:
-        """Whether nobody else can have taken over. One that has run out is claimed anew."""
+        """Whether no other worker can have claimed the row. Renews a lease that has run out."""
         return clock() < self.good_until or self.renew()
 
     def renew(self) -> bool:
-        """Hold on for ``LEASE_S`` more; ``False`` if it is lost, or nobody can be asked.
+        """Extend the lease by ``LEASE_S``; ``False`` if it is lost or the database is away.
 
-        A database that is away for a moment costs a renewal and nothing else.
+        A database that is away for a moment only costs this renewal.
         """
         began = clock()
         held = Transaction.objects.filter(self.holds, pk=self.row.pk, state__in=states.AT_WORK)
         try:
             is_renewed = held.update(lease_expires_at=Now() + timedelta(seconds=settings.LEASE_S))
-        except OUT_OF_REACH as failure:
+        except CONNECTION_LOST as failure:
             logger.warning("the lease on %s could not be renewed: %s", self.row.pk, failure)
             connection.close()
             return False

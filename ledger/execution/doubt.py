@@ -1,0 +1,93 @@
+"""In doubt: a transaction whose tool may or may not have had its effect."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from ledger import states
+from ledger.backoff import Backoff
+from ledger.execution.claims import run
+from ledger.execution.leases import Lease, clock, new_lease
+from ledger.execution.recording import record_failure, record_receipt, try_advance
+from ledger.execution.tool_calls import Done, Nothing, Outcome, call_tool
+from ledger.models import Transaction
+from ledger.principals import SWEEPER
+from ledger.transactions import sign_offs
+from ledger.transactions.work_columns import WorkColumns
+
+INQUIRY_BACKOFF = Backoff(first=timedelta(seconds=5), longest=timedelta(minutes=5))
+
+
+def doubt_lapsed_lease(transaction_id: UUID) -> None:
+    """Mark a transaction in doubt whose worker let its lease run out."""
+    why = "The worker fell silent before it recorded an outcome."
+    try_advance(
+        transaction_id,
+        states.DOUBT,
+        only_if=Q(lease_expires_at__lte=Now()),
+        by=SWEEPER,
+        reason=why,
+        work=WorkColumns(lease_expires_at=None, next_attempt_at=Now()),
+        error=why,
+    )
+
+
+def inquire(transaction_id: UUID) -> None:
+    """Look up the outcome of a transaction in doubt; run it again where that is safe."""
+    row = _claim_inquiry(transaction_id)
+    if row is None:
+        return
+    if sign_offs.why_not(row):
+        return  # the row was changed: an operator has to settle it
+    lease = Lease(row, row.fencing_token)
+    match _found_receipt(lease):
+        case Done(value) if value is not None:
+            record_receipt(lease, value)
+        case Nothing(why):
+            record_failure(lease, why)
+        case _:
+            _run_again_if_safe(lease)
+
+
+def _found_receipt(lease: Lease) -> Outcome:
+    """What the tool's ``find_receipt`` returns; ``Done(None)`` if it has none."""
+    if lease.tool is None or not lease.tool.has("find_receipt"):
+        return Done(None)
+    return call_tool(lease, "find_receipt")
+
+
+def _claim_inquiry(transaction_id: UUID) -> Transaction | None:
+    """One worker inquires at a time; the next inquiry is due after the back-off."""
+    due = Transaction.objects.deployed_here().inquiry_due().filter(pk=transaction_id)
+    row = due.first()
+    if row is None or not due.filter(fencing_token=row.fencing_token).update(
+        next_attempt_at=Now() + INQUIRY_BACKOFF.wait(row.attempts)
+    ):
+        return None
+    return row
+
+
+def _run_again_if_safe(lease: Lease) -> None:
+    """Retry-safe tools run again with the same operation key; the others wait for a person."""
+    contract = lease.tool.contract if lease.tool else None
+    if contract is None or not contract.retry_safe or lease.row.attempts >= contract.retry.attempts:
+        if lease.tool is None or not lease.tool.has("find_receipt"):
+            Transaction.objects.in_doubt().filter(lease.holds, pk=lease.row.pk).update(
+                next_attempt_at=None
+            )
+        return
+    began = clock()
+    row = try_advance(
+        lease.row.pk,
+        states.RETRY,
+        only_if=lease.holds,
+        reason=f"Attempt {lease.row.attempts + 1} with the same operation key.",
+        work=new_lease(),
+        settlement=None,
+    )
+    if row is not None:
+        run(Lease(row, row.fencing_token, began))
