@@ -31,7 +31,7 @@ from a2a.submissions.envelope import EXTENSION
 from a2a.validation import parts
 from a2a.wire import to_json
 from ledger.agents.callers import callers_with
-from ledger.database import prepared_statements
+from ledger.database import use_prepared_statements
 from ledger.errors import LedgerError
 from ledger.http import unquoted
 from ledger.models import AgentToken
@@ -148,7 +148,7 @@ def visible_tasks(asked: list[tuple[str, UUID]]) -> list[tuple[UUID, datetime, s
     ``asked`` are pairs of a token's hash and a task's id.
     """
     hashes, ids = [token for token, _ in asked], [task_id for _, task_id in asked]
-    with prepared_statements.kept(), connection.cursor() as cursor:
+    with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_look_sql(), [hashes, ids])
         return [row if row[0] is not None else None for row in cursor.fetchall()]
 

@@ -31,7 +31,7 @@ from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from a2a.wire.to_json import open_question, render
 from ledger.agents.callers import Caller
-from ledger.database.keyset_pages import keyset_page
+from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.http import unquoted
 

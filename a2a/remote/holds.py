@@ -14,7 +14,7 @@ from django.db.transaction import atomic
 
 from a2a.models import Mirror
 from ledger.backoff import Backoff
-from ledger.database.updates import update_returning
+from ledger.database import update_returning
 
 BACKOFF = Backoff(first=timedelta(seconds=2), longest=timedelta(seconds=30))
 MOST_COUNTED = 10  # polls without a change

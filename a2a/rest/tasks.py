@@ -20,7 +20,7 @@ from a2a.wire.plain_json import event_as_json, task_as_json
 from ledger.agents.callers import Caller
 from ledger.api.rendering import record_response
 from ledger.api.schemas import DecisionRecord
-from ledger.database.keyset_pages import keyset_page
+from ledger.database import keyset_page
 from ledger.events import doorbell
 from ledger.events.waiting import LONGEST_WAIT_S, wait_for
 from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted

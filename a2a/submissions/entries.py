@@ -12,7 +12,7 @@ from django.db.transaction import on_commit
 
 from a2a.models import Message, Task
 from a2a.states import TaskState
-from ledger.database import prepared_statements
+from ledger.database import use_prepared_statements
 from ledger.database.inserts import as_json, columns_of
 from ledger.events import doorbell, outbox
 from ledger.models import Event
@@ -44,7 +44,7 @@ def enter_all(entries: list[Entry], move: Move[TaskState], *, via: str) -> list[
         events.append(as_json(_first_event(entry, move, via)))
     channels = outbox.wanted_for(move.kind)
     values: list[Any] = [f"[{','.join(rows)}]" for rows in (tasks, messages, events)]
-    with prepared_statements.kept(), connection.cursor() as cursor:
+    with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_enter_sql(), [*values, channels])
         inserted = {row[0]: row[1:] for row in cursor.fetchall()}
     for entry in entries:

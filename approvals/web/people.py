@@ -23,7 +23,7 @@ from approvals.models import Membership, PendingChange, Role
 from approvals.people import accounts, notices, rights, second_operator
 from approvals.people.principals import principal_of
 from ledger import principals
-from ledger.database.keyset_pages import keyset_page
+from ledger.database import keyset_page
 from ledger.errors import LedgerError
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind

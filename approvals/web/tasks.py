@@ -20,7 +20,7 @@ from approvals.desk.answer_forms import Unreadable, answer_from, fields_of
 from approvals.people.principals import principal_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.requests import tenants_of_request, wants_fragment
-from ledger.database.keyset_pages import keyset_page
+from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event
 

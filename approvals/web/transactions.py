@@ -39,7 +39,7 @@ from approvals.web.requests import tenants_of_request, wants_fragment
 from approvals.web.tasks import question_context
 from ledger import contracts
 from ledger.api import describe, describe_readonly
-from ledger.database.keyset_pages import keyset_page
+from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.http import problem
 from ledger.models import Event, Transaction, TransactionQuerySet

@@ -1,1 +1,1 @@
-"""Agents and their tokens: enrolment, and which tools each may use."""
+"""Agents: ``callers`` (who a token belongs to), ``allowances`` (their tools), ``enrolment``."""

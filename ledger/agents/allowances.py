@@ -1,6 +1,6 @@
-"""Which tools an agent may use: those of its tenant, its own, and of a token its scopes.
+"""Which tools an agent may use: limited by its tenant, by the agent and by its token's scopes.
 
-What is not allowed is answered like what does not exist.
+A tool that is not allowed is refused like one that does not exist.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from django.db import connection
 
 from ledger import contracts
 from ledger.contracts import Tool
-from ledger.database import prepared_statements
+from ledger.database import use_prepared_statements
 from ledger.errors import UnknownTool
 from ledger.models.agents import ALL_TOOLS, Scope
 from ledger.principals import Principal
 
-# What a scope begins with that is for proposing with one tool.
+# Prefix of scopes for proposing with one tool: propose:<tool>.
 ONE_TOOL = f"{Scope.PROPOSE.value}:"
 
 _ALLOWED = """
@@ -29,12 +29,12 @@ _ALLOWED = """
 
 
 def allowed_tools(by: Principal, tenant: str) -> frozenset[str]:
-    """The names of tools, both kinds, that an agent may use at all. A new tenant has none."""
-    with prepared_statements.kept(), connection.cursor() as cursor:
+    """Names of the tools, of both kinds, that an agent may use. A new tenant has none."""
+    with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_ALLOWED, [by.slug if by.tenant == tenant else "", tenant])
         row = cursor.fetchone()
     names = frozenset(contracts.tools) | frozenset(contracts.readonly_tools)
-    # Agents are never deleted; where there is no row, its tenant's list stands alone.
+    # Principals that are not agents of this tenant have no row: the tenant's list applies alone.
     for allowed in row or [[]]:
         if allowed is not None and ALL_TOOLS not in allowed:
             names &= frozenset(allowed)
@@ -42,7 +42,7 @@ def allowed_tools(by: Principal, tenant: str) -> frozenset[str]:
 
 
 def covers(scopes: Collection[str], wanted: str) -> bool:
-    """Whether the scopes have the one that is wanted; ``propose:<tool>`` is ``propose`` for one."""
+    """Whether the scopes include ``wanted``; ``propose:<tool>`` counts as ``propose``."""
     if wanted in scopes:
         return True
     return wanted == Scope.PROPOSE and any(name.startswith(ONE_TOOL) for name in scopes)
@@ -52,14 +52,14 @@ def may_propose(scopes: Collection[str], tool: str) -> bool:
     return Scope.PROPOSE in scopes or f"{ONE_TOOL}{tool}" in scopes
 
 
-def narrowed(scopes: frozenset[str], asked: Collection[str]) -> frozenset[str]:
-    """Those of the scopes that are asked for, never more: of two of one kind the narrower."""
-    asked = frozenset(asked)
-    both = scopes & asked
-    for some, others in ((scopes, asked), (asked, scopes)):
-        if Scope.PROPOSE in some:
-            both |= {name for name in others if name.startswith(ONE_TOOL)}
-    return both
+def narrowed(scopes: frozenset[str], requested: Collection[str]) -> frozenset[str]:
+    """The scopes that both sides contain; of ``propose`` and ``propose:<tool>`` the narrower."""
+    requested = frozenset(requested)
+    shared = scopes & requested
+    for wide, narrow in ((scopes, requested), (requested, scopes)):
+        if Scope.PROPOSE in wide:
+            shared |= {name for name in narrow if name.startswith(ONE_TOOL)}
+    return shared
 
 
 def unknown(name: str) -> UnknownTool:
@@ -67,7 +67,7 @@ def unknown(name: str) -> UnknownTool:
 
 
 def tool_for(by: Principal, tenant: str, name: str) -> Tool[Any, Any]:
-    """Raises ``UnknownTool``, whether it does not exist or may not be used."""
+    """The tool, if the agent may use it. Raises ``UnknownTool`` if not, or if there is none."""
     tool = contracts.tools.get(name)
     if tool is None or name not in allowed_tools(by, tenant):
         raise unknown(name)

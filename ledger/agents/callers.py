@@ -1,4 +1,4 @@
-"""Which agent calls, with which scopes: from bearer tokens."""
+"""From a bearer token to the agent that calls, and its scopes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from django.db import connection
 
 from ledger.agents.allowances import allowed_tools, covers, may_propose
-from ledger.database import prepared_statements
+from ledger.database import use_prepared_statements
 from ledger.errors import NotAllowed
 from ledger.models import AgentToken, Scope
 from ledger.models.agents import usable_tokens_sql
@@ -17,20 +17,21 @@ from ledger.principals import Principal, agent
 
 @dataclass(frozen=True)
 class Caller:
-    """Who a valid token speaks for."""
+    """The agent that a valid token belongs to."""
 
     principal: Principal
     tenant: str
     scopes: frozenset[str]
-    # The skill that a task is for which names none.
+    # Id of the skill for messages that name none.
     default_skill: str = ""
 
     def require(self, scope: Scope) -> None:
+        """Raises ``NotAllowed`` if the token lacks the scope."""
         if not covers(self.scopes, scope):
             raise NotAllowed(f"This token lacks the scope {scope.value!r}.", scope=scope.value)
 
     def may_use(self, tool: str) -> bool:
-        """What its tenant and its agent may use, as far as this token is for it."""
+        """Whether its tenant, the agent and this token's scopes allow the tool."""
         return may_propose(self.scopes, tool) and tool in self.allowed_tools
 
     @cached_property
@@ -39,14 +40,14 @@ class Caller:
 
 
 def caller_with(token: str) -> Caller | None:
-    """Whom the token speaks for; ``None`` when it is unknown, revoked or expired."""
+    """``None`` when the token is unknown, revoked or expired, or its agent is not active."""
     return callers_with([token])[0]
 
 
 def callers_with(tokens: list[str]) -> list[Caller | None]:
     """The caller of each token, in the same order and in one query; see ``caller_with``."""
     hashes = [AgentToken.hash_of(token) for token in tokens]
-    with prepared_statements.kept(), connection.cursor() as cursor:
+    with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_callers_sql(), [list(set(hashes))])
         rows = cursor.fetchall()
     callers = {

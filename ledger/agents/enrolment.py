@@ -1,4 +1,4 @@
-"""The verbs of agents and their tokens. Each change is sealed with who made it."""
+"""Create and change tenants, agents and tokens. Each change is an event that names who made it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger.principals import Principal
 
 
 def tenant_named(slug: str, name: str = "", *, by: Principal, via: str) -> Tenant:
-    """The tenant, which is made when it is new."""
+    """The tenant of this slug, created if there is none."""
     with atomic():
         name = name or slug.title()
         tenant, is_new = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
@@ -32,7 +32,7 @@ def tenant_named(slug: str, name: str = "", *, by: Principal, via: str) -> Tenan
 
 
 def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: str) -> None:
-    """These as well, from now on."""
+    """Allow the tenant these tools as well."""
     with atomic():
         before = Tenant.objects.select_for_update().get(pk=tenant.pk).tools
         tenant.tools = [*before, *sorted(set(tools) - set(before))]
@@ -51,7 +51,7 @@ def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: str) ->
 
 
 def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via: str) -> Agent:
-    """The agent, which is made when it is new. Its tenant and slug are for good."""
+    """The agent of this slug, created if there is none. Its tenant and slug never change."""
     with atomic():
         name = name or slug.replace("-", " ").capitalize()
         agent, is_new = Agent.objects.get_or_create(
@@ -63,11 +63,12 @@ def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via
 
 
 def was_added(agent: Agent, *, by: Principal, via: str) -> None:
+    """Record that the agent was created."""
     _record(agent, ChangeKind.AGENT_ADDED, by, via, webhook_url=agent.webhook_url)
 
 
 def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via: str) -> None:
-    """One event for each kind of change that is among the edits."""
+    """Record ``edits`` (field → [before, after]): one event for each kind of change."""
     rest = dict(edits)
     if rest.pop("is_active", None):
         _record(
@@ -83,7 +84,7 @@ def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via
 
 
 def renew_secret(agent: Agent, *, by: Principal, via: str) -> Agent:
-    """The secret that signs its webhooks from now on."""
+    """Give the agent a new secret that signs its webhooks."""
     with atomic():
         agent.webhook_secret = new_webhook_secret()
         agent.save(update_fields=["webhook_secret"])
@@ -94,7 +95,7 @@ def renew_secret(agent: Agent, *, by: Principal, via: str) -> Agent:
 def issue(
     agent: Agent, *, scopes: list[str], by: Principal, via: str, reason: str = "", **columns: Any
 ) -> tuple[AgentToken, str]:
-    """A new token: the row, and the token in clear, which is never to be seen again."""
+    """A new token: its row, and its text, which cannot be read again later."""
     with atomic():
         row, token = AgentToken.issue(agent, scopes=list(scopes), **columns)
         until = row.expires_at.isoformat() if row.expires_at else None
@@ -104,6 +105,7 @@ def issue(
 
 
 def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: str) -> None:
+    """Give the token these scopes in place of its present ones."""
     with atomic():
         before = AgentToken.objects.select_for_update().get(pk=row.pk).scopes
         if before != scopes:
@@ -113,10 +115,10 @@ def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: str
 
 
 def revoke(row: AgentToken, *, by: Principal, via: str, reason: str = "") -> bool:
-    """From the next request on it is worth nothing. False when somebody was faster."""
+    """Revoke the token from the next request on. ``False`` if it was revoked already."""
     with atomic():
-        alive = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
-        if not alive.update(revoked_at=Now()):
+        not_revoked = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
+        if not not_revoked.update(revoked_at=Now()):
             return False
         _record(row.agent, ChangeKind.TOKEN_REVOKED, by, via, reason=reason, token=row.hint)
     return True
@@ -126,6 +128,12 @@ def _record(
     agent: Agent, kind: ChangeKind, by: Principal, via: str, *, reason: str = "", **details: Any
 ) -> None:
     account_changes.record(
-        str(agent.principal), kind, tenant=agent.tenant_id, by=by, via=via, name=agent.name,
-        reason=reason, details=details,
-    )  # fmt: skip
+        str(agent.principal),
+        kind,
+        tenant=agent.tenant_id,
+        by=by,
+        via=via,
+        name=agent.name,
+        reason=reason,
+        details=details,
+    )

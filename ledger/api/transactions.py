@@ -35,7 +35,7 @@ from ledger.api.schemas import (
 )
 from ledger.api.visibility import supervisor_of, visible, visible_to
 from ledger.audit import decision_records
-from ledger.database.keyset_pages import keyset_page
+from ledger.database import keyset_page
 from ledger.errors import NotFound
 from ledger.events import doorbell
 from ledger.events.waiting import LONGEST_WAIT_S, wait_for

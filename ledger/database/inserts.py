@@ -1,4 +1,4 @@
-"""INSERT of whole rows by hand, for statements that write several tables at once."""
+"""INSERT of whole rows in written SQL, for one statement that writes several tables."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django.db import models
 
 
 def as_json(row: models.Model) -> str:
-    """A row as PostgreSQL's ``jsonb_populate_record`` reads it."""
+    """The row as JSON that PostgreSQL's ``jsonb_populate_record`` reads."""
     columns = columns_of(type(row))
     return json.dumps({field.column: getattr(row, field.attname) for field in columns}, default=str)
 
 
 @cache
 def columns_of(model: type[models.Model]) -> list[models.Field[Any, Any]]:
-    """What an INSERT names: all but the automatic id and what the database fills in."""
+    """The columns of an INSERT: all but automatic ids and those with a database default."""
     return [
         field
         for field in model._meta.concrete_fields
@@ -26,10 +26,10 @@ def columns_of(model: type[models.Model]) -> list[models.Field[Any, Any]]:
 
 
 def insert_into(model: type[models.Model]) -> str:
-    """INSERT of one row that comes as one JSON value.
+    """INSERT of one row that is passed as one JSON parameter (``as_json``).
 
-    One parameter instead of a column each: psycopg keeps the parsed form only of statements with
-    few parameters, and sixty conversions in Python cost more than one in PostgreSQL.
+    One parameter instead of one per column: psycopg caches the parsed form only of statements
+    with few parameters, and sixty conversions in Python cost more than one in PostgreSQL.
     """
     table = model._meta.db_table
     names = ", ".join(f'"{field.column}"' for field in columns_of(model))

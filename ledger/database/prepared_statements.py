@@ -1,7 +1,7 @@
-"""Which statements PostgreSQL plans once, and which it plans each time.
+"""Which statements PostgreSQL prepares, and so plans once, and which it plans at each execution.
 
-A kept plan is for the average tenant; for a small one it may read the whole table. So pages are
-planned each time, and only the few statements of the hot path, which go by whole keys, are kept.
+The plan of a prepared statement becomes generic and can be wrong for small tenants: it may read a
+whole table. So only statements of the hot path that look rows up by full keys are prepared.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-KEEP_AFTER = 3  # executions of one statement on one connection
+PREPARE_AFTER = 3  # executions of one statement on one connection
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """Statements in here are planned once per connection."""
+def use_prepared_statements() -> Iterator[None]:
+    """Inside, statements that are executed often are prepared on this connection."""
     connection.ensure_connection()
-    wire = connection.connection
-    before, wire.prepare_threshold = wire.prepare_threshold, KEEP_AFTER
+    driver = connection.connection
+    before, driver.prepare_threshold = driver.prepare_threshold, PREPARE_AFTER
     try:
         yield
     finally:
-        wire.prepare_threshold = before
+        driver.prepare_threshold = before

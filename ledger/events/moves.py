@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import models
 from django.db.models import F
 
-from ledger.database.updates import update_returning
+from ledger.database import update_returning
 from ledger.events import chains
 from ledger.models import Event
 from ledger.principals import Principal

@@ -19,7 +19,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.transaction import on_commit
 
 from ledger import intents
-from ledger.database import prepared_statements
+from ledger.database import use_prepared_statements
 from ledger.database.inserts import as_json, insert_into
 from ledger.errors import InProgress
 from ledger.events import doorbell, outbox, seals
@@ -79,7 +79,7 @@ def admitted(
         "agent": str(by), "route": route, "key": key, "tenant": tenant,
         "operation_key": operation_key, "key_lock": key_lock, "operation_lock": operation_lock,
     }  # fmt: skip
-    with prepared_statements.kept(), connection.cursor() as cursor:
+    with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_ADMIT, names)
         has_key, has_operation, *known = cursor.fetchone()
     taken = [(has_key, key_lock), (has_operation, operation_lock)]
@@ -130,7 +130,7 @@ def enter(
     )
     key.transaction_id = row.pk
     values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, *admission.locks * 2]
-    with prepared_statements.kept(), connection.cursor() as cursor:
+    with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_enter_sql(), values)
         event_id, owed, *_ = cursor.fetchone()
     admission.is_over = True

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.db.transaction import atomic
 
-from ledger.database import prepared_statements
+from ledger.database import use_prepared_statements
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves, seals
 from ledger.models import Transaction
@@ -54,7 +54,7 @@ def advance(
     def sealed(row: Transaction) -> Mapping[str, Any]:
         return {**(details or {}), "sets": seals.outcome_of(row, columns)}
 
-    with prepared_statements.kept(), atomic():
+    with use_prepared_statements(), atomic():
         moved = moves.make(
             Transaction.objects.filter(only_if, pk=transaction_id),
             move,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger.database.keyset_pages import keyset_page
+from ledger.database import keyset_page
 from ledger.models import Event
 
 pytestmark = pytest.mark.django_db
