@@ -1,8 +1,8 @@
-"""Secrets of others, encrypted in the database (AES-256-GCM).
+"""Encryption (AES-256-GCM) of the secrets that the database stores for agents and workspaces.
 
-What is stored is ``enc:<key id>:<nonce and ciphertext>``, bound to its table and column. The first
-of ``ASSENT_ENCRYPTION_KEYS`` encrypts, all of them decrypt; ``manage.py rotate_secrets`` rewrites
-what an older one encrypted.
+A stored secret is ``enc:<key id>:<nonce and ciphertext>``, bound to its table and column. The first
+of ``ASSENT_ENCRYPTION_KEYS`` encrypts, all of them decrypt; ``manage.py rotate_secrets`` encrypts
+everything anew with the first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
-# Django's fields are generic for the type checker only, not when they run.
+# Django's fields are generic only for type checkers, not at run time.
 if TYPE_CHECKING:
     TextOfStrings = models.TextField[str, str]
 else:
@@ -35,7 +35,7 @@ class SecretUnreadable(ImproperlyConfigured):
 
 
 class Secret(str):
-    """Text that shows itself to nobody by accident; ``str()`` of it is the text."""
+    """Text with a masked ``repr``, so that it does not leak into logs; ``str()`` gives the text."""
 
     __slots__ = ()
 
@@ -44,10 +44,10 @@ class Secret(str):
 
 
 class SecretField(TextOfStrings):
-    """Text that only processes with the key can read. Cannot be searched; empty stays empty."""
+    """Text that is stored encrypted. It cannot be searched; empty text is stored as empty."""
 
     def get_lookup(self, lookup_name: str) -> Any:
-        """Neither by an admin's address bar nor by mistake: only whether there is one."""
+        """Only lookups that tell whether there is a secret: the admin takes any from its URL."""
         if lookup_name not in {"exact", "isnull"}:
             return None
         return super().get_lookup(lookup_name)
@@ -65,10 +65,13 @@ class SecretField(TextOfStrings):
 
 
 def encrypt(text: str, place: str) -> str:
-    """Raises ``ImproperlyConfigured`` when there is no key."""
+    """The text as it is stored in ``place`` (``table.column``).
+
+    Raises ``ImproperlyConfigured`` when there is no key.
+    """
     if not settings.ENCRYPTION_KEYS:
         raise ImproperlyConfigured(
-            "A secret cannot be kept: ASSENT_ENCRYPTION_KEYS is not set. Nothing was stored."
+            "The secret cannot be stored: ASSENT_ENCRYPTION_KEYS is not set. Nothing was changed."
         )
     key = settings.ENCRYPTION_KEYS[0]
     nonce = os.urandom(NONCE_BYTES)
@@ -77,24 +80,25 @@ def encrypt(text: str, place: str) -> str:
 
 
 def decrypt(stored: str, place: str) -> str:
-    """Raises ``SecretUnreadable``."""
+    """The text of a stored secret. Raises ``SecretUnreadable``."""
     if not stored:
         return ""
     try:
-        prefix, wanted, content = stored.split(":")
+        prefix, stored_key_id, content = stored.split(":")
         sealed = base64.urlsafe_b64decode(content)
     except ValueError:
-        prefix, wanted, sealed = "", "", b""
+        prefix, stored_key_id, sealed = "", "", b""
     if prefix != PREFIX:
         raise SecretUnreadable(
             f"The secret in {place} is not encrypted: it was not written by Assent. Enter it anew."
         )
     for key in settings.ENCRYPTION_KEYS:
-        if key_id(key) == wanted:
+        if key_id(key) == stored_key_id:
             return _opened(key, sealed, place)
+    known = ", ".join(map(key_id, settings.ENCRYPTION_KEYS)) or "none"
     raise SecretUnreadable(
-        f"The secret in {place} was encrypted with key {wanted}, which is not among "
-        f"ASSENT_ENCRYPTION_KEYS ({', '.join(map(key_id, settings.ENCRYPTION_KEYS)) or 'none'}). "
+        f"The secret in {place} was encrypted with key {stored_key_id}, which is not among "
+        f"ASSENT_ENCRYPTION_KEYS ({known}). "
         "Add that key behind the first one; nothing was changed."
     )
 
@@ -105,12 +109,12 @@ def _opened(key: str, sealed: bytes, place: str) -> str:
         return _cipher(key).decrypt(nonce, content, place.encode()).decode()
     except InvalidTag:
         raise SecretUnreadable(
-            f"The secret in {place} was changed, or moved there from elsewhere. Enter it anew."
+            f"The secret in {place} was changed, or copied from another column. Enter it anew."
         ) from None
 
 
 def key_id(key: str) -> str:
-    """Names a key without giving it away."""
+    """A name for the key that does not reveal it."""
     return hashlib.sha256(b"assent.encryption-key:" + bytes.fromhex(key)).hexdigest()[:8]
 
 
@@ -119,7 +123,7 @@ def _cipher(key: str) -> AESGCM:
 
 
 def secret_fields() -> list[SecretField]:
-    """Every column that holds secrets."""
+    """Every ``SecretField`` of every model."""
     from django.apps import apps
 
     return [

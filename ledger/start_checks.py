@@ -1,7 +1,7 @@
-"""What must be true before a process of the product begins: it starts safely, or not at all.
+"""Checks of settings and database role; a process that they find unsafe does not start.
 
-Every process asks as it starts (``refuse_if_unsafe``): web, live, worker, sweeper, slack. On an
-address of this machine alone (`make up`, `make demo`) much is allowed that a deployment must not.
+Every process calls ``refuse_if_unsafe`` first: web, live, worker, sweeper, slack. Where the desk is
+served to this machine only (`make up`, `make demo`), most checks do not apply.
 """
 
 from __future__ import annotations
@@ -24,61 +24,70 @@ from django.db.backends.signals import connection_created
 logger = logging.getLogger(__name__)
 
 SWEEPER = "sweeper"
-NOT_SAFE = 78  # EX_CONFIG
+EXIT_UNSAFE = 78  # EX_CONFIG of sysexits.h
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-MIN_SECRET, MIN_DIFFERENT = 50, 5  # characters, as Django's own check wants them
+MIN_SECRET, MIN_DISTINCT = 50, 5  # characters, as in Django's own check
 MAKE_KEY = "Make one with `openssl rand -hex 32`"
 
 
 def is_public() -> bool:
-    """Whether people reach the desk from elsewhere."""
+    """Whether the desk is served to other machines."""
     hosts = {urlsplit(url).hostname for url in (settings.PUBLIC_URL, settings.LIVE_URL)}
     return not hosts <= LOCAL_NAMES
 
 
 def dangers(role: str) -> list[CheckMessage]:
-    """Everything for which a process of this role must not start."""
-    found = [*_keys(), *_networks(), *_audit_key(role)]
-    return [*found, *_addresses(), *_secrets()] if is_public() else found
+    """Errors for which a process of this role must not start, and warnings."""
+    everywhere = [*_keys(), *_networks(), *_audit_key(role)]
+    return [*everywhere, *_addresses(), *_secrets()] if is_public() else everywhere
 
 
 def refuse_if_unsafe(role: str) -> None:
-    """End this process, saying what is wrong, why it matters and how to mend it."""
-    found = dangers(role)
-    for danger in found:
-        if not danger.is_serious():
-            logger.warning("%s %s", danger.msg, danger.hint)
-    reasons = [f"  - {danger.msg}\n    {danger.hint}" for danger in found if danger.is_serious()]
-    if reasons:
-        said = f"Assent's {role} does not start, as that would not be safe:\n" + "\n".join(reasons)
-        sys.stderr.write(f"{said}\nNothing was changed. docs/operators.md says more.\n")
-        sys.exit(NOT_SAFE)
+    """End this process if a check fails: stderr says what is wrong, why it matters, what to do."""
+    messages = dangers(role)
+    for message in messages:
+        if not message.is_serious():
+            logger.warning("%s %s", message.msg, message.hint)
+    errors = [message for message in messages if message.is_serious()]
+    if errors:
+        _write_refusal(role, *((error.msg, error.hint or "") for error in errors))
+        sys.exit(EXIT_UNSAFE)
     if is_public():
-        _look_at_role(role)
+        _check_database_role(role)
 
 
-def _look_at_role(process: str) -> None:
-    """Now, or with the first connection if there is no database yet."""
+def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
+    """Each reason is the problem and the hint how to solve it."""
+    sys.stderr.write(f"Assent's {role} does not start, because that would not be safe:\n")
+    for problem, hint in reasons:
+        sys.stderr.write(f"  - {problem}\n    {hint}\n")
+    sys.stderr.write("Nothing was changed. docs/operators.md says more.\n")
 
-    def look(connection: Any, **_: object) -> None:
+
+def _check_database_role(role: str) -> None:
+    """Check on the first connection: now, or later if the database is not up yet."""
+
+    def check(connection: Any, **_: object) -> None:
         connection_created.disconnect(dispatch_uid="ledger.start_checks")
         with connection.cursor() as cursor:
             cursor.execute(_MAY_REWRITE)
             user, may_rewrite = cursor.fetchone()
         if may_rewrite:
-            sys.stderr.write(
-                f"Assent's {process} does not start, as that would not be safe:\n  - The database "
-                f"role {user} may change what is in the audit log.\n    Let the owner's role "
-                "migrate (ASSENT_OWNER_DATABASE_URL) and name another one in DATABASE_URL.\n"
-                "Nothing was changed. docs/operators.md says more.\n"
+            _write_refusal(
+                role,
+                (
+                    f"The database role {user} may change the audit log.",
+                    "Let the owner's role migrate (ASSENT_OWNER_DATABASE_URL) and name another one "
+                    "in DATABASE_URL.",
+                ),
             )
-            os._exit(NOT_SAFE)  # from whichever thread connected first
+            os._exit(EXIT_UNSAFE)  # sys.exit would end only the thread that connected first
 
-    connection_created.connect(look, dispatch_uid="ledger.start_checks", weak=False)
+    connection_created.connect(check, dispatch_uid="ledger.start_checks", weak=False)
     try:
         connection.ensure_connection()
     except OperationalError:
-        logger.warning("no database yet: what its role may do is looked at later")
+        logger.warning("the database is not up yet; the rights of its role are checked later")
     finally:
         connection.close()
 
@@ -92,7 +101,7 @@ _MAY_REWRITE = """
 
 @register(Tags.security, deploy=True)
 def check_deployment(**_: object) -> list[CheckMessage]:
-    """The same for `manage.py check --deploy`, which does not know for which process it asks."""
+    """The checks of all processes, for `manage.py check --deploy`."""
     return [*_keys(), *_networks(), *_addresses(), *_secrets()]
 
 
@@ -106,46 +115,49 @@ def _addresses() -> Iterator[CheckMessage]:
     for name, url in (("PUBLIC", settings.PUBLIC_URL), ("LIVE", settings.LIVE_URL)):
         if not url.startswith("https://"):
             yield Error(
-                f"ASSENT_{name}_URL is {url}: sessions and tokens would travel in clear.",
-                hint="Serve it over https (compose.yaml does) and say so in the address.",
+                f"ASSENT_{name}_URL is {url}: sessions and tokens would be sent unencrypted.",
+                hint="Serve it over https (compose.yaml does) and set an https:// address.",
                 id="assent.E002",
             )
     if "*" in settings.ALLOWED_HOSTS:
         yield Error(
-            "ASSENT_ALLOWED_HOSTS is *: whoever chooses the Host header chooses our addresses.",
-            hint="Name the hosts, by commas.",
+            "ASSENT_ALLOWED_HOSTS is *: a forged Host header would appear in the links we send.",
+            hint="List the hosts, separated by commas.",
             id="assent.E003",
         )
 
 
 def _secrets() -> Iterator[CheckMessage]:
     for secret in (_secret_key(), *settings.SECRET_KEY_FALLBACKS):
-        is_weak = len(secret) < MIN_SECRET or len(set(secret)) < MIN_DIFFERENT
+        is_weak = len(secret) < MIN_SECRET or len(set(secret)) < MIN_DISTINCT
         if is_weak or secret.startswith("insecure"):
             yield Error(
-                "A secret key is missing, short or the one for development: sessions, buttons in "
-                "Slack and jobs could be forged.",
+                "A secret key is missing, too short or the one for development: sessions, buttons "
+                "in Slack and jobs could be forged.",
                 hint=f"{MAKE_KEY} and set ASSENT_SECRET_KEY; old ones go into "
                 "ASSENT_SECRET_KEY_FALLBACKS.",
                 id="assent.E004",
             )
     if not settings.ENCRYPTION_KEYS:
         yield Error(
-            "ASSENT_ENCRYPTION_KEYS is not set: webhook secrets and tokens could not be kept.",
-            hint=f"{MAKE_KEY}; keep it as safe as the database's backups are not.",
+            "ASSENT_ENCRYPTION_KEYS is not set: webhook secrets and tokens could not be stored.",
+            hint=f"{MAKE_KEY}; keep it apart from the database's backups.",
             id="assent.E005",
         )
-    for name, keys in (("CARD", settings.CARD_KEYS), ("PUSH", settings.PUSH_KEYS)):
+    for name, keys, signed in (
+        ("CARD", settings.CARD_KEYS, "agent cards"),
+        ("PUSH", settings.PUSH_KEYS, "push notifications"),
+    ):
         if not keys:
             yield Warning(
-                f"ASSENT_{name}_KEY is not set: what it would sign goes out unsigned.",
+                f"ASSENT_{name}_KEY is not set: {signed} are sent unsigned.",
                 hint=f"{MAKE_KEY}.",
                 id="assent.W001",
             )
 
 
 def _secret_key() -> str:
-    """Django itself refuses to hand out an empty one."""
+    """Empty if not set, where Django's setting raises."""
     try:
         return str(settings.SECRET_KEY)
     except ImproperlyConfigured:
@@ -155,14 +167,14 @@ def _secret_key() -> str:
 def _audit_key(role: str) -> Iterator[CheckMessage]:
     if role == SWEEPER and not settings.AUDIT_KEY:
         yield Error(
-            "ASSENT_AUDIT_KEY is not set: nobody would sign the audit checkpoints.",
-            hint=f"{MAKE_KEY} and give it to the sweeper alone.",
+            "ASSENT_AUDIT_KEY is not set: audit checkpoints could not be signed.",
+            hint=f"{MAKE_KEY} and set it for the sweeper only.",
             id="assent.E006",
         )
     if role != SWEEPER and settings.AUDIT_KEY and is_public():
         yield Error(
-            "This process holds ASSENT_AUDIT_KEY: whoever breaks into it could sign a forged log.",
-            hint="Give it to the sweeper alone; others get ASSENT_AUDIT_PUBLIC_KEYS.",
+            "This process has ASSENT_AUDIT_KEY: an attacker in it could sign a forged log.",
+            hint="Set it for the sweeper only; other processes get ASSENT_AUDIT_PUBLIC_KEYS.",
             id="assent.E007",
         )
 
@@ -183,8 +195,8 @@ def _keys() -> Iterator[CheckMessage]:
     every = [key.lower() for keys in signing.values() for key in set(keys)]
     if len(every) != len(set(every)):
         yield Error(
-            "One key signs two kinds of things (audit log, agent card, push notifications).",
-            hint="Make one for each: who steals one must not have the others.",
+            "One key has two uses (audit log, agent card, push notifications).",
+            hint="Make one key per use, so that a stolen key does not serve for the others.",
             id="assent.E009",
         )
 
@@ -200,8 +212,8 @@ def _is_key(text: str) -> bool:
 def _networks() -> Iterator[CheckMessage]:
     if not all(port.isdecimal() for port in settings.WEBHOOK_PORTS):
         yield Error(
-            f"ASSENT_WEBHOOK_PORTS has what is no port: {', '.join(settings.WEBHOOK_PORTS)}.",
-            hint="Numbers, by commas.",
+            f"ASSENT_WEBHOOK_PORTS is not a list of ports: {', '.join(settings.WEBHOOK_PORTS)}.",
+            hint="Numbers, separated by commas.",
             id="assent.E011",
         )
     for network in settings.WEBHOOK_NETWORKS:
@@ -209,7 +221,7 @@ def _networks() -> Iterator[CheckMessage]:
             ipaddress.ip_network(network)
         except ValueError as failure:
             yield Error(
-                f"ASSENT_WEBHOOK_NETWORKS has {network!r}, which is no network: {failure}.",
-                hint="Write it like 10.1.0.0/16 or fd00:1::/48, several by commas.",
+                f"ASSENT_WEBHOOK_NETWORKS has {network!r}, which is not a network: {failure}.",
+                hint="Write 10.1.0.0/16 or fd00:1::/48; several are separated by commas.",
                 id="assent.E010",
             )

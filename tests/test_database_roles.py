@@ -177,4 +177,4 @@ def test_a_deployment_whose_role_may_rewrite_the_past_does_not_start():
     ended = migrated("sweep", DATABASE_URL=owner, **https)
 
     assert ended.returncode == 78, ended.stderr
-    assert "role postgres may change what is in the audit log" in ended.stderr
+    assert "role postgres may change the audit log" in ended.stderr

@@ -1,4 +1,4 @@
-"""The arguments of a tool: its signature as a pydantic model, and what they mean as JSON."""
+"""The arguments of a tool: its signature as a pydantic model, and their canonical JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ SUMMARY_MAX = 3_000  # characters
 
 
 def validated(model: type[BaseModel], name: str, arguments: Any) -> BaseModel:
+    """The arguments of the tool ``name`` as its model.
+
+    Raises ``InvalidArguments`` with one entry in ``errors`` per field, 50 at most.
+    """
     try:
         return model.model_validate(arguments)
     except ValidationError as refusal:
@@ -31,6 +35,7 @@ def validated(model: type[BaseModel], name: str, arguments: Any) -> BaseModel:
 
 
 def model_of(function: Callable[..., Any], name: str) -> type[BaseModel]:
+    """The signature of a function as a pydantic model; ``context`` is not an argument."""
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -47,6 +52,7 @@ def _plain(value: Decimal) -> str:
 
 
 def meaning(value: Any) -> Any:
+    """The value as JSON in which Decimals that are equal are the same text."""
     if isinstance(value, Decimal):
         return _plain(value)
     if isinstance(value, BaseModel):
@@ -59,5 +65,6 @@ def meaning(value: Any) -> Any:
 
 
 def plain_summary(name: str, arguments: BaseModel) -> str:
+    """``Refund customer: payment_id pay_1, amount 5.00``, for tools without a ``plan``."""
     listed = ", ".join(f"{key} {value}" for key, value in arguments.model_dump(mode="json").items())
     return f"{name.replace('_', ' ').capitalize()}: {listed}"[:SUMMARY_MAX]

@@ -1,4 +1,4 @@
-"""What a tool handed back, in a form that the ledger can keep, whatever it is."""
+"""What a tool returned, made storable, and the receipt and links in it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pydantic_core import to_jsonable_python
 DEEPEST = 32
 LARGEST_INTEGER = 2**63
 NOTE = "assent_note"
-# What browsers take for something else than urlsplit does: a backslash is a slash to them, and
-# white space and controls vanish.
+# Browsers read these differently from urlsplit: they take a backslash for a slash and drop white
+# space and control characters.
 UNUSUAL = re.compile(r"[\s\\\x00-\x20\x7f]")
 
 
 def storable(value: Any) -> dict[str, Any]:
-    """Whatever a tool returned, as a JSON object that PostgreSQL can hold.
+    """Any value as a JSON object that PostgreSQL can store.
 
-    Never raises: what cannot be stored as it is stands there as text, with a note that says so.
+    Never raises: values that JSON cannot hold become text, and ``NOTE`` says so.
     """
     try:
         plain, is_whole = to_jsonable_python(value, fallback=repr, bytes_mode="base64"), True
@@ -62,20 +62,20 @@ def _as_text(value: Any) -> str:
 
 
 def clean(text: str, most: int = 2000) -> str:
-    """Text of the outside world, without what UTF-8 or PostgreSQL cannot hold."""
+    """Text without what UTF-8 or PostgreSQL cannot store, at most ``most`` characters long."""
     return (
         text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()[:most]
     )
 
 
 def receipt_in(result: Mapping[str, Any], field: str) -> str:
-    """The proof of success, or nothing."""
+    """The value of the contract's receipt field; empty if there is none."""
     value = result.get(field)
     return "" if value is None else str(value).strip()[:500]
 
 
 def web_address(value: Any) -> str:
-    """The value, if it is a link that leads where it says, unlike ``https://bank@evil/``."""
+    """The value if it is an unambiguous http(s) link, else empty. Not ``https://bank@evil/``."""
     text = str(value or "")
     if not text.startswith(("https://", "http://")) or len(text) > 2000:
         return ""
@@ -83,10 +83,10 @@ def web_address(value: Any) -> str:
 
 
 def host_of(address: str) -> str:
-    """The host of a link as a browser would read it; empty if there is none, or user-info."""
+    """The host of a link as browsers read it; empty if there is none or it has user-info."""
     try:
-        there = urlsplit(address)
-        is_plain = there.username is None and there.password is None and there.port != 0
-        return there.hostname or "" if is_plain and not UNUSUAL.search(address) else ""
+        parts = urlsplit(address)
+        is_plain = parts.username is None and parts.password is None and parts.port != 0
+        return parts.hostname or "" if is_plain and not UNUSUAL.search(address) else ""
     except ValueError:
         return ""

@@ -117,5 +117,5 @@ def test_what_was_written_past_us_is_not_taken_for_a_secret(with_secret, content
 def test_a_secret_moved_to_another_column_cannot_be_read():
     sealed = encryption.encrypt("token", "a2a_remoteagent.token")
 
-    with pytest.raises(SecretUnreadable, match="moved there"):
+    with pytest.raises(SecretUnreadable, match="copied from another column"):
         encryption.decrypt(sealed, "ledger_agent.webhook_secret")
