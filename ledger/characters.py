@@ -1,8 +1,7 @@
-"""Which characters of a text can be shown as what they are. Pure.
+"""Which characters are safe to show to approvers. No I/O.
 
-Two texts that look the same must be the same: invisible characters are refused, except where a
-script or an emoji cannot be written without them (UAX #31, RFC 5892); what only looks like
-something else is marked (UTS #39).
+Texts that look equal must be equal. So invisible characters are refused, except where a script or
+an emoji needs them (UAX #31, RFC 5892), and look-alikes of other letters are marked (UTS #39).
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 import idna
 
-# C0 and C1 controls except tab and line feed, the separators of lines and paragraphs, what
-# PostgreSQL or UTF-8 cannot hold or Unicode will never give out, and the bidirectional
-# embeddings, overrides and isolates.
+# C0 and C1 controls except tab and line feed; line and paragraph separators; characters that
+# PostgreSQL or UTF-8 cannot store or that Unicode will never assign; bidirectional embeddings,
+# overrides and isolates.
 _LAST_OF_PLANES = "".join(
     chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
 )
@@ -31,7 +30,7 @@ INVISIBLE = re.compile(
 )
 ZWNJ, ZWJ, DIRECTION_MARKS = "\u200c", "\u200d", "\u200e\u200f\u061c"
 TEXT_STYLE, EMOJI_STYLE, KEYCAP = "\ufe0e", "\ufe0f", "\u20e3"
-# The three flags of Unicode that are written with tags: England, Scotland, Wales.
+# The three flags that Unicode writes with tag characters: England, Scotland, Wales.
 TAG_FLAGS = tuple(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
     for region in ("gbeng", "gbsct", "gbwls")
@@ -43,12 +42,12 @@ PICTURE = re.compile(
     "\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
 )
 SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")
-MARKS_IN_A_ROW = 8  # more would draw over the lines above and below
-AROUND = 32  # characters that a joiner's context is looked for in
+MARKS_IN_A_ROW = 8  # more would be drawn over the lines above and below
+AROUND = 32  # characters before and after a joiner that may be its context
 BENGALI_RA, BENGALI_VIRAMA = "\u09b0", "\u09cd"
 
-# With Latin in one word only these scripts are no imitation (UTS #39, "moderately restrictive",
-# and without Armenian).
+# Scripts that imitate Latin when mixed with it in one word (UTS #39, "moderately restrictive",
+# and Armenian).
 IMITATING = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"})
 TOGETHER = (
     frozenset({"HAN", "HIRAGANA", "KATAKANA"}),
@@ -61,29 +60,29 @@ OF_NO_SCRIPT = frozenset(
      "DOUBLE-STRUCK", "BLACK-LETTER", "KATAKANA-HIRAGANA", "SUPERSCRIPT", "SUBSCRIPT", "VULGAR",
      "INFORMATION", "ANGSTROM", "KELVIN", "OHM", "PLANCK", "TURNED", "ROTATED", "REVERSED"}
 )  # fmt: skip
-# Letters of Cyrillic and Greek that are drawn like letters of Latin.
+# Cyrillic and Greek letters that look like Latin letters.
 LIKE_LATIN = frozenset(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d\u04bb\u04cf"
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405"
     "\u03bf\u03c1\u03bd\u03b9\u03b1\u03ba\u03c5\u03c7\u0391\u0392\u0395\u0396\u0397\u0399\u039a"
     "\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
 )
-MARKED_MOST = 5
+MAX_MARKS = 5
 
 
 # --- what is refused -------------------------------------------------------------------------
 
 
 def unsafe_in(text: str) -> str:
-    """What would not read on a screen as what it is, as ``U+200B``; empty if nothing."""
+    """The first unsafe character as ``U+200B``; empty if the text is safe."""
     if text.isascii():
         control = CONTROLS.search(text)
         return _named(control.group()) if control else ""
     if control := CONTROLS.search(text):
         return _named(control.group())
-    for found in INVISIBLE.finditer(text):
-        if not _is_needed(text, found.start()):
-            return _named(found.group())
+    for match in INVISIBLE.finditer(text):
+        if not _is_needed(text, match.start()):
+            return _named(match.group())
     return _too_many_marks(text)
 
 
@@ -102,7 +101,7 @@ def _is_needed(text: str, at: int) -> bool:
         return any(
             unicodedata.bidirectional(other) in {"R", "AL"}
             for other in text
-            if other not in DIRECTION_MARKS  # which are of the right-to-left kind themselves
+            if other not in DIRECTION_MARKS  # two of them are right-to-left themselves
         )
     if "\u180b" <= character <= "\u180f":
         return "\u1820" <= before <= "\u18aa"
@@ -113,7 +112,7 @@ def _is_zwj_needed(text: str, at: int, before: str, after: str) -> bool:
     if (before, after) == (BENGALI_RA, BENGALI_VIRAMA) or _joins_by_idna(text, at):
         return True
     if _is_dual_joining(before) and not _takes_part_in_joining(after):
-        return True  # the initial form of a letter that stands alone, as in Arabic dates
+        return True  # forces the initial form of a letter that stands alone, as in Arabic dates
     picture = text[:at].rstrip(EMOJI_STYLE)[-2:]
     base = picture[:-1] if SKIN.match(picture[-1:]) else picture[-1:]
     return bool(PICTURE.match(base[-1:]) and PICTURE.match(after))
@@ -128,12 +127,12 @@ def _joins_by_idna(text: str, at: int) -> bool:
 
 
 def _is_dual_joining(character: str) -> bool:
-    """By what idna says of a non-joiner between it and an alef, which joins to the right."""
+    """Tested with idna: a non-joiner is valid between it and an alef, which joins to the right."""
     return bool(character) and _joins_by_idna(f"{character}{ZWNJ}\u0627", 1)
 
 
 def _takes_part_in_joining(character: str) -> bool:
-    """As after a beh, which joins to both sides; a mark belongs to what is before it."""
+    """Tested with idna after a beh, which joins to both sides. Marks belong to what precedes."""
     is_mark = bool(character) and unicodedata.category(character) == "Mn"
     return is_mark or (bool(character) and _joins_by_idna(f"\u0628{ZWNJ}{character}", 1))
 
@@ -144,7 +143,7 @@ def _is_in_a_flag(text: str, at: int) -> bool:
 
 
 def _too_many_marks(text: str) -> str:
-    """Stacked marks draw over other lines; the same mark twice looks like one."""
+    """Stacked marks are drawn over other lines; a repeated mark looks like a single one."""
     run = 0
     for number, character in enumerate(text):
         if unicodedata.category(character) not in {"Mn", "Me"}:
@@ -164,17 +163,17 @@ def _named(character: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """NFC: a letter with its accent is one text, however it was typed."""
+    """NFC: an accented letter is the same text, however it was typed."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def folded(text: str) -> str:
-    """What two texts that look the same have in common: nothing invisible, one kind of space."""
+    """NFC without invisible characters and with single spaces: equal for texts that look equal."""
     return " ".join(INVISIBLE.sub("", normalised(text)).split())
 
 
 def cleaned(text: str) -> str:
-    """For the words of others that cannot be refused any more: what is unsafe gives way."""
+    """The text with unsafe characters replaced or removed, where it is too late to refuse it."""
     text = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
     return "".join(
         character
@@ -184,6 +183,7 @@ def cleaned(text: str) -> str:
 
 
 def one_line(text: str) -> str:
+    """The text with every run of white space, line breaks included, as one space."""
     return " ".join(text.split())
 
 
@@ -191,12 +191,12 @@ def one_line(text: str) -> str:
 
 
 def lookalikes(texts: Iterable[str]) -> list[str]:
-    """A sentence for each word that may be taken for another: what the approver is warned of."""
+    """A warning for the approver for each word that can be mistaken for another; 6 at most."""
     marks: dict[str, None] = {}
     for text in texts:
         if not text.isascii():
             marks |= dict.fromkeys(_marks_of(text))
-    shown = list(marks)[:MARKED_MOST]
+    shown = list(marks)[:MAX_MARKS]
     if more := len(marks) - len(shown):
         shown.append(f"{more} more words mix alphabets or imitate other letters.")
     return shown
@@ -211,7 +211,7 @@ def _marks_of(text: str) -> Iterator[str]:
         if "MATHEMATICAL" in scripts:
             plain = unicodedata.normalize("NFKC", short)
             yield f"“{short}” is written in mathematical signs that look like “{plain}”."
-        elif not _is_one_hand(scripts):
+        elif not _are_written_together(scripts):
             names = " and ".join(script.capitalize() for script in sorted(scripts))
             yield f"“{short}” mixes {names} letters."
         elif has_latin and _is_drawn_like_latin(word) and not scripts & honest:
@@ -244,8 +244,8 @@ def _script_of(character: str) -> str:
     return SCRIPT_OF_NAME.get(first, first)
 
 
-def _is_one_hand(scripts: frozenset[str]) -> bool:
-    """Whether people write a word in these scripts together."""
+def _are_written_together(scripts: frozenset[str]) -> bool:
+    """Whether words in these scripts together are usual."""
     others = scripts - {"LATIN"}
     if len(others) > 1:
         return any(others <= together for together in TOGETHER)

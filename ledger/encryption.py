@@ -71,7 +71,7 @@ def encrypt(text: str, place: str) -> str:
     """
     if not settings.ENCRYPTION_KEYS:
         raise ImproperlyConfigured(
-            "The secret cannot be stored: ASSENT_ENCRYPTION_KEYS is not set. Nothing was changed."
+            "The secret cannot be stored: ASSENT_ENCRYPTION_KEYS is not set. Nothing was stored."
         )
     key = settings.ENCRYPTION_KEYS[0]
     nonce = os.urandom(NONCE_BYTES)

@@ -1,4 +1,4 @@
-"""The Token of Intent: what the approver sees, in canonical form, and its digest. Pure."""
+"""The Token of Intent: what the approver sees, as canonical JSON, and its digest. No I/O."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ledger import characters
 from ledger.errors import InvalidRequest, UnsafeText
 
 MAX_DEPTH = 32
-EXACT_MAX = 2**53 - 1  # the largest integer up to which every integer is a double
-# For what ``_is_plain``: the same bytes as RFC 8785 has them, several times as fast.
+EXACT_MAX = 2**53 - 1  # every integer up to this one is exact as a double
+# Where ``_is_plain`` is true this writes the bytes of RFC 8785, several times as fast.
 _plain = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def canonical(value: Any) -> bytes:
-    """RFC 8785 canonical JSON. Amounts must already be strings: JSON numbers are doubles.
+    """RFC 8785 canonical JSON. Amounts must be strings already: JSON numbers are doubles.
 
-    Raises ``InvalidRequest`` for what has no canonical form (numbers beyond ±(2⁵³ - 1), NaN).
+    Raises ``InvalidRequest`` for values without a canonical form (numbers beyond ±(2⁵³ - 1), NaN).
     """
     try:
         if _is_plain(value):
@@ -35,11 +35,10 @@ def canonical(value: Any) -> bytes:
 
 
 def canonical_as_stored(value: Any) -> bytes:
-    """Canonical JSON of a value as PostgreSQL keeps it, without loss, whatever its numbers.
+    """Canonical JSON of a value as PostgreSQL stores it, without loss of digits.
 
-    Numbers that a double does not hold exactly (integers beyond ±(2⁵³ - 1), whether they were
-    written with an exponent or not) are written as text of their digits: PostgreSQL keeps 1e22 as
-    an integer.
+    Numbers beyond ±(2⁵³ - 1), which doubles do not hold exactly, are written as text of their
+    digits. That includes 1e22, which PostgreSQL stores as an integer.
     """
     if value is None:
         return b"null"
@@ -47,9 +46,9 @@ def canonical_as_stored(value: Any) -> bytes:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether Python's own encoder writes the canonical form.
+    """Whether Python's own JSON encoder writes the canonical form.
 
-    It writes floats in another way, and may put names outside of ASCII into another order.
+    It formats floats differently, and may sort names outside of ASCII differently.
     """
     kind = type(value)
     if kind is dict:
@@ -79,7 +78,7 @@ def _exact(value: Any) -> Any:
 def _refuse_inexact(value: Any) -> None:
     if isinstance(value, float):
         if abs(value) > EXACT_MAX:
-            raise InvalidRequest(f"{value} is beyond what a JSON number holds; send it as text.")
+            raise InvalidRequest(f"{value} is too large for a JSON number; send it as text.")
     elif isinstance(value, dict):
         for item in value.values():
             _refuse_inexact(item)
@@ -94,9 +93,9 @@ def digest_of(value: Any) -> str:
 
 
 def refuse_unsafe_text(value: Any, where: str = "", depth: int = 0) -> None:
-    """Refuse text anywhere in ``value`` that would not read on a screen as what it is.
+    """Refuse text anywhere in ``value`` that would look different on a screen from what it is.
 
-    Raises ``UnsafeText`` that names the place, or ``InvalidRequest`` when nested too deeply.
+    Raises ``UnsafeText``, naming the place, or ``InvalidRequest`` when nested too deeply.
     """
     if depth > MAX_DEPTH:
         raise InvalidRequest(f"{where[:80]} is nested more than {MAX_DEPTH} levels deep.")
@@ -113,20 +112,20 @@ def refuse_unsafe_text(value: Any, where: str = "", depth: int = 0) -> None:
 
 
 def normalised(value: Any) -> Any:
-    """The same JSON with every text and name in NFC, before anything is compared or sealed.
+    """The same JSON with every text and name in NFC; done before values are compared or sealed.
 
-    Raises ``UnsafeText`` when two names of an object become one.
+    Raises ``UnsafeText`` when two names of an object become equal.
     """
     return _with_texts(value, characters.normalised)
 
 
 def folded(value: Any) -> Any:
-    """For an operation key: what only differs in what nobody can see is one operation."""
+    """The same JSON without invisible differences, for operation keys. Raises ``UnsafeText``."""
     return _with_texts(value, characters.folded)
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Every text and name."""
+    """Every text and name in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -152,7 +151,7 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def intent_of(row: Any) -> dict[str, Any]:
-    """What the approver of ``row`` sees and so agrees to; the digest is made of this."""
+    """What the approver of ``row`` sees and agrees to; ``intent_digest`` is computed from it."""
     return {
         "transaction_id": str(row.id),
         "tenant": row.tenant,
@@ -169,9 +168,9 @@ def intent_of(row: Any) -> dict[str, Any]:
 
 
 def financial_impact(amount: Decimal | None, currency: str) -> dict[str, str] | None:
-    """``{"amount": "48.20", "currency": "EUR"}``, or ``None`` where no money moves.
+    """``{"amount": "48.20", "currency": "EUR"}``, or ``None`` if there is no amount.
 
-    Always as many decimals as ISO 4217 gives the currency, however the row was stored.
+    With as many decimals as ISO 4217 gives the currency, however the amount is stored.
     """
     if amount is None:
         return None

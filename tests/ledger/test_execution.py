@@ -1,4 +1,4 @@
-"""Claim · act · record: one effect, whatever goes wrong in between."""
+"""Claim, call, record: one effect, whatever goes wrong in between."""
 
 from __future__ import annotations
 
