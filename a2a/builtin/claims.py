@@ -15,8 +15,9 @@ from a2a.errors import TaskNotPossible
 from a2a.models import ASSENT, Task
 from a2a.states import TaskState
 from ledger.backoff import Backoff
+from ledger.principals import Surface
 
-VIA = "a2a"
+VIA = Surface.A2A
 BATCH = 500
 BACKOFF = Backoff(first=timedelta(seconds=1), longest=timedelta(seconds=30))
 

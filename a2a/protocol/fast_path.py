@@ -36,8 +36,9 @@ from ledger.errors import LedgerError
 from ledger.http import unquoted
 from ledger.models import AgentToken
 from ledger.models.agents import usable_tokens_sql
+from ledger.principals import Surface
 
-VIA = "a2a"
+VIA = Surface.A2A
 MOST_KEPT = 4096  # tasks
 LARGEST_KEPT = 32 * 1024  # bytes of one task
 

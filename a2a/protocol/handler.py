@@ -34,10 +34,11 @@ from ledger.agents.callers import Caller
 from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.http import unquoted
+from ledger.principals import Surface
 
 logger = logging.getLogger(__name__)
 
-VIA = "a2a"
+VIA = Surface.A2A
 PAGE, LARGEST_PAGE = 50, 100
 R = TypeVar("R")
 

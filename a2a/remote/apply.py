@@ -19,11 +19,11 @@ from a2a.states import TaskState
 from a2a.tasks import questions
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire.remote import RemoteTask
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 logger = logging.getLogger(__name__)
 
-VIA = "a2a"
+VIA = Surface.A2A
 MOST_ARTIFACTS = 100
 
 

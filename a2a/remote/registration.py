@@ -15,7 +15,7 @@ from a2a.wire.remote import RemoteCard, card_from_json
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Agent, Tenant
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 REFETCH_EVERY = timedelta(minutes=5)
 
@@ -41,7 +41,7 @@ def register(
     return remote
 
 
-def pin(remote: RemoteAgent, *, by: Principal, via: str) -> None:
+def pin(remote: RemoteAgent, *, by: Principal, via: Surface) -> None:
     """Accept the agent's card as it is now; ends the drift. Raises ``CardRefused``."""
     card = _fetch_or_refuse(remote.url, remote.token)
     parsed = validated(card, remote.required_capabilities)

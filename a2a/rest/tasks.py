@@ -27,9 +27,10 @@ from ledger.http import AgentBearer, address_of, caller_of, json_response, probl
 from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, polls_too_fast
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
+from ledger.principals import Surface
 
 PAGE = 50
-VIA = "api"
+VIA = Surface.REST
 router = Router(auth=AgentBearer(), tags=["tasks"])
 
 

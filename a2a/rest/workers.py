@@ -42,9 +42,10 @@ from ledger.events.waiting import LONGEST_WAIT_S, wait_for
 from ledger.http import AgentBearer, caller_of, json_response
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
+from ledger.principals import Surface
 
 PAGE = 50
-VIA = "api"
+VIA = Surface.REST
 router = Router(auth=AgentBearer(), tags=["workers"])
 
 

@@ -16,7 +16,7 @@ from ledger.database import use_prepared_statements
 from ledger.database.inserts import as_json, columns_of
 from ledger.events import doorbell, outbox
 from ledger.models import Event
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import Move
 
 
@@ -30,7 +30,7 @@ class Entry:
     details: str
 
 
-def enter_all(entries: list[Entry], move: Move[TaskState], *, via: str) -> list[bool]:
+def enter_all(entries: list[Entry], move: Move[TaskState], *, via: Surface) -> list[bool]:
     """Insert new tasks, all in one statement and one commit.
 
     ``False`` for a task whose idempotency key or message id was used before: nothing of it is
@@ -53,7 +53,7 @@ def enter_all(entries: list[Entry], move: Move[TaskState], *, via: str) -> list[
     return [entry.task.pk in inserted for entry in entries]
 
 
-def _first_event(entry: Entry, move: Move[TaskState], via: str) -> Event:
+def _first_event(entry: Entry, move: Move[TaskState], via: Surface) -> Event:
     task = entry.task
     return Event(
         subject=task.pk,

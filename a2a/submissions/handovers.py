@@ -12,11 +12,11 @@ from a2a.models import Skill, Task
 from a2a.submissions import envelope
 from a2a.submissions.envelope import Denial
 from ledger.agents.callers import Caller
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 
 def hand_over(
-    task_id: UUID, *, agent: Principal, fencing_token: int, slug: str, reason: str, via: str
+    task_id: UUID, *, agent: Principal, fencing_token: int, slug: str, reason: str, via: Surface
 ) -> Task:
     """Give the task to another skill of its tenant; it waits there for a worker.
 

@@ -20,6 +20,7 @@ from a2a.submissions.drafts import Draft, Submission, draft_of
 from a2a.submissions.envelope import Denial, over_capacity
 from ledger.agents.callers import Caller
 from ledger.errors import IdempotencyKeyReused, LedgerError
+from ledger.principals import Surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Submitted:
     message: Message | None = None
 
 
-def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
+def submit(submission: Submission, *, caller: Caller, via: Surface) -> Submitted:
     """Make a task that waits for a worker, or a REJECTED one with the reason.
 
     A request with an idempotency key (its own or the envelope's) that was used before, and with
@@ -47,7 +48,7 @@ def submit(submission: Submission, *, caller: Caller, via: str) -> Submitted:
 
 
 def submit_all(
-    requests: list[tuple[Submission, Caller]], *, via: str
+    requests: list[tuple[Submission, Caller]], *, via: Surface
 ) -> list[Submitted | LedgerError]:
     """``submit`` for each, the plain ones in one statement; errors are returned, not raised."""
     find = cache(find_skill)
@@ -87,7 +88,7 @@ def _is_plain(draft: Draft) -> bool:
     return draft.denial is None and not draft.is_builtin and not draft.is_limited
 
 
-def _enter(draft: Draft, via: str) -> Submitted:
+def _enter(draft: Draft, via: Surface) -> Submitted:
     if draft.denial is None and draft.is_builtin:
         return _enter_and_run(draft, via)
     if draft.denial is None and draft.is_limited:
@@ -95,7 +96,7 @@ def _enter(draft: Draft, via: str) -> Submitted:
     return _insert(draft, via)
 
 
-def _enter_and_run(draft: Draft, via: str) -> Submitted:
+def _enter_and_run(draft: Draft, via: Surface) -> Submitted:
     """Insert and claim a task of a built-in skill in one transaction, then run it here.
 
     If this process dies before it has run, the sweeper puts the task back for another one.
@@ -110,7 +111,7 @@ def _enter_and_run(draft: Draft, via: str) -> Submitted:
     return Submitted(submitted.task, submitted.is_replay)
 
 
-def _enter_within_capacity(draft: Draft, via: str) -> Submitted:
+def _enter_within_capacity(draft: Draft, via: Surface) -> Submitted:
     """Insert while the lock on the skill's row keeps the count of its open tasks true."""
     skill = draft.request.skill
     assert skill is not None
@@ -121,14 +122,14 @@ def _enter_within_capacity(draft: Draft, via: str) -> Submitted:
         return _insert(draft, via)
 
 
-def _insert(draft: Draft, via: str) -> Submitted:
+def _insert(draft: Draft, via: Surface) -> Submitted:
     entry = draft.entry()
     if entries.enter_all([entry], draft.move, via=via) == [True]:
         return Submitted(entry.task, message=entry.message)
     return _earlier(draft, via)
 
 
-def _earlier(draft: Draft, via: str) -> Submitted:
+def _earlier(draft: Draft, via: Surface) -> Submitted:
     """The key or the envelope's message id was used before: replay, or reject a duplicate.
 
     Raises ``IdempotencyKeyReused`` when the earlier request had another content.

@@ -13,7 +13,7 @@ from a2a.models import Artifact
 from a2a.tasks.leases import advance_as_holder, lease_from_now
 from a2a.tasks.transitions import advance
 from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def add_artifact(
     description: str = "",
     append: bool = False,
     is_complete: bool = True,
-    via: str,
+    via: Surface,
 ) -> Artifact:
     """Store an artifact, or append parts to one, and renew the worker's lease.
 
@@ -69,7 +69,7 @@ def add_artifact(
     return artifact
 
 
-def put_artifact(task_id: UUID, artifact: WholeArtifact, *, by: Principal, via: str) -> None:
+def put_artifact(task_id: UUID, artifact: WholeArtifact, *, by: Principal, via: Surface) -> None:
     """Store an artifact of a task without a leased worker. Call it in a database transaction.
 
     Raises ``TaskNotPossible, TaskNotFound``.

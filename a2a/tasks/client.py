@@ -14,6 +14,7 @@ from a2a.tasks import endings, progress, questions
 from ledger.agents.callers import Caller
 from ledger.errors import NotAllowed
 from ledger.models import Scope
+from ledger.principals import Surface
 
 
 def visible(caller: Caller, task_id: UUID | str) -> Task:
@@ -40,7 +41,7 @@ def answer_as_client(
     value: Any,
     *,
     caller: Caller,
-    via: str,
+    via: Surface,
     message: Message | None = None,
     question: Question | None = None,
 ) -> Question:
@@ -64,13 +65,13 @@ def answer_as_client(
     return questions.answer(question.pk, value, by=caller.principal, via=via, message=message)
 
 
-def cancel_as_client(task: Task, *, caller: Caller, via: str, reason: str = "") -> Task:
+def cancel_as_client(task: Task, *, caller: Caller, via: Surface, reason: str = "") -> Task:
     """Raises ``NotAllowed`` for a task of another agent, and what ``cancel`` raises."""
     require_submitter(task, caller)
     return endings.cancel(task.pk, by=caller.principal, via=via, reason=reason)
 
 
-def add_client_message(task: Task, message: Message, *, caller: Caller, via: str) -> Task:
+def add_client_message(task: Task, message: Message, *, caller: Caller, via: Surface) -> Task:
     """Raises ``NotAllowed`` for a task of another agent, and what ``add_message`` raises."""
     require_submitter(task, caller)
     return progress.add_message(task.pk, message, by=caller.principal, via=via)

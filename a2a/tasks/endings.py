@@ -22,14 +22,20 @@ from a2a.tasks.transitions import ALWAYS, advance
 from a2a.validation import json_schemas
 from a2a.validation.parts import refuse_unstorable
 from ledger.errors import NotPossible
-from ledger.principals import SWEEPER, Principal
+from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import Move
 
 # --- by the worker that holds the task --------------------------------------------------------
 
 
 def complete(
-    task_id: UUID, *, agent: Principal, fencing_token: int, result: Any, note: str = "", via: str
+    task_id: UUID,
+    *,
+    agent: Principal,
+    fencing_token: int,
+    result: Any,
+    note: str = "",
+    via: Surface,
 ) -> Task:
     """Complete the task with a result, which also becomes the artifact ``result``.
 
@@ -74,7 +80,13 @@ def _is_repeated(task: Task, agent: Principal, fencing_token: int, result: Any) 
 
 
 def fail(
-    task_id: UUID, *, agent: Principal, fencing_token: int, reason: str, code: str = "", via: str
+    task_id: UUID,
+    *,
+    agent: Principal,
+    fencing_token: int,
+    reason: str,
+    code: str = "",
+    via: Surface,
 ) -> Task:
     """End the task as FAILED, with the worker's reason and its own error code.
 
@@ -95,7 +107,13 @@ def fail(
 
 
 def decline(
-    task_id: UUID, *, agent: Principal, fencing_token: int, reason: str, code: str = "", via: str
+    task_id: UUID,
+    *,
+    agent: Principal,
+    fencing_token: int,
+    reason: str,
+    code: str = "",
+    via: Surface,
 ) -> Task:
     """End the task as REJECTED before any work on it.
 
@@ -135,7 +153,7 @@ def _errors_of(code: str) -> list[dict[str, str]]:
 
 
 def finish(
-    task_id: UUID, *, by: Principal, via: str, result: Any, artifacts: Iterable[WholeArtifact]
+    task_id: UUID, *, by: Principal, via: Surface, result: Any, artifacts: Iterable[WholeArtifact]
 ) -> Task:
     """Complete a task without a leased worker: write its artifacts, then its result.
 
@@ -152,7 +170,7 @@ def end(
     move: Move[TaskState],
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     code: Reason,
     reason: str,
     only_if: Q = ALWAYS,
@@ -178,7 +196,7 @@ def cancel(
     task_id: UUID,
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str = "",
     code: Reason = Reason.CANCELED_BY_CLIENT,
 ) -> Task:
@@ -221,13 +239,13 @@ def put_back_or_fail(task_id: UUID) -> None:
     # TaskNotPossible: the worker came back, or somebody else was faster.
     with suppress(TaskNotPossible):
         if skill and skill.is_retry_safe and task.attempts < skill.max_attempts:
-            leases.put_back(task, by=SWEEPER, via="system", reason=reason, only_if=lapsed)
+            leases.put_back(task, by=SWEEPER, via=Surface.SYSTEM, reason=reason, only_if=lapsed)
         else:
             end(
                 task_id,
                 states.FAIL,
                 by=SWEEPER,
-                via="system",
+                via=Surface.SYSTEM,
                 code=Reason.WORKER_LOST,
                 reason=reason,
                 only_if=lapsed,
@@ -244,7 +262,7 @@ def time_out(task_id: UUID) -> None:
             task_id,
             states.FAIL,
             by=SWEEPER,
-            via="system",
+            via=Surface.SYSTEM,
             code=Reason.TIMED_OUT,
             reason="The time for the task was over.",
             only_if=overtime,

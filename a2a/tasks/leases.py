@@ -15,7 +15,7 @@ from a2a.errors import Reason, TaskLeaseLost, TaskNotFound, TaskNotPossible
 from a2a.models import LEASE, Skill, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks.transitions import ALWAYS, advance
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import Move
 
 # NULL means no lease: the tasks of remote agents are polled instead.
@@ -34,7 +34,7 @@ def lease_from_now() -> Any:
     return ExpressionWrapper(Now() + span, output_field=Task._meta.get_field("expires_at"))
 
 
-def claim(agent: Principal, *, skills: list[str], via: str) -> Task | None:
+def claim(agent: Principal, *, skills: list[str], via: Surface) -> Task | None:
     """Lease the oldest waiting task of the agent's skills; ``None`` when there is none.
 
     An empty ``skills`` means any skill of the agent.
@@ -69,7 +69,7 @@ def claim_task(
     task_id: UUID,
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     only_if: Q = ALWAYS,
     details: Mapping[str, Any] | None = None,
     **columns: Any,
@@ -116,7 +116,7 @@ def advance_as_holder(
     *,
     agent: Principal,
     fencing_token: int,
-    via: str,
+    via: Surface,
     reason: str = "",
     code: Reason | None = None,
     details: Mapping[str, Any] | None = None,
@@ -156,7 +156,7 @@ def put_back(
     task: Task,
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str,
     only_if: Q,
     next_attempt_at: Any = None,

@@ -13,7 +13,7 @@ from a2a.models import Message, Skill, Task
 from a2a.tasks.leases import advance_as_holder, lease_from_now
 from a2a.tasks.transitions import ALWAYS, advance
 from a2a.validation.parts import refuse_unstorable
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 
 def report(
@@ -24,7 +24,7 @@ def report(
     stage: str,
     percent: int | None,
     note: str,
-    via: str,
+    via: Surface,
 ) -> Task:
     """Record the worker's progress and renew its lease. Raises ``TaskLeaseLost, TaskNotFound``."""
     refuse_unstorable([stage, note])
@@ -44,12 +44,12 @@ def report(
     )
 
 
-def report_note(task_id: UUID, note: str, *, by: Principal, via: str) -> Task:
+def report_note(task_id: UUID, note: str, *, by: Principal, via: Surface) -> Task:
     """Record progress of a task without a leased worker. Raises ``TaskNotPossible``."""
     return advance(task_id, states.REPORT, by=by, via=via, reason=note[:2000], note=note)
 
 
-def add_message(task_id: UUID, message: Message, *, by: Principal, via: str) -> Task:
+def add_message(task_id: UUID, message: Message, *, by: Principal, via: Surface) -> Task:
     """Add a message of the client to an open task; its worker can read it.
 
     Raises ``InvalidRequest, TaskNotPossible, TaskNotFound``.
@@ -68,7 +68,7 @@ def await_sign_off(
     task_id: UUID,
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str,
     only_if: Q = ALWAYS,
     details: dict[str, Any] | None = None,
@@ -87,13 +87,13 @@ def await_sign_off(
     )
 
 
-def resume(task_id: UUID, *, by: Principal, via: str, note: str) -> Task:
+def resume(task_id: UUID, *, by: Principal, via: Surface, note: str) -> Task:
     """Move a task from AUTH_REQUIRED back to WORKING. Raises ``TaskNotPossible, TaskNotFound``."""
     return advance(task_id, states.RESUME, by=by, via=via, reason=note, note=note)
 
 
 def hand_over(
-    task_id: UUID, *, agent: Principal, fencing_token: int, skill: Skill, reason: str, via: str
+    task_id: UUID, *, agent: Principal, fencing_token: int, skill: Skill, reason: str, via: Surface
 ) -> Task:
     """Move the task to another skill's queue. Raises ``TaskLeaseLost, TaskNotFound``.
 

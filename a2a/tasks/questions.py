@@ -29,7 +29,7 @@ from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
 from ledger import intents
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import new_id
-from ledger.principals import SWEEPER, Principal
+from ledger.principals import SWEEPER, Principal, Surface
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=30)
 TEXT_MAX = 10_000  # characters
@@ -59,7 +59,7 @@ def ask(
     ttl: timedelta | None = None,
     asked_by: Principal | None = None,
     is_new: bool = False,
-    via: str,
+    via: Surface,
 ) -> Question:
     """Ask people and the client; the task waits in INPUT_REQUIRED, and the lease is suspended.
 
@@ -150,7 +150,7 @@ def _insert(question_id: UUID, task: Task, new: _NewQuestion, asked_by: Principa
 
 
 def answer(
-    question_id: UUID, value: Any, *, by: Principal, via: str, message: Message | None = None
+    question_id: UUID, value: Any, *, by: Principal, via: Surface, message: Message | None = None
 ) -> Question:
     """Answer the question; the task goes back to WORKING. Only the first answer counts.
 
@@ -183,7 +183,7 @@ def _error_text(error: dict[str, str]) -> str:
 
 
 def _record_answer(
-    question: Question, value: Any, by: Principal, via: str, message: Message | None
+    question: Question, value: Any, by: Principal, via: Surface, message: Message | None
 ) -> Question:
     """Lock the task's row first, as every verb does; then update the question."""
     with atomic():
@@ -272,7 +272,7 @@ def lapse(question_id: UUID) -> None:
                 question.task_id,
                 states.LAPSE,
                 by=SWEEPER,
-                via="system",
+                via=Surface.SYSTEM,
                 code=Reason.INPUT_TIMEOUT,
                 reason=reason,
                 only_if=Q(questions__in=Question.objects.due().filter(pk=question_id)),

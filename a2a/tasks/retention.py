@@ -20,7 +20,7 @@ from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
 from a2a.states import FINAL, TaskState
 from a2a.tasks.transitions import record_event
-from ledger.principals import SWEEPER, Principal
+from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import Move
 from ledger.transactions import retention, sign_offs
 from ledger.transactions.retention import BATCH, BATCHES, VIA
@@ -139,7 +139,7 @@ def _fault_of(task: Task) -> str:
 # --- legal hold -------------------------------------------------------------------------------
 
 
-def hold(task_id: UUID, *, by: Principal, via: str, reason: str) -> Task:
+def hold(task_id: UUID, *, by: Principal, via: Surface, reason: str) -> Task:
     """Keep the content past its retention, until the hold is released.
 
     Of a hold and an erasure at the same moment exactly one happens. Raises ``InvalidRequest``
@@ -149,14 +149,14 @@ def hold(task_id: UUID, *, by: Principal, via: str, reason: str) -> Task:
     return _change_hold(task_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
 
 
-def release(task_id: UUID, *, by: Principal, via: str, reason: str) -> Task:
+def release(task_id: UUID, *, by: Principal, via: Surface, reason: str) -> Task:
     """End a legal hold; the content is erased once its retention is over. Raises as ``hold``."""
     held = Q(legal_hold_at__isnull=False)
     return _change_hold(task_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
 
 
 def _change_hold(
-    task_id: UUID, move: Move[TaskState], only_if: Q, by: Principal, via: str, reason: str,
+    task_id: UUID, move: Move[TaskState], only_if: Q, by: Principal, via: Surface, reason: str,
     legal_hold_at: Now | None,
 ) -> Task:  # fmt: skip
     retention.check_hold_reason(reason)

@@ -16,7 +16,7 @@ from a2a.models import PUSH, PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, TaskState
 from ledger.events import moves
 from ledger.events.seals import as_text
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import Move
 
 ALWAYS = Q()
@@ -27,7 +27,7 @@ def advance(
     move: Move[TaskState],
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str = "",
     code: Reason | None = None,
     only_if: Q = ALWAYS,
@@ -84,7 +84,7 @@ def record_event(
     move: Move[TaskState],
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str = "",
     only_if: Q = ALWAYS,
     details: Mapping[str, Any] | None = None,

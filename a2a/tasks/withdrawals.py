@@ -10,7 +10,7 @@ from uuid import UUID
 from a2a.models import ASSENT, Task
 from a2a.models.builtin_skills import PREPARE_TRANSACTION
 from ledger.errors import NotAllowed
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.transactions import coordinator
 from ledger.transactions.decisions import REASON_MAX
 
@@ -25,7 +25,7 @@ def proposes(task: Task) -> bool:
     return task.owner == str(ASSENT) and task.skill_slug == PREPARE_TRANSACTION.id
 
 
-def withdraw_proposal(task: Task, *, by: Principal, via: str, reason: str) -> None:
+def withdraw_proposal(task: Task, *, by: Principal, via: Surface, reason: str) -> None:
     """Cancel the transaction that the task proposed, and prevent a later one.
 
     Raises ``NotPossible`` when the transaction is decided already: then the task cannot end

@@ -17,6 +17,7 @@ from django.urls import URLPattern, path
 from approvals.web.forms import ReasonField
 from ledger.admin.transactions import OPERATE
 from ledger.errors import LedgerError, NotFound
+from ledger.principals import Surface
 
 
 class ReasonForm(forms.Form):
@@ -81,7 +82,7 @@ class RowActions(ModelAdmin):
         back = f"admin:{self._name('change')}"
         if request.method == "POST" and form.is_valid():
             try:
-                verb(request.user, pk, via="admin", **form.cleaned_data)
+                verb(request.user, pk, via=Surface.ADMIN, **form.cleaned_data)
             except NotFound:
                 raise Http404 from None
             except LedgerError as refusal:

@@ -24,14 +24,21 @@ from approvals.people import independence
 from approvals.people.principals import principal_of
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Transaction, Verdict
+from ledger.principals import Surface
 from ledger.states import State
 from ledger.transactions import coordinator, settlements
 
 
 def approve(
-    user: User, transaction_id: UUID, *, digest: str, via: str, typed: str = "", reason: str = "",
+    user: User,
+    transaction_id: UUID,
+    *,
+    digest: str,
+    via: Surface,
+    typed: str = "",
+    reason: str = "",
     shown: str = "",
-) -> Transaction:  # fmt: skip
+) -> Transaction:
     """Sign off what was on the screen, in full. What cannot be undone has to be typed as well.
 
     ``shown`` is the proof of a page that shows more than the surface does by itself.
@@ -54,7 +61,9 @@ def approve(
         )
 
 
-def reject(user: User, transaction_id: UUID, *, digest: str, via: str, reason: str) -> Transaction:
+def reject(
+    user: User, transaction_id: UUID, *, digest: str, via: Surface, reason: str
+) -> Transaction:
     """Say no, with the reason that the agent will read.
 
     On the desk a no needs no reading to the end: nothing happens then.
@@ -70,7 +79,7 @@ def reject(user: User, transaction_id: UUID, *, digest: str, via: str, reason: s
 
 
 def resolve(
-    user: User, transaction_id: UUID, *, outcome: str, via: str, reason: str, receipt: str = ""
+    user: User, transaction_id: UUID, *, outcome: str, via: Surface, reason: str, receipt: str = ""
 ) -> Transaction:
     """Settle what is in doubt, on an operator's word."""
     row, roles = _row_and_roles(user, transaction_id)
@@ -82,7 +91,7 @@ def resolve(
         return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **said)
 
 
-def compensate(user: User, transaction_id: UUID, *, via: str, reason: str) -> Transaction:
+def compensate(user: User, transaction_id: UUID, *, via: Surface, reason: str) -> Transaction:
     """Have the tool make up for what it did."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
@@ -90,7 +99,7 @@ def compensate(user: User, transaction_id: UUID, *, via: str, reason: str) -> Tr
         return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
 
 
-def answer(user: User, question_id: UUID, value: Any, *, via: str) -> Question:
+def answer(user: User, question_id: UUID, value: Any, *, via: Surface) -> Question:
     """A person's answer to an agent's question.
 
     Raises ``NotFound, NotAllowed`` and what ``questions.answer`` raises.
@@ -112,7 +121,7 @@ def check_may_answer(user: User, question: Question) -> None:
         raise NotAllowed(may.why_not)
 
 
-def cancel_task(user: User, task_id: UUID, *, via: str, reason: str) -> Task:
+def cancel_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Task:
     """Stop a task, and say why."""
     task = Task.objects.for_tenants(tenants_of(user)).filter(pk=task_id).first()
     if task is None:
@@ -158,7 +167,7 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
         yield
 
 
-def _refuse_elsewhere(row: Transaction, via: str) -> None:
+def _refuse_elsewhere(row: Transaction, via: Surface) -> None:
     if via != DESK and policies.only_on_the_desk(row):
         raise NotAllowed(
             "The contract of this tool has it signed off on the desk only.",

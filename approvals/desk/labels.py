@@ -13,6 +13,7 @@ from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
 from ledger import contracts
 from ledger.models import Event, Transaction
+from ledger.principals import Surface
 from ledger.states import EventKind
 
 SAID_OF: dict[str, str] = {
@@ -111,14 +112,15 @@ def via(event: Event) -> str:
 
 
 def surface(via: str) -> str:
-    return {
-        "web": "on the desk",
-        "slack": "in Slack",
-        "api": "by REST",
-        "a2a": "by A2A",
-        "admin": "in the admin",
-        "system": "automatically",
-    }.get(via, via)
+    names: dict[str, str] = {
+        Surface.WEB: "on the desk",
+        Surface.SLACK: "in Slack",
+        Surface.REST: "by REST",
+        Surface.A2A: "by A2A",
+        Surface.ADMIN: "in the admin",
+        Surface.SYSTEM: "automatically",
+    }
+    return names.get(via, via)
 
 
 def plain(value: Any) -> str:

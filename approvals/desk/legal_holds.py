@@ -14,28 +14,31 @@ from approvals.models import Role
 from approvals.people.principals import principal_of
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import Transaction
+from ledger.principals import Surface
 from ledger.transactions import retention
 
 
-def hold_transaction(user: User, transaction_id: UUID, *, via: str, reason: str) -> Transaction:
+def hold_transaction(user: User, transaction_id: UUID, *, via: Surface, reason: str) -> Transaction:
     """Keep the content of a transaction. Raises ``NotFound, NotAllowed`` and as ``hold`` does."""
     _require_operator(user, _tenant_of(Transaction, user, transaction_id))
     return retention.hold(transaction_id, by=principal_of(user), via=via, reason=reason)
 
 
-def release_transaction(user: User, transaction_id: UUID, *, via: str, reason: str) -> Transaction:
+def release_transaction(
+    user: User, transaction_id: UUID, *, via: Surface, reason: str
+) -> Transaction:
     """End the hold of a transaction. Raises as ``hold_transaction`` does."""
     _require_operator(user, _tenant_of(Transaction, user, transaction_id))
     return retention.release(transaction_id, by=principal_of(user), via=via, reason=reason)
 
 
-def hold_task(user: User, task_id: UUID, *, via: str, reason: str) -> Task:
+def hold_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Task:
     """Keep the content of a task. Raises ``NotFound, NotAllowed`` and as ``hold`` does."""
     _require_operator(user, _tenant_of(Task, user, task_id))
     return task_retention.hold(task_id, by=principal_of(user), via=via, reason=reason)
 
 
-def release_task(user: User, task_id: UUID, *, via: str, reason: str) -> Task:
+def release_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Task:
     """End the hold of a task. Raises as ``hold_task`` does."""
     _require_operator(user, _tenant_of(Task, user, task_id))
     return task_retention.release(task_id, by=principal_of(user), via=via, reason=reason)

@@ -16,11 +16,12 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from a2a.models import Question
 from approvals.desk import labels
+from ledger import principals
 from ledger.errors import NotAllowed
 from ledger.models import Transaction
 from ledger.states import State
 
-DESK, SLACK = "web", "slack"
+DESK, SLACK = principals.Surface.WEB, principals.Surface.SLACK
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Surface:
 
 
 # The desk folds what is longer, and takes an approval of it only from the page that shows it all.
-SURFACES = {
+SURFACES: dict[str, Surface] = {
     DESK: Surface(part_most=1200, lines_most=25, parts_most=60, all_most=12_000),
     SLACK: Surface(part_most=1000, lines_most=25, parts_most=40, all_most=6000, markup=150),
 }

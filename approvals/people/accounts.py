@@ -17,7 +17,7 @@ from approvals.people import second_operator
 from approvals.people.rights import apply, in_words, is_so, kind_of_flag, record
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 # Columns of an account that say who it is, and what their change is called.
 LABELS = {
@@ -28,7 +28,7 @@ LABELS = {
 }
 
 
-def opened(person: User, *, by: Principal, via: str) -> None:
+def opened(person: User, *, by: Principal, via: Surface) -> None:
     """An account was made a moment ago, in the same database transaction."""
     record(
         person,
@@ -43,7 +43,7 @@ def opened(person: User, *, by: Principal, via: str) -> None:
             record(person, kind_of_flag(flag, True), by=by, via=via)
 
 
-def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: str) -> None:
+def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surface) -> None:
     """Its names or its address were changed a moment ago, in the same database transaction."""
     edits = account_changes.edits(before, {name: getattr(person, name) for name in LABELS})
     for kind in dict.fromkeys(LABELS[name] for name in edits):
@@ -51,34 +51,34 @@ def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: str)
         record(person, kind, by=by, via=via, edits=of_kind)
 
 
-def give_role(person: User, tenant: str, role: str, *, by: Principal, via: str) -> bool:
+def give_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:
     """True when it counts at once, False when a second operator has to confirm it."""
     return _change(
         person, ChangeKind.ROLE_GRANTED, by=by, via=via, tenant=tenant, role=Role(role).value
     )
 
 
-def take_role(person: User, tenant: str, role: str, *, by: Principal, via: str) -> bool:
+def take_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:
     return _change(
         person, ChangeKind.ROLE_REVOKED, by=by, via=via, tenant=tenant, role=Role(role).value
     )
 
 
-def set_flag(person: User, flag: str, value: bool, *, by: Principal, via: str) -> bool:
+def set_flag(person: User, flag: str, value: bool, *, by: Principal, via: Surface) -> bool:
     """``is_active``, ``is_staff`` or ``is_superuser``. As ``give_role``."""
     kind = kind_of_flag(flag, value)
     return _change(person, kind, by=by, via=via)
 
 
 def set_permissions(
-    person: User, permissions: Iterable[Permission], *, by: Principal, via: str
+    person: User, permissions: Iterable[Permission], *, by: Principal, via: Surface
 ) -> bool:
     keys = sorted(permission.pk for permission in permissions)
     return _change(person, ChangeKind.PERMISSIONS_CHANGED, by=by, via=via, permissions=keys)
 
 
 def _change(
-    person: User, kind: str, *, by: Principal, via: str, tenant: str = "", **details: Any
+    person: User, kind: str, *, by: Principal, via: Surface, tenant: str = "", **details: Any
 ) -> bool:
     with atomic():
         # One change of an account at a time; also what it has now is read under this lock.
@@ -93,7 +93,7 @@ def _change(
     return True
 
 
-def set_password(person: User, password: str, *, by: Principal, via: str) -> None:
+def set_password(person: User, password: str, *, by: Principal, via: Surface) -> None:
     """Ends every session of the account but the one that the caller keeps on purpose."""
     with atomic():
         person.set_password(password)
@@ -101,6 +101,6 @@ def set_password(person: User, password: str, *, by: Principal, via: str) -> Non
         record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)
 
 
-def password_was_set(person: User, *, by: Principal, via: str) -> None:
+def password_was_set(person: User, *, by: Principal, via: Surface) -> None:
     """It was set a moment ago, in the same database transaction."""
     record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)

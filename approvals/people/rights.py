@@ -17,13 +17,13 @@ from approvals.people.principals import name_of, principal_of
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Event
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 FLAGS = {"is_active": "user", "is_staff": "staff", "is_superuser": "superuser"}
 
 
 def record(
-    person: User, kind: str, *, by: Principal, via: str, tenant: str = "",
+    person: User, kind: str, *, by: Principal, via: Surface, tenant: str = "",
     also_owed: Iterable[tuple[str, str]] = (), **details: Any,
 ) -> Event:  # fmt: skip
     """Seal a change of this account, and tell its person unless they did it themselves."""

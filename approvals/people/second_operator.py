@@ -21,7 +21,7 @@ from approvals.people import independence, rights
 from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed, NotFound, NotPossible
 from ledger.events.account_changes import ChangeKind
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 VALID = timedelta(days=3)
 # Rights over people and the ledger's own pages, whoever gets them.
@@ -45,7 +45,7 @@ def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bo
 
 
 def ask(
-    person: User, kind: str, *, by: Principal, via: str, tenant: str, details: Mapping[str, Any]
+    person: User, kind: str, *, by: Principal, via: Surface, tenant: str, details: Mapping[str, Any]
 ) -> PendingChange:
     """Put a change before the other operators. The same one, asked again, is not asked twice."""
     with atomic():
@@ -93,7 +93,7 @@ def why_not(operator: User, row: PendingChange) -> str:
     return ""
 
 
-def confirm(change_id: int, *, by: User, via: str) -> PendingChange:
+def confirm(change_id: int, *, by: User, via: Surface) -> PendingChange:
     """Make the change. Raises ``NotFound, NotAllowed, NotPossible``; nothing was changed then."""
     row = _row(change_id, by)
     if reason := why_not(by, row):
@@ -111,7 +111,7 @@ def confirm(change_id: int, *, by: User, via: str) -> PendingChange:
     return row
 
 
-def decline(change_id: int, *, by: User, via: str) -> PendingChange:
+def decline(change_id: int, *, by: User, via: Surface) -> PendingChange:
     """Nothing changes. Whoever asked may take it back in the same way."""
     row = _row(change_id, by)
     with atomic():

@@ -27,7 +27,7 @@ from approvals.slack.rendering.text import escaped, plain, rich, words
 from ledger.events.account_changes import ChangeKind
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 SALT = "approvals.slack.link"
 
@@ -145,7 +145,7 @@ def link(token: str, user: User) -> SlackIdentity:
                     },
                 )
                 rights.record(
-                    user, ChangeKind.SLACK_LINKED, by=principal_of(user), via="web",
+                    user, ChangeKind.SLACK_LINKED, by=principal_of(user), via=Surface.WEB,
                     slack_user=request.slack_user_id, workspace=request.workspace.name,
                 )  # fmt: skip
         except IntegrityError:
@@ -157,7 +157,7 @@ def link(token: str, user: User) -> SlackIdentity:
     raise NotLinked(taken)
 
 
-def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: str) -> None:
+def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface) -> None:
     with atomic():
         for identity in SlackIdentity.objects.filter(user=user, workspace=workspace):
             identity.delete()
@@ -177,7 +177,7 @@ def ask_for(
             user=user, workspace=workspace, slack_user_id=slack_user_id, home_team_id=home_team_id
         )
         rights.record(
-            user, ChangeKind.SLACK_LINK_ASKED, by=by, via="admin",
+            user, ChangeKind.SLACK_LINK_ASKED, by=by, via=Surface.ADMIN,
             also_owed=[(CHANNEL, str(request.pk))],
             slack_user=slack_user_id, workspace=workspace.name,
         )  # fmt: skip

@@ -28,6 +28,7 @@ from ledger.errors import LedgerError
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Agent, Event
+from ledger.principals import Surface
 
 PAGE = 50
 HIDDEN = {"subject", "name", "asked_by"}
@@ -174,7 +175,7 @@ def decline_change(request: HttpRequest, change_id: int) -> HttpResponse:
 
 def _settle(request: HttpRequest, change_id: int, verb: Any, words: str) -> HttpResponse:
     try:
-        verb(change_id, by=_operator(request), via="web")
+        verb(change_id, by=_operator(request), via=Surface.WEB)
     except LedgerError as refusal:
         messages.error(request, f"{refusal.detail} {refusal.hint}")
     else:
@@ -191,7 +192,7 @@ def password(request: HttpRequest) -> HttpResponse:
     form = PasswordChangeForm(person, request.POST or None)
     if request.method == "POST" and form.is_valid():
         accounts.set_password(
-            person, form.cleaned_data["new_password1"], by=principal_of(person), via="web"
+            person, form.cleaned_data["new_password1"], by=principal_of(person), via=Surface.WEB
         )
         update_session_auth_hash(request, person)
         messages.success(request, "Your password is changed. Every other session was ended.")

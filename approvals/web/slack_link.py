@@ -15,6 +15,7 @@ from approvals.models import SlackIdentity, SlackWorkspace
 from approvals.people.principals import principal_of
 from approvals.slack import identities, is_configured
 from approvals.slack.identities import NotLinked
+from ledger.principals import Surface
 
 
 @login_required
@@ -63,7 +64,9 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
 @require_POST
 def unlink(request: HttpRequest, workspace_id: int) -> HttpResponse:
     person = cast(User, request.user)
-    identities.unlink(person, _workspace(request, workspace_id), by=principal_of(person), via="web")
+    identities.unlink(
+        person, _workspace(request, workspace_id), by=principal_of(person), via=Surface.WEB
+    )
     messages.success(request, "Unlinked. What you click in Slack decides nothing any more.")
     return redirect("desk:slack")
 

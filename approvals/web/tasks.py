@@ -23,6 +23,7 @@ from approvals.web.requests import tenants_of_request, wants_fragment
 from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event
+from ledger.principals import Surface
 
 PAGE = 50
 MOST_BELOW = 100
@@ -41,7 +42,7 @@ def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
     found = _question(request, question_id)
     try:
         value = answer_from(request.POST, found.form)
-        decisions.answer(request.user, question_id, value, via="web")  # type: ignore[arg-type]
+        decisions.answer(request.user, question_id, value, via=Surface.WEB)  # type: ignore[arg-type]
     except Unreadable as refusal:
         return _question_page(request, found, status=422, problem=str(refusal))
     except NotFound:
@@ -131,7 +132,7 @@ def cancel(request: HttpRequest, task_id: UUID) -> HttpResponse:
         return _task_page(request, task_id, status=422, problem=message)
     try:
         reason = form.cleaned_data["reason"]
-        decisions.cancel_task(request.user, task_id, via="web", reason=reason)  # type: ignore[arg-type]
+        decisions.cancel_task(request.user, task_id, via=Surface.WEB, reason=reason)  # type: ignore[arg-type]
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:

@@ -43,6 +43,7 @@ from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.http import problem
 from ledger.models import Event, Transaction, TransactionQuerySet
+from ledger.principals import Surface
 from ledger.states import State
 
 HISTORY_PAGE = 50
@@ -158,7 +159,7 @@ def _decide(
         return _item(request, row, status=422, problem=message)
     said = {name: form.cleaned_data[name] for name in names}
     try:
-        verb(request.user, transaction_id, via="web", **said)
+        verb(request.user, transaction_id, via=Surface.WEB, **said)
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:

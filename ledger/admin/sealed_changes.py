@@ -12,9 +12,9 @@ from django.http import HttpRequest
 from ledger import principals
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
-VIA = "admin"
+VIA = Surface.ADMIN
 
 
 def principal_of(request: HttpRequest) -> Principal:

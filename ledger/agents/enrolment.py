@@ -11,10 +11,10 @@ from ledger.encryption import new_webhook_secret
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Agent, AgentToken, Tenant
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 
-def tenant_named(slug: str, name: str = "", *, by: Principal, via: str) -> Tenant:
+def tenant_named(slug: str, name: str = "", *, by: Principal, via: Surface) -> Tenant:
     """The tenant of this slug, created if there is none."""
     with atomic():
         name = name or slug.title()
@@ -31,7 +31,7 @@ def tenant_named(slug: str, name: str = "", *, by: Principal, via: str) -> Tenan
     return tenant
 
 
-def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: str) -> None:
+def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: Surface) -> None:
     """Allow the tenant these tools as well."""
     with atomic():
         before = Tenant.objects.select_for_update().get(pk=tenant.pk).tools
@@ -50,7 +50,7 @@ def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: str) ->
             )
 
 
-def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via: str) -> Agent:
+def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via: Surface) -> Agent:
     """The agent of this slug, created if there is none. Its tenant and slug never change."""
     with atomic():
         name = name or slug.replace("-", " ").capitalize()
@@ -62,12 +62,12 @@ def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via
     return agent
 
 
-def was_added(agent: Agent, *, by: Principal, via: str) -> None:
+def was_added(agent: Agent, *, by: Principal, via: Surface) -> None:
     """Record that the agent was created."""
     _record(agent, ChangeKind.AGENT_ADDED, by, via, webhook_url=agent.webhook_url)
 
 
-def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via: str) -> None:
+def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via: Surface) -> None:
     """Record ``edits`` (field → [before, after]): one event for each kind of change."""
     rest = dict(edits)
     if rest.pop("is_active", None):
@@ -83,7 +83,7 @@ def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via
         _record(agent, ChangeKind.AGENT_CHANGED, by, via, edits=rest)
 
 
-def renew_secret(agent: Agent, *, by: Principal, via: str) -> Agent:
+def renew_secret(agent: Agent, *, by: Principal, via: Surface) -> Agent:
     """Give the agent a new secret that signs its webhooks."""
     with atomic():
         agent.webhook_secret = new_webhook_secret()
@@ -93,7 +93,13 @@ def renew_secret(agent: Agent, *, by: Principal, via: str) -> Agent:
 
 
 def issue(
-    agent: Agent, *, scopes: list[str], by: Principal, via: str, reason: str = "", **columns: Any
+    agent: Agent,
+    *,
+    scopes: list[str],
+    by: Principal,
+    via: Surface,
+    reason: str = "",
+    **columns: Any,
 ) -> tuple[AgentToken, str]:
     """A new token: its row, and its text, which cannot be read again later."""
     with atomic():
@@ -104,7 +110,7 @@ def issue(
     return row, token
 
 
-def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: str) -> None:
+def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: Surface) -> None:
     """Give the token these scopes in place of its present ones."""
     with atomic():
         before = AgentToken.objects.select_for_update().get(pk=row.pk).scopes
@@ -114,7 +120,7 @@ def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: str
             _record(row.agent, ChangeKind.TOKEN_CHANGED, by, via, token=row.hint, edits=edits)
 
 
-def revoke(row: AgentToken, *, by: Principal, via: str, reason: str = "") -> bool:
+def revoke(row: AgentToken, *, by: Principal, via: Surface, reason: str = "") -> bool:
     """Revoke the token from the next request on. ``False`` if it was revoked already."""
     with atomic():
         not_revoked = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
@@ -125,7 +131,7 @@ def revoke(row: AgentToken, *, by: Principal, via: str, reason: str = "") -> boo
 
 
 def _record(
-    agent: Agent, kind: ChangeKind, by: Principal, via: str, *, reason: str = "", **details: Any
+    agent: Agent, kind: ChangeKind, by: Principal, via: Surface, *, reason: str = "", **details: Any
 ) -> None:
     account_changes.record(
         str(agent.principal),

@@ -43,6 +43,7 @@ from ledger.http import AgentBearer, address_of, caller_of, json_response, probl
 from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, polls_too_fast
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope, Transaction
+from ledger.principals import Surface
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
@@ -86,7 +87,7 @@ def prepare(
         by=caller.principal,
         tenant=caller.tenant,
         key=unquoted(idempotency_key),
-        via="api",
+        via=Surface.REST,
         render=render_token,
     )
     text = answer.text
@@ -140,7 +141,7 @@ def cancel_by_key(request: HttpRequest, body: CancelByKeyIn) -> HttpResponse:
     """
     caller = caller_of(request, Scope.PROPOSE)
     row = coordinator.cancel_request(
-        unquoted(body.idempotency_key), by=caller.principal, via="api", reason=body.reason
+        unquoted(body.idempotency_key), by=caller.principal, via=Surface.REST, reason=body.reason
     )
     answer = {
         "idempotency_key": body.idempotency_key,
@@ -231,7 +232,9 @@ def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpRe
     """Take a proposal back, as long as nobody has decided."""
     caller = caller_of(request, Scope.PROPOSE)
     visible(caller, transaction_id)
-    row = coordinator.cancel(transaction_id, by=caller.principal, via="api", reason=body.reason)
+    row = coordinator.cancel(
+        transaction_id, by=caller.principal, via=Surface.REST, reason=body.reason
+    )
     return rendered(row)
 
 
@@ -248,7 +251,7 @@ def approve(request: HttpRequest, transaction_id: UUID, body: ApproveIn) -> Http
             transaction_id,
             digest=body.intent_digest,
             by=caller.principal,
-            via="api",
+            via=Surface.REST,
             reason=body.reason,
         )
     )
@@ -267,7 +270,7 @@ def reject(request: HttpRequest, transaction_id: UUID, body: RejectIn) -> HttpRe
             transaction_id,
             digest=body.intent_digest,
             by=caller.principal,
-            via="api",
+            via=Surface.REST,
             reason=body.reason,
         )
     )

@@ -19,7 +19,7 @@ from django.db.transaction import atomic
 
 from ledger.events import chains
 from ledger.models import Event
-from ledger.principals import Principal, system
+from ledger.principals import Principal, Surface, system
 
 NAMESPACE = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 
@@ -131,7 +131,7 @@ def record(
     *,
     tenant: str,
     by: Principal,
-    via: str,
+    via: Surface,
     name: str = "",
     details: Mapping[str, Any] | None = None,
     reason: str = "",

@@ -16,7 +16,7 @@ from django.db.transaction import on_commit
 from ledger.events import doorbell, outbox
 from ledger.intents import canonical
 from ledger.models import Event
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 
 
 def append(
@@ -26,7 +26,7 @@ def append(
     kind: str,
     to_state: str,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str = "",
     details: Mapping[str, Any] | None = None,
     transaction_id: UUID | None = None,

@@ -12,7 +12,7 @@ from django.db.models import F
 from ledger.database import update_returning
 from ledger.events import chains
 from ledger.models import Event
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import Move
 
 Row = TypeVar("Row", bound=models.Model)
@@ -34,7 +34,7 @@ def make(
     move: Move[Any],
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str = "",
     details: Callable[[Row], Mapping[str, Any]],
     owed_to: Callable[[Row], Iterable[tuple[str, str]]] = no_recipients,

@@ -14,7 +14,7 @@ from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record, record_failure, try_advance
 from ledger.execution.tool_calls import call_tool
 from ledger.models import Ending, Transaction
-from ledger.principals import WORKER
+from ledger.principals import WORKER, Surface
 from ledger.states import State
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import advance
@@ -35,7 +35,7 @@ def claim(transaction_id: UUID) -> Lease | None:
             transaction_id,
             states.CLAIM,
             by=WORKER,
-            via="system",
+            via=Surface.SYSTEM,
             only_if=hold_lasts & Q(pk__in=claimable.values("pk")),
             work=new_lease(),
         )

@@ -27,7 +27,7 @@ from ledger.execution import crash_points
 from ledger.execution.leases import Lease
 from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unknown
 from ledger.models import Ending, Transaction
-from ledger.principals import WORKER, Principal
+from ledger.principals import WORKER, Principal, Surface
 from ledger.states import Move, State
 from ledger.transactions.transitions import ALWAYS, advance
 from ledger.transactions.work_columns import FRESH, RELEASED, WorkColumns
@@ -104,7 +104,7 @@ def _keep_late_receipt(lease: Lease, receipt: str) -> None:
                 lease.row.pk,
                 states.LATE_RECEIPT,
                 by=WORKER,
-                via="system",
+                via=Surface.SYSTEM,
                 reason="A worker brought this receipt after the transaction had been settled.",
                 only_if=is_new,
                 details={"receipt": receipt, "fencing_token": lease.fencing_token},
@@ -197,7 +197,7 @@ def try_advance(
             transaction_id,
             move,
             by=by,
-            via="system",
+            via=Surface.SYSTEM,
             reason=reason,
             only_if=only_if,
             details=details,

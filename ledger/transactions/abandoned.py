@@ -19,7 +19,7 @@ from ledger.contracts.results import storable
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.events import chains, seals
 from ledger.models import Ending, Transaction
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import State
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ OPERATION_KEY_MAX = 500  # characters
 
 
 def abandon(
-    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, *, by: Principal, via: str
+    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, *, by: Principal, via: Surface
 ) -> None:
     """Have what ``plan`` held let go of. Never raises: the caller has a failure to tell of."""
     if not tool.has("rollback"):
@@ -47,7 +47,7 @@ def abandon(
         _let_go_here(row, tool, arguments)
 
 
-def _leave_a_row(row: Transaction, arguments: BaseModel, by: Principal, via: str) -> None:
+def _leave_a_row(row: Transaction, arguments: BaseModel, by: Principal, via: Surface) -> None:
     if Transaction.objects.filter(pk=row.pk).exists():
         return  # it was entered after all, and only the answer was lost
     row.arguments = arguments.model_dump(mode="json")
@@ -68,7 +68,7 @@ def _leave_a_row(row: Transaction, arguments: BaseModel, by: Principal, via: str
         _insert(row, by, via)
 
 
-def _insert(row: Transaction, by: Principal, via: str) -> None:
+def _insert(row: Transaction, by: Principal, via: Surface) -> None:
     row.intent_digest = intents.digest_of(intents.intent_of(row))
     with atomic():
         row.save(force_insert=True)

@@ -16,7 +16,7 @@ from ledger.errors import (
     NotPossible,
 )
 from ledger.models import Ending, Transaction, Verdict
-from ledger.principals import SWEEPER, Principal
+from ledger.principals import SWEEPER, Principal, Surface
 from ledger.transactions import entries
 from ledger.transactions.decisions import (
     already_decided,
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def approve(
-    transaction_id: UUID, *, digest: str, by: Principal, via: str, reason: str = ""
+    transaction_id: UUID, *, digest: str, by: Principal, via: Surface, reason: str = ""
 ) -> Transaction:
     """Sign off exactly what the approver saw.
 
@@ -59,7 +59,7 @@ def approve(
 
 
 def reject(
-    transaction_id: UUID, *, digest: str, by: Principal, via: str, reason: str
+    transaction_id: UUID, *, digest: str, by: Principal, via: Surface, reason: str
 ) -> Transaction:
     """Say no, and why: the reason reaches the agent. Raises as ``approve`` does."""
     if not reason.strip():
@@ -71,7 +71,7 @@ def cancel(
     transaction_id: UUID,
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str = "",
     proposer: Principal | None = None,
 ) -> Transaction:
@@ -106,7 +106,7 @@ def cancel(
 
 
 def cancel_request(
-    key: str, *, by: Principal, via: str, reason: str = "", proposer: Principal | None = None
+    key: str, *, by: Principal, via: Surface, reason: str = "", proposer: Principal | None = None
 ) -> Transaction | None:
     """Cancel by idempotency key, also when the prepare has not arrived or still plans.
 
@@ -136,7 +136,7 @@ def expire(transaction_id: UUID) -> Transaction:
         transaction_id,
         states.EXPIRE,
         by=SWEEPER,
-        via="system",
+        via=Surface.SYSTEM,
         reason="Nobody decided in time.",
         only_if=Q(expires_at__lte=Now()),
         ending=Ending.EXPIRED,

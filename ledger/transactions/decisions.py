@@ -22,7 +22,7 @@ from ledger.errors import (
 )
 from ledger.events import seals
 from ledger.models import Decision, Ending, Transaction, Verdict
-from ledger.principals import POLICY, Principal
+from ledger.principals import POLICY, Principal, Surface
 from ledger.states import EventKind, State
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import advance
@@ -38,13 +38,13 @@ def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
         Verdict.APPROVE,
         digest=digest,
         by=POLICY,
-        via="system",
+        via=Surface.SYSTEM,
         reason="The contract asks for no approver.",
     )
 
 
 def decide(
-    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: str, reason: str
+    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: Surface, reason: str
 ) -> Transaction:
     check_reason(reason)
     try:
@@ -57,7 +57,7 @@ def decide(
 
 
 def _vote(
-    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: str, reason: str
+    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: Surface, reason: str
 ) -> Transaction:
     open_for_decision = Q(intent_digest=digest, state=State.PREPARED, expires_at__gt=Now())
     row = (

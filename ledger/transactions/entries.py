@@ -24,7 +24,7 @@ from ledger.database.inserts import as_json, insert_into
 from ledger.errors import InProgress
 from ledger.events import doorbell, outbox, seals
 from ledger.models import Event, IdempotencyKey, Transaction
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import WITHOUT_EFFECT, Move, State
 
 
@@ -105,7 +105,7 @@ def enter(
     move: Move[State],
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     key: IdempotencyKey,
     admission: Admission,
 ) -> None:

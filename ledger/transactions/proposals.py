@@ -33,7 +33,7 @@ from ledger.errors import (
     PlanRefused,
 )
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import State
 from ledger.transactions import entries
 from ledger.transactions.abandoned import OPERATION_KEY_MAX, abandon
@@ -99,7 +99,7 @@ Render = Callable[[Transaction, UUID | None], str]
 
 
 def prepare(
-    proposal: Proposal, *, by: Principal, tenant: str, key: str, via: str, render: Render
+    proposal: Proposal, *, by: Principal, tenant: str, key: str, via: Surface, render: Render
 ) -> Answer:
     """Plan what is proposed, hold what it needs and put it before an approver.
 
@@ -268,7 +268,7 @@ def _enter_prepared(
     note: IdempotencyKey,
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     render: Render,
     admission: entries.Admission,
 ) -> Answer:
@@ -288,7 +288,7 @@ def _enter_refused(
     note: IdempotencyKey,
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     admission: entries.Admission,
 ) -> Answer:
     """Keep the refusal: an agent that asks again with the key is told the same."""

@@ -29,7 +29,7 @@ from ledger.models import (
     Transaction,
     TransactionQuerySet,
 )
-from ledger.principals import SWEEPER, Principal
+from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import FINAL, Move, State
 from ledger.transactions import erasures, sign_offs
 from ledger.transactions.decisions import check_reason
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 20  # rows that one database transaction erases
 BATCHES = 5  # of one sweep, so that it never keeps the other steps waiting for long
-VIA = "system"
+VIA = Surface.SYSTEM
 
 
 def due() -> TransactionQuerySet:
@@ -145,7 +145,7 @@ def erase_reasons(subjects: Sequence[UUID]) -> None:
 # --- legal hold -------------------------------------------------------------------------------
 
 
-def hold(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Transaction:
+def hold(transaction_id: UUID, *, by: Principal, via: Surface, reason: str) -> Transaction:
     """Keep the content past its retention, until the hold is released.
 
     Of a hold and an erasure at the same moment exactly one happens. Raises ``InvalidRequest``
@@ -155,14 +155,14 @@ def hold(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Trans
     return _change_hold(transaction_id, states.LEGAL_HOLD_PLACED, free, by, via, reason, Now())
 
 
-def release(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Transaction:
+def release(transaction_id: UUID, *, by: Principal, via: Surface, reason: str) -> Transaction:
     """End a legal hold; the content is erased once its retention is over. Raises as ``hold``."""
     held = Q(legal_hold_at__isnull=False)
     return _change_hold(transaction_id, states.LEGAL_HOLD_RELEASED, held, by, via, reason, None)
 
 
 def _change_hold(
-    transaction_id: UUID, move: Move[State], only_if: Q, by: Principal, via: str, reason: str,
+    transaction_id: UUID, move: Move[State], only_if: Q, by: Principal, via: Surface, reason: str,
     legal_hold_at: Now | None,
 ) -> Transaction:  # fmt: skip
     check_hold_reason(reason)

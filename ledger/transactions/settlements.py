@@ -20,7 +20,7 @@ from ledger.contracts import tool_named, tools
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.events import seals
 from ledger.models import Ending, Transaction
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import EventKind, Move, State
 from ledger.transactions import sign_offs
 from ledger.transactions.decisions import check_reason
@@ -44,7 +44,7 @@ def resolve(
     *,
     outcome: str,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str,
     receipt: str = "",
 ) -> Transaction:
@@ -73,7 +73,7 @@ def resolve(
     return Transaction.objects.get(pk=transaction_id)
 
 
-def compensate(transaction_id: UUID, *, by: Principal, via: str, reason: str) -> Transaction:
+def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str) -> Transaction:
     """Make up for a committed transaction, by the tool's own compensation.
 
     Where two operators are needed, the first call only proposes.
@@ -136,7 +136,9 @@ def had_no_effect(row: Transaction) -> bool:
 class _Word:
     """What one operator says, and how it takes effect."""
 
-    def __init__(self, outcome: str, receipt: str, by: Principal, via: str, reason: str) -> None:
+    def __init__(
+        self, outcome: str, receipt: str, by: Principal, via: Surface, reason: str
+    ) -> None:
         self.outcome, self.receipt = outcome, receipt
         self.by, self.via, self.reason = by, via, reason
 

@@ -14,7 +14,7 @@ from ledger.database import use_prepared_statements
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves, seals
 from ledger.models import Transaction
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.states import Move, State
 from ledger.transactions.work_columns import WorkColumns
 
@@ -26,7 +26,7 @@ def advance(
     move: Move[State],
     *,
     by: Principal,
-    via: str,
+    via: Surface,
     reason: str = "",
     only_if: Q = ALWAYS,
     not_after: datetime | None = None,

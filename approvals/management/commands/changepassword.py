@@ -10,6 +10,7 @@ from django.db.transaction import atomic
 
 from approvals.people import accounts
 from ledger.events import account_changes
+from ledger.principals import Surface
 
 
 class Command(changepassword.Command):
@@ -21,5 +22,7 @@ class Command(changepassword.Command):
             answer = super().handle(*args, **options)
             for person in User.objects.filter(pk__in=before):
                 if person.password != before[person.pk]:
-                    accounts.password_was_set(person, by=account_changes.command(), via="command")
+                    accounts.password_was_set(
+                        person, by=account_changes.command(), via=Surface.COMMAND
+                    )
         return answer

@@ -10,6 +10,7 @@ from django.db.transaction import atomic
 
 from approvals.people import accounts
 from ledger.events import account_changes
+from ledger.principals import Surface
 
 
 class Command(createsuperuser.Command):
@@ -20,5 +21,5 @@ class Command(createsuperuser.Command):
             known = set(User.objects.values_list("pk", flat=True))
             answer = super().handle(*args, **options)
             for person in User.objects.exclude(pk__in=known):
-                accounts.opened(person, by=account_changes.command(), via="command")
+                accounts.opened(person, by=account_changes.command(), via=Surface.COMMAND)
         return answer

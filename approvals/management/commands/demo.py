@@ -13,6 +13,7 @@ from approvals.local.processes import environment_of
 from approvals.local.programs import Program
 from approvals.management.commands import up
 from approvals.management.commands.up import Ports, program
+from ledger.principals import Surface
 
 PEOPLE = {
     "alice": ("Alice Moreau", "approver", "a manager"),
@@ -89,7 +90,7 @@ def make_demo_data(token_file: Path) -> None:
     from ledger.models import AgentToken, Scope
 
     assert settings.DEBUG, "demo data belongs to the demo only"
-    by: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
+    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", "Acme Travel", **by)
     enrolment.allow_tools(acme, ["*"], **by)
     for username, (name, role, _who) in PEOPLE.items():
@@ -126,7 +127,7 @@ def make_demo_worker(token_file: Path) -> None:
     from ledger.events import account_changes
     from ledger.models import Scope
 
-    by: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
+    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", **by)
     archivist = enrolment.agent_named(acme, "archivist", "Archivist", **by)
     transcripts = {"type": "array", "items": {"type": "string"}, "minItems": 1}

@@ -12,6 +12,7 @@ from approvals.models import Role
 from approvals.people import accounts
 from ledger.agents import enrolment
 from ledger.events import account_changes
+from ledger.principals import Surface
 
 
 class Command(BaseCommand):
@@ -28,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"There is no user {user}. Make one: manage.py createsuperuser, or in the admin."
             )
-        said: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
+        said: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
         home = enrolment.tenant_named(tenant, **said)
         accounts.give_role(person, tenant, role, **said)
         self.stdout.write(f"{user} is {role} of {home.name}.")

@@ -16,6 +16,7 @@ from approvals.slack.api.credentials import apps
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Tenant
+from ledger.principals import Surface
 
 
 class Command(BaseCommand):
@@ -61,7 +62,9 @@ class Command(BaseCommand):
 
     def _record(self, subject: str, kind: ChangeKind, tenant: Tenant, name: str) -> None:
         by = account_changes.command()
-        account_changes.record(subject, kind, tenant=tenant.slug, by=by, via="command", name=name)
+        account_changes.record(
+            subject, kind, tenant=tenant.slug, by=by, via=Surface.COMMAND, name=name
+        )
 
     def _connected(self, team: str) -> Any:
         for app in apps():

@@ -32,12 +32,13 @@ from approvals.slack.interactions.commands import Click, Tell, UpdateMessage, re
 from approvals.slack.rendering import blocks, modals
 from ledger.errors import LedgerError
 from ledger.models import Transaction
+from ledger.principals import Surface
 from ledger.workers import sweeper
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-VIA = "slack"
+VIA = Surface.SLACK
 DATABASE_DOWN = (OperationalError, InterfaceError)
 # Seconds between the attempts while the database does not answer.
 PATIENCE_S = (0.5, 1, 2, 4, 8)

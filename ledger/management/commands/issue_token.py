@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand
 from ledger.agents import enrolment
 from ledger.events import account_changes
 from ledger.models import Scope
+from ledger.principals import Surface
 
 
 class Command(BaseCommand):
@@ -25,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--tool", action="append", default=[], help=text)
 
     def handle(self, *args: Any, tenant: str, agent: str, **options: Any) -> None:
-        whose: dict[str, Any] = {"by": account_changes.command(), "via": "command"}
+        whose: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
         home = enrolment.tenant_named(tenant, **whose)
         enrolment.allow_tools(home, options["tool"], **whose)
         owner = enrolment.agent_named(home, agent, **whose)
