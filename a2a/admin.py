@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -30,7 +29,7 @@ from ledger.admin.base import (
     uuid_in,
 )
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
-from ledger.models import Agent, Tenant
+from ledger.models import Tenant
 
 
 class SkillForm(forms.ModelForm):
@@ -75,16 +74,10 @@ class SkillAdmin(TenantAdmin, SealedEdits):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("agent", "slug", "drift") if obj else ("drift",)
 
-    def formfield_for_foreignkey(
-        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if db_field.name == "agent":
-            kwargs["queryset"] = Agent.objects.filter(tenant__in=tenants_of(request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-
-@admin.register(Task)
 class TaskAdmin(ReadOnly, SearchedByIndex):
+    """Read only. Not registered here: the desk does, with the actions that it offers operators."""
+
     list_display = ("summary", "state", "reason_code", "submitted_by", "owner", "created_at")
     list_filter = ("state", RetentionFilter)
     search_help_text = "Whole id, or whole trace id."

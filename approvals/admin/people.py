@@ -9,7 +9,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
-from django.db.models import ForeignKey, QuerySet
+from django.db.models import QuerySet
 from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -18,15 +18,14 @@ from approvals.models import Membership, UserName
 from approvals.people import accounts
 from approvals.people.principals import principal_of
 from approvals.people.rights import FLAGS
-from ledger.admin.base import StrictLookups, tenants_of
+from ledger.admin.base import OwnChoices, StrictLookups, tenants_of
 from ledger.admin.sealed_changes import VIA
-from ledger.models import Tenant
 
 admin.site.unregister(User)
 admin.site.unregister(Group)  # rights are given to people one by one, and sealed
 
 
-class MembershipInline(admin.TabularInline):
+class MembershipInline(OwnChoices, admin.TabularInline):
     model = Membership
     extra = 1
 
@@ -39,13 +38,6 @@ class MembershipInline(admin.TabularInline):
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         return super().get_formset(request, obj, **{**kwargs, "validate_min": True})
-
-    def formfield_for_foreignkey(
-        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if db_field.name == "tenant":
-            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
 class NameNeverChangesHands:

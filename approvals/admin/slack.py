@@ -5,34 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import ForeignKey, ManyToManyField, QuerySet
+from django.contrib.auth import get_user_model
+from django.db.models import ManyToManyField, Model, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import redirect
 
 from approvals.models import Membership, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
 from approvals.people.principals import name_of
 from approvals.slack import identities
-from ledger.admin.base import BoundedPaginator, StrictLookups, TenantFilter, tenants_of
+from ledger.admin.base import BoundedPaginator, OwnChoices, StrictLookups, TenantFilter, tenants_of
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.models import Tenant
 
 
-class WithinTenants(StrictLookups):
-    """A choice offers what is of one's own tenants."""
+class WithinTenants(OwnChoices, StrictLookups):
+    """Workspaces and people, too, are offered from the reader's own tenants."""
 
-    def formfield_for_foreignkey(
-        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        tenants = tenants_of(request)
-        if db_field.name == "tenant":
-            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants)
-        if db_field.name == "workspace":
-            kwargs["queryset"] = _within(SlackWorkspace.objects.all(), request)
-        if db_field.name in {"user", "approver"}:
-            people = Membership.objects.filter(tenant__in=tenants).values("user")
-            manager = db_field.related_model._default_manager
-            kwargs["queryset"] = manager.filter(pk__in=people)
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+    def choices_of(self, related: type[Model], request: HttpRequest) -> QuerySet[Any] | None:
+        if related is SlackWorkspace:
+            return _within(SlackWorkspace.objects.all(), request)
+        if related is get_user_model():
+            people = Membership.objects.filter(tenant__in=tenants_of(request)).values("user")
+            return related._default_manager.filter(pk__in=people)
+        return super().choices_of(related, request)
 
 
 def _within(rows: QuerySet[SlackWorkspace], request: HttpRequest) -> QuerySet[SlackWorkspace]:
@@ -99,13 +94,11 @@ class IdentityAdmin(WithinTenants):
             return rows
         return rows.filter(user__in=_own_people(request))
 
-    def formfield_for_foreignkey(
-        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
-        if db_field.name == "user" and not request.user.is_superuser and field is not None:
-            field.queryset = field.queryset.filter(pk__in=_own_people(request))
-        return field
+    def choices_of(self, related: type[Model], request: HttpRequest) -> QuerySet[Any] | None:
+        rows = super().choices_of(related, request)
+        if related is get_user_model() and rows is not None and not request.user.is_superuser:
+            return rows.filter(pk__in=_own_people(request))
+        return rows
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return obj is None and super().has_change_permission(request)

@@ -10,8 +10,6 @@ from a2a.models import Task
 from approvals.admin.actions import RowActions
 from approvals.desk import legal_holds
 
-admin.site.unregister(Task)
-
 
 @admin.register(Task)
 class TaskWithActionsAdmin(RowActions, TaskAdmin):

@@ -17,8 +17,6 @@ from approvals.people.principals import principal_of
 from ledger.admin.transactions import OPERATE, TransactionAdmin
 from ledger.models import Transaction
 
-admin.site.unregister(Transaction)
-
 
 class ResolveForm(ReasonForm):
     outcome = forms.ChoiceField(choices=list(policies.OUTCOMES.items()))

@@ -7,7 +7,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db import models
 from django.db.models import QuerySet
 from django.db.transaction import atomic
 from django.http import HttpRequest
@@ -15,7 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from ledger import contracts, safe_http
-from ledger.admin.base import TenantAdmin, tenants_of
+from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
@@ -132,13 +131,6 @@ class AgentAdmin(Undeletable, SealedEdits):
         # Rows name an agent by tenant and slug; a renamed one would be another agent's past.
         return ("tenant", "slug") if obj else ()
 
-    def formfield_for_foreignkey(
-        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if db_field.name == "tenant":
-            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
 
 class AgentTokenForm(forms.ModelForm):
     scopes = forms.MultipleChoiceField(
@@ -189,13 +181,6 @@ class AgentTokenAdmin(Undeletable):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return obj is None and super().has_change_permission(request)
-
-    def formfield_for_foreignkey(
-        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if db_field.name == "agent":
-            kwargs["queryset"] = Agent.objects.filter(tenant__in=tenants_of(request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: AgentToken, form: Any, change: bool) -> None:
         row, token = enrolment.issue(

@@ -19,6 +19,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from ledger import contracts
+from ledger.models import Agent
+from ledger.models.agents import Tenant
 
 COUNTED = 2_000  # rows that a list counts and pages through; a longer one has to be narrowed down
 FOUND = 1_000  # rows that one search finds at most
@@ -82,7 +84,29 @@ class TenantFilter(RelatedFieldListFilter):
         ]
 
 
-class TenantAdmin(StrictLookups):
+class OwnChoices:
+    """Foreign keys offer what is of the reader's own tenants."""
+
+    def choices_of(self, related: type[models.Model], request: HttpRequest) -> QuerySet[Any] | None:
+        """What a foreign key to this model offers; ``None`` for all rows."""
+        if related is Tenant:
+            return Tenant.objects.filter(slug__in=tenants_of(request))
+        if related is Agent:
+            return Agent.objects.filter(tenant__in=tenants_of(request))
+        return None
+
+    def formfield_for_foreignkey(
+        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        choices = self.choices_of(db_field.related_model, request)
+        if choices is not None:
+            kwargs["queryset"] = choices
+        return super().formfield_for_foreignkey(  # type: ignore[misc]
+            db_field, request, **kwargs
+        )
+
+
+class TenantAdmin(OwnChoices, StrictLookups):
     """Shows the tenants of the person who looks, and nothing at all if those are not known."""
 
     tenant_path = "tenant"

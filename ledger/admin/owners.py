@@ -7,19 +7,17 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db import models
 from django.db.models import QuerySet
 from django.db.transaction import atomic
 from django.http import HttpRequest
 from django.utils.html import format_html
 
 from ledger import safe_http
-from ledger.admin.base import TenantAdmin, tenants_of
+from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import SealedEdits
 from ledger.contracts import tools
 from ledger.encryption import new_webhook_secret
 from ledger.events.account_changes import ChangeKind
-from ledger.models import Tenant
 from ledger.webhooks.owners import Owner
 
 
@@ -79,10 +77,3 @@ class OwnerAdmin(TenantAdmin, SealedEdits):
             owner.webhook_secret,
         )
         self.message_user(request, words, messages.WARNING)
-
-    def formfield_for_foreignkey(
-        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if db_field.name == "tenant":
-            kwargs["queryset"] = Tenant.objects.filter(slug__in=tenants_of(request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)

@@ -62,8 +62,9 @@ class DecisionInline(ReadOnly, TabularInline):
     extra = 0
 
 
-@admin.register(Transaction)
 class TransactionAdmin(ReadOnly, SearchedByIndex):
+    """Read only. Not registered here: the desk does, with the actions that it offers operators."""
+
     list_display = (
         "summary", "state", "tool", "money", "proposed_by", "tenant", "receipt", "created_at",
     )  # fmt: skip
