@@ -23,9 +23,9 @@ from ledger import intents
 from ledger.api.rendering import record_response
 from ledger.audit import decision_records
 from ledger.audit.decision_records import Record
-from ledger.log import signed_notes
-from ledger.log.signed_notes import TreeHead
 from ledger.models import Event, Transaction
+from ledger.transparency import signed_notes
+from ledger.transparency.signed_notes import TreeHead
 
 # The intent's members in the order in which people read them; what is not named comes after.
 SHOWN_FIRST = ("action_summary", "financial_impact", "warnings", "tool", "proposed_by")

@@ -11,9 +11,9 @@ from ninja import Query, Router
 from ledger.api.schemas import ConsistencyOut, InclusionOut
 from ledger.errors import NotFound
 from ledger.http.schemas import refusals
-from ledger.log import checkpoints, merkle, tree
-from ledger.log.merkle import ProofRefused
+from ledger.log import checkpoints
 from ledger.models.log import Checkpoint
+from ledger.transparency.merkle import ProofRefused
 
 LARGEST = 2**62
 router = Router(tags=["log"])
@@ -41,17 +41,16 @@ def inclusion(
     wanted = newest.size if size is None else size
     if not index < wanted <= newest.size:
         raise NotFound()
-    stored = tree.StoredTree()
-    body = {
+    proof = checkpoints.inclusion(index, wanted)
+    return {
         "event": event,
         "leaf_index": index,
-        "leaf_hash": _text(stored.read(0, index)),
+        "leaf_hash": _text(proof.leaf_hash),
         "size": wanted,
-        "root": _text(merkle.root(wanted, stored.read)),
-        "path": [_text(node) for node in merkle.inclusion(index, wanted, stored.read)],
+        "root": _text(checkpoints.root_at(wanted)),
+        "path": [_text(node) for node in proof.path],
         "checkpoint": _note_of(wanted),
     }
-    return body
 
 
 @router.get(
@@ -69,15 +68,13 @@ def consistency(
         path = checkpoints.consistency(old, new)
     except ProofRefused:
         raise NotFound() from None
-    stored = tree.StoredTree()
-    body = {
+    return {
         "old": old,
-        "old_root": _text(merkle.root(old, stored.read)),
+        "old_root": _text(checkpoints.root_at(old)),
         "new": new,
-        "new_root": _text(merkle.root(new, stored.read)),
+        "new_root": _text(checkpoints.root_at(new)),
         "path": [_text(node) for node in path],
     }
-    return body
 
 
 def _note_of(size: int) -> str | None:

@@ -14,17 +14,18 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from ledger.audit import checkpoint_proof, histories
-from ledger.audit.checkpoint_proof import Coverage
+from ledger.audit import histories
 from ledger.audit.histories import EVERYTHING, History, Part, Vote
 from ledger.events import account_changes, seals
 from ledger.events.seals import Link, hash_of
+from ledger.log import checkpoint_proof
+from ledger.log.checkpoint_proof import Coverage
 from ledger.models import Event
 from ledger.states import Move
 from ledger.transactions import erasures, sign_offs
 from ledger.transactions.sign_offs import VOTES, Map
 
-__all__ = ["Broken", "Proof", "hash_of", "verify"]
+__all__ = ["Broken", "Coverage", "Proof", "hash_of", "verify"]
 
 FAULTS_MAX = 20  # that are named before the rest is left unread
 SLICE = 10_000  # old subjects that an incremental proof reads again, in turn

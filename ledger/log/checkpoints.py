@@ -1,7 +1,7 @@
 """Checkpoints of the transparency log: making them, and proofs against them.
 
 A checkpoint is a C2SP signed note: how many sealed events there are, and the RFC 6962 root over
-their hashes. ``ledger.audit.checkpoint_proof`` verifies them all.
+their hashes. ``ledger.log.checkpoint_proof`` verifies them all.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from django.db import OperationalError, connection
 from django.db.models import Max
 from django.db.transaction import atomic
 
-from ledger.log import merkle, signed_notes, tree
-from ledger.log.merkle import ProofRefused
-from ledger.log.signed_notes import SIGNATURE, Note, Signature, TreeHead, VerifierKey
+from ledger.log import tree
 from ledger.log.tree import NotStored, StoredTree
 from ledger.models import Event
 from ledger.models.log import Checkpoint
+from ledger.transparency import merkle, signed_notes
+from ledger.transparency.merkle import ProofRefused
+from ledger.transparency.signed_notes import (
+    SIGNATURE,
+    Note,
+    Signature,
+    TreeHead,
+    VerifierKey,
+)
 
 # Events that one checkpoint takes at most; what is left goes under the next one, at once.
 MOST_EVENTS = 50_000
@@ -33,9 +40,8 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inclusion:
-    """That an event is the leaf ``index`` of the tree of a checkpoint."""
+    """The proof that the leaf ``index`` is in the tree of one size."""
 
-    checkpoint: Checkpoint
     index: int
     leaf_hash: bytes
     path: list[bytes]
@@ -191,9 +197,22 @@ def inclusions(event_ids: Iterable[int], point: Checkpoint) -> dict[int, Inclusi
     proofs = {}
     for event_id in event_ids:
         if event_id <= point.upto_event and (index := place_of(event_id)) is not None:
-            path = merkle.inclusion(index, point.size, stored.read)
-            proofs[event_id] = Inclusion(point, index, stored.read(0, index), path)
+            proofs[event_id] = _inclusion(index, point.size, stored)
     return proofs
+
+
+def inclusion(index: int, size: int) -> Inclusion:
+    """The proof that the tree of ``size`` events has the leaf ``index``; both must be stored."""
+    return _inclusion(index, size, StoredTree())
+
+
+def _inclusion(index: int, size: int, stored: StoredTree) -> Inclusion:
+    return Inclusion(index, stored.read(0, index), merkle.inclusion(index, size, stored.read))
+
+
+def root_at(size: int) -> bytes:
+    """The root of the tree of the first ``size`` events. Raises ``NotStored``."""
+    return merkle.root(size, StoredTree().read)
 
 
 def consistency(old: int, new: int) -> list[bytes]:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from django.conf import settings
 
-from ledger.log import checkpoints, signed_notes
-from ledger.log.signed_notes import NoteRefused, TreeHead
+from ledger.log import checkpoints
 from ledger.models.log import Checkpoint
+from ledger.transparency import signed_notes
+from ledger.transparency.signed_notes import NoteRefused, TreeHead
 
 logger = logging.getLogger("assent.log")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ledger.log import merkle
-from ledger.log.merkle import TILE_HEIGHT, WIDTH, Frontier
 from ledger.models.log import Tile
+from ledger.transparency import merkle
+from ledger.transparency.merkle import TILE_HEIGHT, WIDTH, Frontier
 
 HASH = 32  # bytes
 

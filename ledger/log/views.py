@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from ledger.log import checkpoints, tree
-from ledger.log.merkle import WIDTH
+from ledger.transparency.merkle import WIDTH
 
 FOREVER = "public, max-age=31536000, immutable"
 TEXT = "text/plain; charset=utf-8"

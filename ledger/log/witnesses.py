@@ -18,10 +18,11 @@ from django.db import IntegrityError
 from django.db.transaction import atomic
 
 from ledger import safe_http
-from ledger.log import checkpoints, publishing, signed_notes
-from ledger.log.merkle import ProofRefused
-from ledger.log.signed_notes import NoteRefused, Signature, VerifierKey
+from ledger.log import checkpoints, publishing
 from ledger.models.log import Checkpoint, Cosignature
+from ledger.transparency import signed_notes
+from ledger.transparency.merkle import ProofRefused
+from ledger.transparency.signed_notes import NoteRefused, Signature, VerifierKey
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.db import DatabaseError, connection
 from django.db.transaction import atomic
 
-from ledger.audit import checkpoint_proof
-from ledger.audit.checkpoint_proof import Broken
-from ledger.log import checkpoints, merkle, signed_notes
+from ledger.log import checkpoint_proof, checkpoints
+from ledger.log.checkpoint_proof import Broken
 from ledger.log.checkpoints import Contradiction
-from ledger.log.signed_notes import Note, TreeHead
 from ledger.models import Checkpoint, Event, Tile
+from ledger.transparency import merkle, signed_notes
+from ledger.transparency.signed_notes import Note, TreeHead
 from tests.ledger.log_leaves import leaves
 
 

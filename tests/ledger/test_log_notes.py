@@ -7,8 +7,8 @@ import base64
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.log import signed_notes
-from ledger.log.signed_notes import (
+from ledger.transparency import signed_notes
+from ledger.transparency.signed_notes import (
     COSIGNATURE,
     SIGNATURE,
     Note,

@@ -11,12 +11,12 @@ import pymerkle
 import pytest
 from django.test import Client
 
-from ledger.audit import checkpoint_proof
-from ledger.audit.checkpoint_proof import Broken
-from ledger.log import checkpoints, merkle, publishing
+from ledger.log import checkpoint_proof, checkpoints, publishing
+from ledger.log.checkpoint_proof import Broken
 from ledger.log.keeper import Keeper
-from ledger.log.signed_notes import Note, NoteRefused, TreeHead, VerifierKey
 from ledger.models import Checkpoint, Event
+from ledger.transparency import merkle
+from ledger.transparency.signed_notes import Note, NoteRefused, TreeHead, VerifierKey
 from tests.ledger.log_leaves import leaves
 from tests.processes import until
 

@@ -16,14 +16,20 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.audit import checkpoint_proof
-from ledger.audit.checkpoint_proof import Broken
 from ledger.backoff import Backoff
-from ledger.log import checkpoints, merkle, publishing, signed_notes, witnesses
+from ledger.log import checkpoint_proof, checkpoints, publishing, witnesses
+from ledger.log.checkpoint_proof import Broken
 from ledger.log.keeper import Keeper
-from ledger.log.signed_notes import COSIGNATURE, SIGNATURE, Note, TreeHead, VerifierKey
 from ledger.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
 from ledger.models import Checkpoint, Cosignature, Event
+from ledger.transparency import merkle, signed_notes
+from ledger.transparency.signed_notes import (
+    COSIGNATURE,
+    SIGNATURE,
+    Note,
+    TreeHead,
+    VerifierKey,
+)
 from ledger.workers.sweeper import Sweeper
 from tests.processes import ROOT, free_port, until
 

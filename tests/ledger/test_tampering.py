@@ -27,11 +27,11 @@ from ledger.audit import exports, verification
 from ledger.audit.verification import Broken
 from ledger.events import account_changes, seals
 from ledger.log import checkpoints
-from ledger.log.signed_notes import TreeHead, signed
 from ledger.models import Decision, Event, Transaction
 from ledger.models.log import Tile
 from ledger.principals import Principal
 from ledger.transactions import coordinator, retention
+from ledger.transparency.signed_notes import TreeHead, signed
 from tests.forgery import end_retention, forge, reseal, reseal_row
 
 OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))

@@ -12,9 +12,9 @@ from django.db import connections
 
 from ledger import execution
 from ledger.audit import histories, verification
-from ledger.audit.checkpoint_proof import NOTHING
 from ledger.audit.verification import Broken
 from ledger.log import checkpoints
+from ledger.log.checkpoint_proof import NOTHING
 from ledger.models import Event
 from ledger.principals import Principal
 from ledger.transactions import coordinator

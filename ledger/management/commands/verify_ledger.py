@@ -17,8 +17,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ledger.audit import verification
-from ledger.audit.checkpoint_proof import Coverage
-from ledger.audit.verification import Proof, Since
+from ledger.audit.verification import Coverage, Proof, Since
 from ledger.log import checkpoints
 
 # How old an event may be that is under no checkpoint yet.

@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Min
 from django.db.models.functions import Now
 
-from ledger.log import checkpoints, merkle, publishing, signed_notes, tree
-from ledger.log.merkle import TILE_HEIGHT, WIDTH, Frontier
-from ledger.log.signed_notes import SIGNATURE, NoteRefused, TreeHead, VerifierKey
+from ledger.log import checkpoints, publishing, tree
 from ledger.log.tree import NotStored, StoredTree
 from ledger.models import Event
 from ledger.models.log import Checkpoint, Tile
+from ledger.transparency import merkle, signed_notes
+from ledger.transparency.merkle import TILE_HEIGHT, WIDTH, Frontier
+from ledger.transparency.signed_notes import SIGNATURE, NoteRefused, TreeHead, VerifierKey
 
 CHUNK = 5_000  # events between two reports of progress
 TILES_AT_ONCE = 200
