@@ -120,12 +120,12 @@ class AgentAdmin(Undeletable, SealedEdits):
             self._show_once(request, agent)
 
     def _show_once(self, request: HttpRequest, agent: Agent) -> None:
-        words = format_html(
+        text = format_html(
             "Webhooks to {} are signed with <code>{}</code>. It is not shown again.",
             agent.name,
             agent.webhook_secret,
         )
-        self.message_user(request, words, messages.WARNING)
+        self.message_user(request, text, messages.WARNING)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         # Rows name an agent by tenant and slug; a renamed one would be another agent's past.
@@ -134,9 +134,11 @@ class AgentAdmin(Undeletable, SealedEdits):
 
 class AgentTokenForm(forms.ModelForm):
     scopes = forms.MultipleChoiceField(
-        choices=Scope.choices, widget=forms.CheckboxSelectMultiple, initial=[Scope.PROPOSE],
+        choices=Scope.choices,
+        widget=forms.CheckboxSelectMultiple,
+        initial=[Scope.PROPOSE],
         required=False,
-    )  # fmt: skip
+    )
     further_scopes = forms.RegexField(
         r"^[A-Za-z0-9:._-]{1,120}( [A-Za-z0-9:._-]{1,120}){0,19}$",
         required=False,
@@ -155,11 +157,11 @@ class AgentTokenForm(forms.ModelForm):
         return further
 
     def clean(self) -> Any:
-        said = super().clean() or {}
-        said["scopes"] = [*said.get("scopes", []), *said.get("further_scopes", [])]
-        if not said["scopes"] and not self.errors:
+        fields = super().clean() or {}
+        fields["scopes"] = [*fields.get("scopes", []), *fields.get("further_scopes", [])]
+        if not fields["scopes"] and not self.errors:
             raise ValidationError("Without any scope a token is good for nothing.")
-        return said
+        return fields
 
     def clean_expires_at(self) -> Any:
         expires_at = self.cleaned_data["expires_at"]
@@ -184,9 +186,13 @@ class AgentTokenAdmin(Undeletable):
 
     def save_model(self, request: HttpRequest, obj: AgentToken, form: Any, change: bool) -> None:
         row, token = enrolment.issue(
-            obj.agent, scopes=obj.scopes, default_skill=obj.default_skill,
-            expires_at=obj.expires_at, by=principal_of(request), via=VIA,
-        )  # fmt: skip
+            obj.agent,
+            scopes=obj.scopes,
+            default_skill=obj.default_skill,
+            expires_at=obj.expires_at,
+            by=principal_of(request),
+            via=VIA,
+        )
         obj.pk, obj.hint, obj.token_hash = row.pk, row.hint, row.token_hash
         self._show_once(request, row, token)
 
@@ -213,17 +219,17 @@ class AgentTokenAdmin(Undeletable):
         number = sum(self._revoke(request, row, "Revoked.") for row in rows)
         self.message_user(request, f"{number} tokens are revoked.", messages.SUCCESS)
 
-    def _revoke(self, request: HttpRequest, row: AgentToken, words: str) -> bool:
-        is_revoked = enrolment.revoke(row, by=principal_of(request), via=VIA, reason=words)
+    def _revoke(self, request: HttpRequest, row: AgentToken, reason: str) -> bool:
+        is_revoked = enrolment.revoke(row, by=principal_of(request), via=VIA, reason=reason)
         if is_revoked:
-            self.log_change(request, row, words)
+            self.log_change(request, row, reason)
         return is_revoked
 
     def _show_once(self, request: HttpRequest, row: AgentToken, token: str) -> None:
-        words = format_html(
+        text = format_html(
             "The token of {} is <code>{}</code>. It is not shown again.", row.agent.name, token
         )
-        self.message_user(request, words, messages.WARNING)
+        self.message_user(request, text, messages.WARNING)
 
 
 def same_lifetime(old: AgentToken) -> Any:

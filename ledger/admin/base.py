@@ -23,7 +23,7 @@ from ledger.models import Agent
 from ledger.models.agents import Tenant
 
 COUNTED = 2_000  # rows that a list counts and pages through; a longer one has to be narrowed down
-FOUND = 1_000  # rows that one search finds at most
+MOST_FOUND = 1_000  # rows that one search finds at most
 LATEST = 100_000  # rows that are read for what no index answers
 
 
@@ -159,10 +159,10 @@ class SearchedByIndex(TenantAdmin):
         value = search_term.replace("\x00", "").strip()
         if not value:
             return queryset, False
-        found: set[Any] = set()
+        keys: set[Any] = set()
         for rows in self.rows_of(request, value):
-            found.update(rows.values_list("pk", flat=True)[:FOUND])
-        return queryset.filter(pk__in=found), False
+            keys.update(rows.values_list("pk", flat=True)[:MOST_FOUND])
+        return queryset.filter(pk__in=keys), False
 
 
 class ToolFilter(SimpleListFilter):

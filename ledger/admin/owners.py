@@ -71,9 +71,9 @@ class OwnerAdmin(TenantAdmin, SealedEdits):
             self._show_once(request, owner)
 
     def _show_once(self, request: HttpRequest, owner: Owner) -> None:
-        words = format_html(
+        text = format_html(
             "Webhooks to {} are signed with <code>{}</code>. It is not shown again.",
             owner.service,
             owner.webhook_secret,
         )
-        self.message_user(request, words, messages.WARNING)
+        self.message_user(request, text, messages.WARNING)

@@ -41,8 +41,8 @@ class SealedEdits(ModelAdmin):
             self.seal(request, form.instance, edits, is_new=not change)
 
     def edits_of(self, form: Any) -> dict[str, list[Any]]:
-        before = {name: _said(form.initial.get(name)) for name in form.changed_data}
-        after = {name: _said(form.cleaned_data.get(name)) for name in form.changed_data}
+        before = {name: _plain(form.initial.get(name)) for name in form.changed_data}
+        after = {name: _plain(form.cleaned_data.get(name)) for name in form.changed_data}
         for name in self.secrets & after.keys():
             before[name], after[name] = "not shown", "another, not shown"
         return account_changes.edits(before, after)
@@ -74,10 +74,10 @@ class SealedEdits(ModelAdmin):
         )
 
 
-def _said(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A related row by its key, several as a list of keys."""
     if isinstance(value, Model):
         return value.pk
     if isinstance(value, QuerySet | list | tuple):
-        return [_said(one) for one in value]
+        return [_plain(item) for item in value]
     return value

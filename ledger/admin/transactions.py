@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from ledger.admin.base import (
-    FOUND,
+    MOST_FOUND,
     ReadOnly,
     ReadonlyToolFilter,
     RetentionFilter,
@@ -66,8 +66,15 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
     """Read only. Not registered here: the desk does, with the actions that it offers operators."""
 
     list_display = (
-        "summary", "state", "tool", "money", "proposed_by", "tenant", "receipt", "created_at",
-    )  # fmt: skip
+        "summary",
+        "state",
+        "tool",
+        "money",
+        "proposed_by",
+        "tenant",
+        "receipt",
+        "created_at",
+    )
     list_filter = ("state", ToolFilter, RetentionFilter)
     search_help_text = (
         "Id (whole, how it begins, or its last eight digits), idempotency or operation key, "
@@ -75,23 +82,85 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
     )
     inlines = (DecisionInline, EventInline)
     fieldsets = (
-        (None, {"fields": (
-            "action_summary", "state", "money", "warnings_", "error", "error_detail", "tool")}),
-        ("Outcome", {"fields": (
-            "receipt", "receipt_url", "late_receipt", "settlement_", "result_", "ending",
-            "ending_reason", "compensation_receipt")}),
-        ("Contract", {"fields": (
-            "owner_service", "risk_level", "required_approver", "consequence_level", "quorum")}),
-        ("Proposal", {"fields": (
-            "tenant", "proposed_by", "proposed_by_name", "stated_reason", "payload_", "arguments_",
-            "held_", "run_id", "step_id", "traceparent")}),
-        ("Keys", {"fields": (
-            "id", "operation_key", "input_hash", "intent_digest", "trace_id")}),
-        ("Time and work", {"fields": (
-            "created_at", "expires_at", "hold_expires_at", "decided_at", "ended_at",
-            "retain_until", "legal_hold_at", "content_erased_at", "attempts", "fencing_token",
-            "lease_expires_at", "next_attempt_at")}),
-    )  # fmt: skip
+        (
+            None,
+            {
+                "fields": (
+                    "action_summary",
+                    "state",
+                    "money",
+                    "warnings_",
+                    "error",
+                    "error_detail",
+                    "tool",
+                )
+            },
+        ),
+        (
+            "Outcome",
+            {
+                "fields": (
+                    "receipt",
+                    "receipt_url",
+                    "late_receipt",
+                    "settlement_",
+                    "result_",
+                    "ending",
+                    "ending_reason",
+                    "compensation_receipt",
+                )
+            },
+        ),
+        (
+            "Contract",
+            {
+                "fields": (
+                    "owner_service",
+                    "risk_level",
+                    "required_approver",
+                    "consequence_level",
+                    "quorum",
+                )
+            },
+        ),
+        (
+            "Proposal",
+            {
+                "fields": (
+                    "tenant",
+                    "proposed_by",
+                    "proposed_by_name",
+                    "stated_reason",
+                    "payload_",
+                    "arguments_",
+                    "held_",
+                    "run_id",
+                    "step_id",
+                    "traceparent",
+                )
+            },
+        ),
+        ("Keys", {"fields": ("id", "operation_key", "input_hash", "intent_digest", "trace_id")}),
+        (
+            "Time and work",
+            {
+                "fields": (
+                    "created_at",
+                    "expires_at",
+                    "hold_expires_at",
+                    "decided_at",
+                    "ended_at",
+                    "retain_until",
+                    "legal_hold_at",
+                    "content_erased_at",
+                    "attempts",
+                    "fencing_token",
+                    "lease_expires_at",
+                    "next_attempt_at",
+                )
+            },
+        ),
+    )
     payload_ = as_json("payload", "payload, as proposed")
     arguments_ = as_json("arguments", "arguments, as validated")
     held_ = as_json("held", "held")
@@ -113,7 +182,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         keys = IdempotencyKey.objects.filter(
             agent__in=agents_of(tenants_of(request)), route=PREPARE_ROUTE, key=value
         )
-        yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:FOUND]))
+        yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:MOST_FOUND]))
         yield rows.filter(HOLDS_ITS_KEY, operation_key=value)
         if ":" in value:
             ended = rows.filter(~HOLDS_ITS_KEY, operation_key=value)
@@ -158,9 +227,21 @@ class OfTransaction(ReadOnly, SearchedByIndex):
 class EventAdmin(OfTransaction):
     list_display = ("at", "kind", "linked", "principal_name", "via", "reason")
     fields = (
-        "linked", "seq", "at", "tenant", "kind", "from_state", "to_state", "principal",
-        "principal_name", "via", "reason", "details_", "previous_hash", "hash",
-    )  # fmt: skip
+        "linked",
+        "seq",
+        "at",
+        "tenant",
+        "kind",
+        "from_state",
+        "to_state",
+        "principal",
+        "principal_name",
+        "via",
+        "reason",
+        "details_",
+        "previous_hash",
+        "hash",
+    )
     details_ = as_json("details", "details")
 
 
@@ -174,9 +255,15 @@ class IdempotencyKeyAdmin(OfTransaction):
     list_display = ("key", "agent", "route", "status", "linked", "created_at")
     search_help_text = "Whole key, or whole id of a transaction."
     fields = (
-        "key", "agent", "route", "payload_hash", "linked", "status", "answer_",
+        "key",
+        "agent",
+        "route",
+        "payload_hash",
+        "linked",
+        "status",
+        "answer_",
         "created_at",
-    )  # fmt: skip
+    )
     answer_ = as_json("answer", "answer")
 
     def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
@@ -200,9 +287,16 @@ class ReadingAdmin(ReadOnly, TenantAdmin):
 class DeliveryAdmin(ReadOnly, TenantAdmin):
     tenant_path = "event__tenant"
     list_display = (
-        "id", "linked", "channel", "recipient", "state", "attempts", "next_attempt_at",
-        "done_at", "error",
-    )  # fmt: skip
+        "id",
+        "linked",
+        "channel",
+        "recipient",
+        "state",
+        "attempts",
+        "next_attempt_at",
+        "done_at",
+        "error",
+    )
     list_filter = ("state",)
     list_select_related = ("event",)
     actions = ("send_again",)

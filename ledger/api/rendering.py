@@ -63,11 +63,28 @@ def beside_today(token: str, row: Transaction, reader: str) -> str:
 
 
 COPIED = (
-    "tool", "owner_service", "proposed_by", "stated_reason", "risk_level", "required_approver",
-    "quorum", "payload", "arguments", "input_hash", "operation_key", "run_id", "step_id",
-    "trace_id", "receipt", "receipt_url", "result", "error", "ending", "ending_reason",
+    "tool",
+    "owner_service",
+    "proposed_by",
+    "stated_reason",
+    "risk_level",
+    "required_approver",
+    "quorum",
+    "payload",
+    "arguments",
+    "input_hash",
+    "operation_key",
+    "run_id",
+    "step_id",
+    "trace_id",
+    "receipt",
+    "receipt_url",
+    "result",
+    "error",
+    "ending",
+    "ending_reason",
     "compensation_receipt",
-)  # fmt: skip
+)
 INSTANTS = ("created_at", "decided_at", "ended_at", "retain_until", "content_erased_at")
 
 

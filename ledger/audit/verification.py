@@ -78,7 +78,7 @@ def verify(
     since: Since | None = None,
     against: Sequence[str] = (),
     patience: timedelta | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda step, done, total: None,
 ) -> Proof:
     """Prove every history, every row against its history, and every checkpoint, of one instant.
 
@@ -91,10 +91,10 @@ def verify(
     """
     proof = Proof()
     with histories.snapshot():
-        for what, parts in _parts(since):
-            _prove(what, parts, proof, progress)
+        for step, parts in _parts(since):
+            _prove(step, parts, proof, progress)
         if since is not None:
-            proof.faults += [f"{name} {pk} has no events." for name, pk in _unheard_of()]
+            proof.faults += [f"{name} {pk} has no events." for name, pk in _rows_without_events()]
         covered = _prove_checkpoints(proof, since, trusted_keys, against, patience, progress)
         if proof.faults:
             raise Broken(proof.faults[:FAULTS_MAX])
@@ -120,7 +120,7 @@ def _slice(since: Since) -> Part:
     return Part(after=after, upto=later.values_list("subject", flat=True)[SLICE:].first())
 
 
-def _unheard_of() -> list[tuple[str, UUID]]:
+def _rows_without_events() -> list[tuple[str, UUID]]:
     return list(histories.without_events())[:FAULTS_MAX]
 
 
@@ -150,7 +150,7 @@ def _prove_checkpoints(
 # --- histories ----------------------------------------------------------------------------
 
 
-def _prove(what: str, parts: Sequence[Part], proof: Proof, progress: Progress) -> None:
+def _prove(step: str, parts: Sequence[Part], proof: Proof, progress: Progress) -> None:
     total, done = sum(histories.events_in(part).count() for part in parts), 0
     for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
         proof.faults += faults_of(history)
@@ -160,18 +160,18 @@ def _prove(what: str, parts: Sequence[Part], proof: Proof, progress: Progress) -
         proof.transactions += "transaction" in history.rows
         proof.others += "transaction" not in history.rows
         if number % 1_000 == 0:
-            progress(what, done, total)
+            progress(step, done, total)
     proof.events += done
-    progress(what, total, total)
+    progress(step, total, total)
 
 
 def faults_of(history: History) -> list[str]:
     """Everything that cannot be true of one subject."""
     name, moves = _family_of(history)
     if not history.links:
-        whats = [f"{family} {history.subject}" for family in history.rows]
-        whats = whats or [f"decision {vote.id}" for vote in history.votes]
-        return [f"{what} has no events." for what in whats]
+        subjects = [f"{family} {history.subject}" for family in history.rows]
+        subjects = subjects or [f"decision {vote.id}" for vote in history.votes]
+        return [f"{subject} has no events." for subject in subjects]
     faults = [*sign_offs.chain_faults(history.links, moves, name)]
     row = history.rows.get(name)
     if row is None:

@@ -64,15 +64,15 @@ class WebhookChannel:
         if agent is None or not agent.webhook_url:
             return  # removed in the meantime: nothing to deliver
         assert delivery.event.transaction is not None
-        news = news_of(delivery.event.transaction)
-        send(agent.webhook_url, agent.webhook_secret, f"msg_{delivery.pk}", news)
+        payload = payload_of(delivery.event.transaction)
+        send(agent.webhook_url, agent.webhook_secret, f"msg_{delivery.pk}", payload)
 
 
-def send(url: str, secret: str, message_id: str, news: dict[str, object]) -> None:
+def send(url: str, secret: str, message_id: str, payload: dict[str, object]) -> None:
     """Send one signed webhook. Raises ``SecretMissing`` and what ``safe_http.deliver`` raises."""
     if not secret:
         raise SecretMissing("There is no webhook secret: renew it in the admin.")
-    body, at = json.dumps(news).encode(), str(int(timezone.now().timestamp()))
+    body, at = json.dumps(payload).encode(), str(int(timezone.now().timestamp()))
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Assent",
@@ -83,7 +83,7 @@ def send(url: str, secret: str, message_id: str, news: dict[str, object]) -> Non
     safe_http.deliver(url, body, headers)
 
 
-def news_of(row: Transaction) -> dict[str, object]:
+def payload_of(row: Transaction) -> dict[str, object]:
     return {
         "type": f"transaction.{row.state}",
         "timestamp": timezone.now().isoformat(),

@@ -20,7 +20,7 @@ from ledger.states import EventKind, State
 from ledger.webhooks import channel
 
 # What has happened, as the webhook's type says it.
-TOLD: dict[str, str] = {
+ALERTS: dict[str, str] = {
     EventKind.FELL_IN_DOUBT: "in_doubt",
     EventKind.FAILED: "failed",
     EventKind.LATE_RECEIPT: "late_receipt",
@@ -38,8 +38,8 @@ MAY_GET_STUCK = frozenset(
         EventKind.COMPENSATION_STARTED,
     }
 )
-LOOKED_AT_AFTER = timedelta(minutes=2)
-AGAIN_AFTER = timedelta(minutes=5)
+CHECK_AFTER = timedelta(minutes=2)
+CHECK_AGAIN_AFTER = timedelta(minutes=5)
 STUCK_AFTER = 3  # attempts, as on the desk
 UNDOING = frozenset({State.ROLLING_BACK, State.COMPENSATING})
 
@@ -72,7 +72,7 @@ class OwnerChannel:
     name = "owner"
 
     def wants(self, kind: str) -> bool:
-        return kind in TOLD or kind in MAY_GET_STUCK
+        return kind in ALERTS or kind in MAY_GET_STUCK
 
     def address(self, event: Event) -> Iterable[Owed]:
         row = event.transaction
@@ -81,22 +81,22 @@ class OwnerChannel:
         owner = Owner.objects.filter(tenant=row.tenant, service=row.owner_service).first()
         if owner is None:
             return
-        if event.kind in TOLD:
-            yield Owed(f"{TOLD[event.kind]}:{owner.pk}")
+        if event.kind in ALERTS:
+            yield Owed(f"{ALERTS[event.kind]}:{owner.pk}")
         if event.kind in MAY_GET_STUCK:
-            yield Owed(f"stuck:{owner.pk}", event.at + LOOKED_AT_AFTER)
+            yield Owed(f"stuck:{owner.pk}", event.at + CHECK_AFTER)
 
     def send(self, delivery: Delivery) -> None:
         """Raises ``NotNow`` and what ``webhooks.send`` raises."""
-        what, _, which = delivery.recipient.partition(":")
-        owner = Owner.objects.filter(pk=which).first()
+        alert, _, owner_id = delivery.recipient.partition(":")
+        owner = Owner.objects.filter(pk=owner_id).first()
         row = delivery.event.transaction
         if owner is None or row is None:
             return  # taken away since; nothing is owed any more
-        if what == "stuck" and not _is_stuck(row):
+        if alert == "stuck" and not _is_stuck(row):
             return
         channel.send(
-            owner.webhook_url, owner.webhook_secret, f"msg_{delivery.pk}", _alert(what, row)
+            owner.webhook_url, owner.webhook_secret, f"msg_{delivery.pk}", _alert(alert, row)
         )
 
 
@@ -105,13 +105,13 @@ def _is_stuck(row: Transaction) -> bool:
     if row.state not in UNDOING:
         return False
     if row.attempts < STUCK_AFTER:
-        raise NotNow(AGAIN_AFTER, "It is being undone, and not stuck yet.")
+        raise NotNow(CHECK_AGAIN_AFTER, "It is being undone, and not stuck yet.")
     return True
 
 
-def _alert(what: str, row: Transaction) -> dict[str, object]:
-    news = channel.news_of(row)
-    about = {
+def _alert(alert: str, row: Transaction) -> dict[str, object]:
+    payload = channel.payload_of(row)
+    owner_fields = {
         "owner_service": row.owner_service,
         "tenant": row.tenant,
         "action_summary": row.action_summary,
@@ -119,6 +119,6 @@ def _alert(what: str, row: Transaction) -> dict[str, object]:
         "attempts": row.attempts,
         "desk": f"{settings.PUBLIC_URL}/transactions/{row.pk}/",
     }
-    data = news["data"]
+    data = payload["data"]
     assert isinstance(data, dict)
-    return {**news, "type": f"owner.{what}", "data": {**data, **about}}
+    return {**payload, "type": f"owner.{alert}", "data": {**data, **owner_fields}}

@@ -43,9 +43,18 @@ rq.serializers.SERIALIZER_ALIASES["pickle"] = JSONSerializer
 
 # The fields of a job's hash that are read: none of them names code.
 _READ = frozenset(
-    {b"created_at", b"enqueued_at", b"started_at", b"ended_at", b"last_heartbeat", b"status",
-     b"origin", b"description", b"worker_name"}
-)  # fmt: skip
+    {
+        b"created_at",
+        b"enqueued_at",
+        b"started_at",
+        b"ended_at",
+        b"last_heartbeat",
+        b"status",
+        b"origin",
+        b"description",
+        b"worker_name",
+    }
+)
 
 
 class NotOurs(Exception):
@@ -54,8 +63,14 @@ class NotOurs(Exception):
 
 # What reading something that is no job of ours may raise.
 _NO_JOB = (
-    NotOurs, KeyError, ValueError, TypeError, AttributeError, RecursionError, zlib.error,
-)  # fmt: skip
+    NotOurs,
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    zlib.error,
+)
 
 
 def seal(queue: str, text: str) -> str:
@@ -164,8 +179,8 @@ class WarmWorker(SimpleWorker):
     ) -> None:
         """Why it failed stands in the log: the words of an exception may be somebody's."""
         kind = exc_string.strip().rpartition("\n")[2].partition(":")[0]
-        words = f"{kind}: see the worker's log"
-        super().handle_job_failure(job, queue, started_job_registry, exc_string=words)
+        summary = f"{kind}: see the worker's log"
+        super().handle_job_failure(job, queue, started_job_registry, exc_string=summary)
 
     def check_for_suspension(self, burst: bool) -> None:
         pass

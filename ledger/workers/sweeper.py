@@ -103,9 +103,9 @@ class Sweeper:
 
     def _hurry_each(self, name: str, *questions: TransactionQuerySet) -> None:
         """Those of tools that only other processes may have are rung for now and then."""
-        found = [pair for rows in questions for pair in rows.values_list("pk", "tool")[:BATCH]]
-        elsewhere = {str(pk) for pk, tool in found if tool not in contracts.tools}
-        self._hurry(name, [pk for pk, _ in found], elsewhere)
+        rows_due = [pair for rows in questions for pair in rows.values_list("pk", "tool")[:BATCH]]
+        elsewhere = {str(pk) for pk, tool in rows_due if tool not in contracts.tools}
+        self._hurry(name, [pk for pk, _ in rows_due], elsewhere)
 
     def _hurry(self, name: str, subjects: Iterable[object], elsewhere: Container[str] = ()) -> None:
         now = time.monotonic()

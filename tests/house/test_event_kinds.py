@@ -111,7 +111,7 @@ def test_slacks_threads_tell_or_leave_out_every_kind():
 
 def test_webhooks_tell_or_leave_out_every_kind():
     assert parts(set(webhooks.KINDS), NOT_BY_WEBHOOK) == TRANSACTION_KINDS
-    told = set(owners.TOLD) | owners.MAY_GET_STUCK
+    told = set(owners.ALERTS) | owners.MAY_GET_STUCK
     assert parts(told, NOT_FOR_OWNERS) == TRANSACTION_KINDS
 
 
@@ -142,7 +142,7 @@ def test_every_table_of_kinds_is_made_of_the_enums():
     tables = [
         labels.SAID_OF, account_changes.DESCRIPTIONS, notices.BY_ANOTHER, notices.BY_THEMSELVES,
         slack_channel.ASKS, slack_channel.CHANGES, thread_replies.SAID, thread_replies.BY_NOBODY,
-        webhooks.KINDS, owners.TOLD, owners.MAY_GET_STUCK, jobs.JOB_FOR, task_doorbell.NEW_WORK,
+        webhooks.KINDS, owners.ALERTS, owners.MAY_GET_STUCK, jobs.JOB_FOR, task_doorbell.NEW_WORK,
     ]  # fmt: skip
     kinds = states.EventKind | task_states.TaskEventKind | account_changes.ChangeKind
 

@@ -26,10 +26,10 @@ class Command(BaseCommand):
         parser.add_argument("--tool", action="append", default=[], help=text)
 
     def handle(self, *args: Any, tenant: str, agent: str, **options: Any) -> None:
-        whose: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
-        home = enrolment.tenant_named(tenant, **whose)
-        enrolment.allow_tools(home, options["tool"], **whose)
-        owner = enrolment.agent_named(home, agent, **whose)
+        author: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+        home = enrolment.tenant_named(tenant, **author)
+        enrolment.allow_tools(home, options["tool"], **author)
+        owner = enrolment.agent_named(home, agent, **author)
         scopes = options["scope"] or [Scope.PROPOSE.value]
-        _, token = enrolment.issue(owner, scopes=scopes, **whose)
+        _, token = enrolment.issue(owner, scopes=scopes, **author)
         self.stdout.write(token)

@@ -22,7 +22,7 @@ from ledger.log import checkpoints
 
 # How old an event may be that is under no checkpoint yet.
 PATIENCE_ROUNDS, LEAST_PATIENCE = 5, timedelta(minutes=5)
-KEPT = ("checkpoints", "size", "root", "upto_event")
+COVERAGE_FIELDS = ("checkpoints", "size", "root", "upto_event")
 
 
 class Command(BaseCommand):
@@ -33,23 +33,33 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--public-key", action="append", default=[], metavar="HEX",
+            "--public-key",
+            action="append",
+            default=[],
+            metavar="HEX",
             help="trust checkpoints of this Ed25519 key (default: the own keys); repeatable",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--any-key", action="store_true",
+            "--any-key",
+            action="store_true",
             help="take each checkpoint by the key beside it: proves no more than a checksum",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--since", type=Path, metavar="FILE",
+            "--since",
+            type=Path,
+            metavar="FILE",
             help="go on where the proof ended that FILE tells of, and keep there how far this "
             "one came; keep FILE where nobody can write who can write the database",
-        )  # fmt: skip
+        )
         parser.add_argument("--full", action="store_true", help="start anew, and renew FILE")
         parser.add_argument(
-            "--against", type=Path, action="append", default=[], metavar="FILE",
+            "--against",
+            type=Path,
+            action="append",
+            default=[],
+            metavar="FILE",
             help="checkpoints that were published outside must be those of the log; repeatable",
-        )  # fmt: skip
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         keys = _trusted_keys(options["public_key"], any_key=options["any_key"])
@@ -82,10 +92,10 @@ class Command(BaseCommand):
         self._tell(proof, is_new_only=since is not None, any_key=keys is None)
 
     def _tell(self, proof: Proof, *, is_new_only: bool, any_key: bool) -> None:
-        what = "What is new is whole" if is_new_only else "The ledger is whole"
+        scope = "What is new is whole" if is_new_only else "The ledger is whole"
         self.stdout.write(
             self.style.SUCCESS(
-                f"{what}: {proof.events} events of {proof.transactions} transactions "
+                f"{scope}: {proof.events} events of {proof.transactions} transactions "
                 f"and {proof.others} tasks and accounts under {proof.checkpoints} signed "
                 f"checkpoints; {proof.uncovered} events are newer than the last checkpoint."
             )
@@ -117,7 +127,7 @@ def _trusted_keys(named: list[str], *, any_key: bool) -> frozenset[str] | None:
 def _read_since(file: Path) -> Since | None:
     try:
         kept = json.loads(file.read_text())
-        coverage = Coverage(**{name: kept[name] for name in KEPT})
+        coverage = Coverage(**{name: kept[name] for name in COVERAGE_FIELDS})
         upto = kept["read_again_upto"]
         return Since(coverage, UUID(upto) if upto else None)
     except FileNotFoundError:
@@ -129,7 +139,7 @@ def _read_since(file: Path) -> Since | None:
 
 
 def _write_since(file: Path, reached: Since) -> None:
-    kept = {name: asdict(reached.coverage)[name] for name in KEPT}
+    kept = {name: asdict(reached.coverage)[name] for name in COVERAGE_FIELDS}
     kept["read_again_upto"] = str(reached.read_again_upto or "")
     new = file.with_name(file.name + ".new")
     new.write_text(json.dumps(kept, indent=1) + "\n")
@@ -142,18 +152,18 @@ class ProgressBar:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._is_terminal = out.isatty()
-        self._what = ""
+        self._step = ""
         self._began = self._shown = time.monotonic()
 
-    def show(self, what: str, done: int, total: int) -> None:
+    def show(self, step: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if what != self._what:
-            self._what, self._began = what, now
+        if step != self._step:
+            self._step, self._began = step, now
         elif now - self._shown < (0.2 if self._is_terminal else 10):
             return
         self._shown = now
         share = done / total if total else 1.0
-        line = f"{what}: {share:4.0%} of {total:,}"
+        line = f"{step}: {share:4.0%} of {total:,}"
         if now - self._began > 1 and done:  # before that the speed is a guess
             speed = done / (now - self._began)
             left = timedelta(seconds=round((total - done) / speed))
@@ -166,5 +176,5 @@ class ProgressBar:
         self._out.flush()
 
     def end(self) -> None:
-        if self._is_terminal and self._what:
+        if self._is_terminal and self._step:
             self._out.write("\n")
