@@ -26,10 +26,9 @@ from ledger.admin.base import (
     TenantAdmin,
     as_json,
     tenants_of,
-    uuid_in,
 )
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
-from ledger.models import Tenant
+from ledger.models import Tenant, id_or_none
 
 
 class SkillForm(forms.ModelForm):
@@ -102,7 +101,7 @@ class TaskAdmin(ReadOnly, SearchedByIndex):
 
     def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
         rows = self.get_queryset(request)
-        if task_id := uuid_in(value):
+        if task_id := id_or_none(value):
             yield rows.filter(pk=task_id)
         yield rows.filter(trace_id=spellings.trace_id(value.strip())[:128])
 

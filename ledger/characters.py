@@ -182,6 +182,11 @@ def cleaned(text: str) -> str:
     )
 
 
+def without_nul(text: str) -> str:
+    """The text without U+0000, which PostgreSQL cannot store or search for."""
+    return text.replace("\x00", "")
+
+
 def one_line(text: str) -> str:
     """The text with every run of white space, line breaks included, as one space."""
     return " ".join(text.split())

@@ -19,7 +19,6 @@ from a2a.models.tasks import (
     Skill,
     Task,
     TaskQuerySet,
-    id_or_none,
 )
 
 __all__ = [
@@ -40,5 +39,4 @@ __all__ = [
     "Skill",
     "Task",
     "TaskQuerySet",
-    "id_or_none",
 ]

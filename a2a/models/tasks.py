@@ -19,13 +19,13 @@ from a2a.models.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySe
 from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from a2a.validation import spellings
 from ledger.agents.callers import Caller
-from ledger.models import Event, Scope, Transaction, new_id
+from ledger.models import Event, Scope, Transaction, id_or_none, new_id
 from ledger.principals import Principal, system
 
 __all__ = [
     "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror",
     "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
-    "SkillQuerySet", "Task", "TaskQuerySet", "id_or_none",
+    "SkillQuerySet", "Task", "TaskQuerySet",
 ]  # fmt: skip
 
 # Owner of the tasks that Assent executes itself.
@@ -387,10 +387,3 @@ class Question(models.Model):
         return self.asked_by != task.submitted_by and bool(
             {CLIENT, task.submitted_by} & set(self.may_answer)
         )
-
-
-def id_or_none(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except (ValueError, AttributeError):
-        return None

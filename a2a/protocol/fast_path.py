@@ -23,7 +23,7 @@ from django.db.models import BooleanField, TextField
 from django.db.models.expressions import RawSQL
 
 from a2a import polling, submissions
-from a2a.models import QuestionState, Task, id_or_none
+from a2a.models import QuestionState, Task
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.protocol.stream import in_thread
 from a2a.submissions import Submission, Submitted
@@ -34,7 +34,7 @@ from ledger.agents.callers import callers_with
 from ledger.database import use_prepared_statements
 from ledger.errors import LedgerError
 from ledger.http import unquoted
-from ledger.models import AgentToken
+from ledger.models import AgentToken, id_or_none
 from ledger.models.agents import usable_tokens_sql
 from ledger.principals import Surface
 

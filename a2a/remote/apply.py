@@ -19,6 +19,7 @@ from a2a.states import TaskState
 from a2a.tasks import questions
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire.remote import RemoteTask
+from ledger.characters import without_nul
 from ledger.principals import Principal, Surface
 
 logger = logging.getLogger(__name__)
@@ -153,4 +154,4 @@ def retry_later(mirror: Mirror, failure: Exception) -> None:
 
 
 def _text_of(failure: Exception) -> str:
-    return (str(failure) or type(failure).__name__)[:500].replace("\x00", "")
+    return without_nul((str(failure) or type(failure).__name__)[:500])

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from a2a.models import Question, QuestionQuerySet
+from ledger.characters import without_nul
 from ledger.contracts import tools
 from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
 from ledger.states import AT_WORK, FINAL, State
@@ -88,7 +89,7 @@ def matching(rows: TransactionQuerySet, filters: Filters) -> TransactionQuerySet
         rows = rows.filter(tool=filters.tool)
     if filters.risk:
         rows = rows.filter(risk_level=filters.risk)
-    for word in filters.q.replace("\x00", "").split()[:8]:
+    for word in without_nul(filters.q).split()[:8]:
         rows = rows.filter(_says(word))
     return rows
 
@@ -120,7 +121,7 @@ def count(tenants: frozenset[str]) -> int:
 def matching_questions(rows: QuestionQuerySet, filters: Filters) -> QuestionQuerySet:
     if filters.risk or filters.tool not in {"", ONLY_QUESTIONS}:
         return rows.none()
-    for word in filters.q.replace("\x00", "").split()[:8]:
+    for word in without_nul(filters.q).split()[:8]:
         rows = rows.filter(
             Q(text__icontains=word)
             | Q(asked_by_name__icontains=word)

@@ -23,6 +23,7 @@ from approvals.models import Membership, PendingChange, Role
 from approvals.people import accounts, notices, rights, second_operator
 from approvals.people.principals import principal_of
 from ledger import principals
+from ledger.characters import without_nul
 from ledger.database import keyset_page
 from ledger.errors import LedgerError
 from ledger.events import account_changes
@@ -61,7 +62,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     """Newest first; ``before`` is the event that the last page ended with."""
     person = _operator(request)
     rows = changes_for(person)
-    who, kind = request.GET.get("who", "").replace("\x00", "").strip(), request.GET.get("kind", "")
+    who, kind = without_nul(request.GET.get("who", "")).strip(), request.GET.get("kind", "")
     if who:
         rows = rows.filter(_about(who))
     if kind in set(account_changes.ChangeKind):

@@ -42,7 +42,7 @@ from ledger.api import describe, describe_readonly
 from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.http import problem
-from ledger.models import Event, Transaction, TransactionQuerySet
+from ledger.models import Event, Transaction, TransactionQuerySet, id_or_none
 from ledger.principals import Surface
 from ledger.states import State
 
@@ -86,7 +86,7 @@ def inbox_view(request: HttpRequest) -> HttpResponse:
 @require_GET
 def rows(request: HttpRequest) -> HttpResponse:
     """The rows that changed, as they are now, in the filters of the page."""
-    ids = [UUID(text) for text in request.GET.getlist("id")[:200] if _is_uuid(text)]
+    ids = [pk for text in request.GET.getlist("id")[:200] if (pk := id_or_none(text))]
     filters = FilterForm(request.GET).filters()
     entries = inbox.changed(ids, tenants_of_request(request), filters, timezone.now())
     return render(request, "desk/_rows.html", {"rows": entries, "filters": filters})
@@ -342,11 +342,3 @@ def missing(request: HttpRequest, exception: Exception | None = None) -> HttpRes
     if request.path.startswith("/api/"):
         return problem(404, "not_found", "Not found", "There is nothing here.", "See /api/v1/docs.")
     return render(request, "404.html", status=404)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True

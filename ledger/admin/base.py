@@ -19,6 +19,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from ledger import contracts
+from ledger.characters import without_nul
 from ledger.models import Agent
 from ledger.models.agents import Tenant
 
@@ -156,7 +157,7 @@ class SearchedByIndex(TenantAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        value = search_term.replace("\x00", "").strip()
+        value = without_nul(search_term).strip()
         if not value:
             return queryset, False
         keys: set[Any] = set()
@@ -222,10 +223,3 @@ def link_to(transaction_id: UUID | None) -> SafeString | str:
         return ""
     address = reverse("admin:ledger_transaction_change", args=[transaction_id])
     return format_html('<a href="{}">{}</a>', address, transaction_id.hex[-8:])
-
-
-def uuid_in(word: str) -> UUID | None:
-    try:
-        return UUID(word)
-    except ValueError:
-        return None

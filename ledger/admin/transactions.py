@@ -26,7 +26,6 @@ from ledger.admin.base import (
     as_json,
     link_to,
     tenants_of,
-    uuid_in,
 )
 from ledger.events import outbox
 from ledger.models import (
@@ -40,6 +39,7 @@ from ledger.models import (
     IdempotencyKey,
     Reading,
     Transaction,
+    id_or_none,
 )
 from ledger.transactions.proposals import PREPARE_ROUTE
 
@@ -219,7 +219,7 @@ class OfTransaction(ReadOnly, SearchedByIndex):
         return link_to(row.transaction_id)
 
     def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
-        if transaction_id := uuid_in(value):
+        if transaction_id := id_or_none(value):
             yield self.get_queryset(request).filter(transaction=transaction_id)
 
 

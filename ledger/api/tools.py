@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from ledger import contracts, intents
 from ledger.agents import allowances
 from ledger.api.schemas import CallIn, CallOut, ToolOut
+from ledger.characters import without_nul
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
 from ledger.http import AgentBearer, caller_of, problem
@@ -90,7 +91,7 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
         text = json.dumps(to_jsonable_python(result, fallback=repr, inf_nan_mode="strings"))
     except Exception as failure:
         logger.warning("%s failed", name, exc_info=True)
-        reading.error = f"{type(failure).__name__}: {failure}"[:2000].replace("\x00", "")
+        reading.error = without_nul(f"{type(failure).__name__}: {failure}"[:2000])
         reading.save()
         return problem(
             502, "tool_failed", "The tool failed", f"{name} did not answer.", "Try again later."

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger.backoff import Backoff
+from ledger.characters import without_nul
 from ledger.models import Delivery, DeliveryState, Event
 
 logger = logging.getLogger(__name__)
@@ -164,5 +165,5 @@ def _fail(delivery: Delivery, failure: Exception) -> None:
         state=DeliveryState.GIVEN_UP if given_up else DeliveryState.WAITING,
         failures=failures,
         next_attempt_at=Now() + BACKOFF.wait_with_jitter(failures),
-        error=f"{type(failure).__name__}: {failure}"[:2000].replace("\x00", ""),
+        error=without_nul(f"{type(failure).__name__}: {failure}"[:2000]),
     )

@@ -21,6 +21,7 @@ from ledger.models.transactions import (
     Transaction,
     TransactionQuerySet,
     Verdict,
+    id_or_none,
     new_id,
 )
 
@@ -44,5 +45,6 @@ __all__ = [
     "Transaction",
     "TransactionQuerySet",
     "Verdict",
+    "id_or_none",
     "new_id",
 ]

@@ -49,6 +49,14 @@ def new_id() -> UUID:
     return uuid7()
 
 
+def id_or_none(text: object) -> UUID | None:
+    """The id that a text of a client names; ``None`` for text that is no UUID."""
+    try:
+        return UUID(str(text))
+    except ValueError:
+        return None
+
+
 # Settled or not, an operator has to look: a late receipt, another operator's proposal.
 NEEDS_A_LOOK = ~Q(late_receipt="") | Q(settlement__isnull=False)
 

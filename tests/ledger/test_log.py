@@ -144,9 +144,10 @@ TAMPERINGS = {
     ),
     "an event put in": (
         "INSERT INTO ledger_event (id, subject, tenant, seq, kind, from_state, to_state,"
-        " principal, principal_name, via, reason, details, previous_hash, hash, at)"
+        " principal, principal_name, via, reason, reason_digest, details, previous_hash, hash, at)"
         " SELECT -1, gen_random_uuid(), tenant, seq, kind, from_state, to_state, principal,"
-        " principal_name, via, reason, details, previous_hash, hash, at FROM ledger_event LIMIT 1",
+        " principal_name, via, reason, reason_digest, details, previous_hash, hash, at"
+        " FROM ledger_event LIMIT 1",
         "ends at event",
     ),
     "a checkpoint's root": (
