@@ -1,21 +1,20 @@
-"""The two requests that make up nearly all traffic, without the protocol's heavy parts.
+"""``GetTask`` and ``SendMessage`` without the SDK: nearly all traffic, JSON in and JSON out.
 
-``GetTask``, and ``SendMessage`` that returns immediately with a new task: plain JSON in, plain JSON
-out. Whatever is unusual about a request, and whatever is refused, is left to the SDK's way, which
-says it as the specification has it. Both ways read and write the same tables by the same verbs.
+Only requests of the usual form are handled here: ``GetTask`` by id, and a ``SendMessage`` that
+returns immediately with a new task. Everything else, and everything that is refused, goes through
+the SDK, which renders errors as the specification has them. Both ways use the same verbs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -25,10 +24,11 @@ from django.db.models.expressions import RawSQL
 from a2a import polling, submissions
 from a2a.models import QuestionState, Task
 from a2a.models.builtin_skills import OWN_SKILLS
-from a2a.protocol.stream import in_thread
+from a2a.protocol.batches import Batcher
+from a2a.protocol.render_cache import RenderCache
 from a2a.submissions import Submission, Submitted
 from a2a.submissions.envelope import EXTENSION
-from a2a.validation import parts
+from a2a.validation.parts import refuse_malformed
 from a2a.wire import to_json
 from ledger.agents.callers import callers_with
 from ledger.database import use_prepared_statements
@@ -39,79 +39,39 @@ from ledger.models.agents import usable_tokens_sql
 from ledger.principals import Surface
 
 VIA = Surface.A2A
-MOST_KEPT = 4096  # tasks
-LARGEST_KEPT = 32 * 1024  # bytes of one task
-
-Asked = TypeVar("Asked")
-Found = TypeVar("Found")
+Json = dict[str, Any]
+_cache = RenderCache()
 
 
-class Batch(Generic[Asked, Found]):
-    """Answers what is asked while a query runs with the next one, all together."""
+async def answer(request: Any, token: str, headers: dict[bytes, bytes], skill: str) -> bytes | None:
+    """The response to a JSON-RPC request, or ``None``: then it goes through the SDK.
 
-    def __init__(self, answer_all: Callable[[list[Asked]], list[Found]]) -> None:
-        self._answer_all = answer_all
-        self._waiting: list[tuple[Asked, asyncio.Future[Found]]] = []
-        self._running: asyncio.Task[None] | None = None
-
-    async def ask(self, asked: Asked) -> Found:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Found] = loop.create_future()
-        self._waiting.append((asked, answer))
-        if self._running is None or self._running.done():
-            # A task of its own: whoever asked first may leave, the others still get answers.
-            self._running = loop.create_task(self._run())
-        return await answer
-
-    async def _run(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            await self._settle(batch)
-
-    async def _settle(self, batch: list[tuple[Asked, asyncio.Future[Found]]]) -> None:
-        try:
-            found = await in_thread(self._answer_all, [asked for asked, _ in batch])
-        except BaseException as failure:
-            for _, answer in batch:
-                if not answer.done():
-                    answer.set_exception(failure)
-            if not isinstance(failure, Exception):
-                raise
-        else:
-            for (_, answer), one in zip(batch, found, strict=True):
-                if not answer.done():
-                    answer.set_result(one)
-
-
-async def answer(said: Any, token: str, headers: dict[bytes, bytes], skill: str) -> bytes | None:
-    """The answer to a usual request, or nothing: then it goes the long way.
-
-    ``skill`` is that of the address, if it has one.
+    ``skill`` is the one whose address was called; empty for the address of all skills.
     """
-    if not _is_usual(said, headers):
+    if not _is_usual_request(request, headers):
         return None
-    params = said["params"]
+    params = request["params"]
     result: bytes | None = None
-    if said["method"] == "GetTask" and set(params) == {"id"} and isinstance(params["id"], str):
-        task_id = id_or_none(params["id"])
-        if task_id is not None:
+    if request["method"] == "GetTask":
+        if (task_id := _task_id(params)) is not None:
             result = await reads.ask((AgentToken.hash_of(token), task_id))
-    elif said["method"] == "SendMessage" and _is_usual_message(params):
+    elif request["method"] == "SendMessage" and _is_usual_message(params):
         key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
-        result = await sends.ask((params, token, key, skill))
+        result = await sends.ask(NewMessage(params["message"], token, key, skill))
     if result is None:
         return None
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (json.dumps(said["id"]).encode(), result)
+    request_id = json.dumps(request["id"]).encode()
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, result)
 
 
-def _is_usual(said: Any, headers: dict[bytes, bytes]) -> bool:
+def _is_usual_request(request: Any, headers: dict[bytes, bytes]) -> bool:
     return (
-        isinstance(said, dict)
-        and set(said) == {"jsonrpc", "id", "method", "params"}
-        and said["jsonrpc"] == "2.0"
-        and isinstance(said["id"], str | int)
-        and not isinstance(said["id"], bool)
-        and isinstance(said["params"], dict)
+        isinstance(request, dict)
+        and set(request) == {"jsonrpc", "id", "method", "params"}
+        and request["jsonrpc"] == "2.0"
+        and isinstance(request["id"], str | int)
+        and not isinstance(request["id"], bool)
+        and isinstance(request["params"], dict)
         and headers.get(b"a2a-version", b"").partition(b".")[0] == b"1"
     )
 
@@ -119,8 +79,14 @@ def _is_usual(said: Any, headers: dict[bytes, bytes]) -> bool:
 # --- GetTask ----------------------------------------------------------------------------------
 
 
+def _task_id(params: Json) -> UUID | None:
+    """The id of a task, if the request has nothing else."""
+    is_usual = set(params) == {"id"} and isinstance(params["id"], str)
+    return id_or_none(params["id"]) if is_usual else None
+
+
 @cache
-def _look_sql() -> str:
+def _visible_tasks_sql() -> str:
     """Tokens and task ids in; of each pair the task, or NULLs where its token may not see it.
 
     Both rules are those of the QuerySets. PostgreSQL merges the subqueries into plain joins.
@@ -130,147 +96,144 @@ def _look_sql() -> str:
         RawSQL("caller.tenant", [], TextField()),
         RawSQL("'read_all' = ANY (caller.scopes)", [], BooleanField()),
     )
-    asked_for = visible.filter(pk=RawSQL("asked.task_id", [])).values("id", "updated_at", "tenant")
-    task_sql, parameters = asked_for.query.sql_with_params()
+    requested = visible.filter(pk=RawSQL("request.task_id", [])).values(
+        "id", "updated_at", "tenant"
+    )
+    task_sql, parameters = requested.query.sql_with_params()
     if parameters:
         raise TypeError(f"The tasks' SQL must have no parameters, has {parameters}.")
     return f"""
         SELECT task.id, task.updated_at, task.tenant
-        FROM unnest(%s::text[], %s::uuid[]) WITH ORDINALITY AS asked (token_hash, task_id, place)
-        LEFT JOIN ({usable_tokens_sql()}) AS caller ON caller.token_hash = asked.token_hash
+        FROM unnest(%s::text[], %s::uuid[]) WITH ORDINALITY AS request (token_hash, task_id, place)
+        LEFT JOIN ({usable_tokens_sql()}) AS caller ON caller.token_hash = request.token_hash
         LEFT JOIN LATERAL ({task_sql}) AS task ON true
-        ORDER BY asked.place
+        ORDER BY request.place
     """
 
 
-def visible_tasks(asked: list[tuple[str, UUID]]) -> list[tuple[UUID, datetime, str] | None]:
+def visible_tasks(requests: list[tuple[str, UUID]]) -> list[tuple[UUID, datetime, str] | None]:
     """Id, ``updated_at`` and tenant of each task that its token may see; one query for all.
 
-    ``asked`` are pairs of a token's hash and a task's id.
+    ``requests`` are pairs of a token's hash and a task's id.
     """
-    hashes, ids = [token for token, _ in asked], [task_id for _, task_id in asked]
+    hashes = [token_hash for token_hash, _ in requests]
+    ids = [task_id for _, task_id in requests]
     with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(_look_sql(), [hashes, ids])
+        cursor.execute(_visible_tasks_sql(), [hashes, ids])
         return [row if row[0] is not None else None for row in cursor.fetchall()]
 
 
-class Kept:
-    """Rendered tasks, each good for as long as the task's ``updated_at`` is the same."""
-
-    def __init__(self) -> None:
-        self._rendered: OrderedDict[UUID, tuple[datetime, bytes]] = OrderedDict()
-
-    def get(self, task_id: UUID, updated_at: datetime) -> bytes | None:
-        found = self._rendered.get(task_id)
-        if found is None or found[0] != updated_at:
-            return None
-        self._rendered.move_to_end(task_id)
-        return found[1]
-
-    def keep(self, task: Task, rendered: bytes) -> None:
-        if len(rendered) <= LARGEST_KEPT:
-            self._rendered[task.pk] = (task.updated_at, rendered)
-            while len(self._rendered) > MOST_KEPT:
-                self._rendered.popitem(last=False)
-
-
-_kept = Kept()
-
-
-def _look(asked: list[tuple[str, UUID]]) -> list[bytes | None]:
-    """The tasks as JSON, from what was rendered before where they have not changed since."""
-    visible = visible_tasks(asked)
+def _read_all(requests: list[tuple[str, UUID]]) -> list[bytes | None]:
+    """The tasks as JSON, from the cache where they have not changed; ``None``: not visible."""
+    visible = visible_tasks(requests)
     rows = [row for row in visible if row is not None]
     polling.count_reads(Counter(tenant for _, _, tenant in rows))
-    rendered = {task_id: _kept.get(task_id, updated_at) for task_id, updated_at, _ in rows}
+    rendered = {task_id: _cache.get(task_id, updated_at) for task_id, updated_at, _ in rows}
     rendered |= _render_all([task_id for task_id, text in rendered.items() if text is None])
     return [rendered.get(row[0]) if row is not None else None for row in visible]
 
 
 def _render_all(ids: list[UUID]) -> dict[UUID, bytes]:
-    """Those that are not kept, with what belongs to them, in a query a table."""
+    """Tasks with their messages, artifacts and questions, in one query for each table."""
     if not ids:
         return {}
-    found = {}
+    rendered = {}
     rows = Task.objects.filter(pk__in=ids).select_related("transaction")
     for task in rows.prefetch_related("messages", "artifacts", "questions"):
         open_questions = [q for q in task.questions.all() if q.state == QuestionState.OPEN]
-        said = to_json.said_of_task(
+        body = to_json.task_to_json(
             task,
             sorted(task.messages.all(), key=attrgetter("pk")),
             sorted(task.artifacts.all(), key=attrgetter("pk")),
             next(iter(open_questions), None),
         )
-        found[task.pk] = json.dumps(said).encode()
-        _kept.keep(task, found[task.pk])
-    return found
+        rendered[task.pk] = json.dumps(body).encode()
+        _cache.put(task, rendered[task.pk])
+    return rendered
 
 
-reads: Batch[tuple[str, UUID], bytes | None] = Batch(_look)
+reads: Batcher[tuple[str, UUID], bytes | None] = Batcher(_read_all)
 
 
 # --- SendMessage ------------------------------------------------------------------------------
 
 
-def _is_usual_message(params: dict[str, Any]) -> bool:
-    """A new task with nothing but parts, told at once; texts where the protocol has texts."""
-    message, config = params.get("message"), params.get("configuration")
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message that may become a task: with its token, Idempotency-Key and the skill called."""
+
+    message: Json
+    token: str
+    key: str
+    address: str
+
+
+def _is_usual_message(params: Json) -> bool:
+    """A new task with nothing but parts, returned immediately; each member of the right type."""
     return (
         set(params) == {"message", "configuration"}
-        and config == {"returnImmediately": True}
-        and isinstance(message, dict)
-        and set(message) <= {"messageId", "role", "parts", "contextId", "metadata"}
+        and params["configuration"] == {"returnImmediately": True}
+        and isinstance(params["message"], dict)
+        and _has_usual_members(params["message"])
+    )
+
+
+def _has_usual_members(message: Json) -> bool:
+    message_id, parts = message.get("messageId"), message.get("parts")
+    return (
+        set(message) <= {"messageId", "role", "parts", "contextId", "metadata"}
         and message.get("role") == "ROLE_USER"
-        and isinstance(message.get("messageId"), str)
-        and bool(message["messageId"])
+        and isinstance(message_id, str)
+        and message_id != ""
         and isinstance(message.get("contextId", ""), str)
         and isinstance(message.get("metadata", {}), dict)
-        and isinstance(message.get("parts"), list)
-        and bool(message["parts"])
+        and isinstance(parts, list)
+        and len(parts) > 0
     )
 
 
-def _send_all(asked: list[tuple[dict[str, Any], str, str, str]]) -> list[bytes | None]:
-    """Nothing for a request that is refused: the long way says why."""
-    found: list[bytes | None] = [None] * len(asked)
-    drafts = []
-    callers = callers_with([token for _, token, *_ in asked])
-    for number, ((params, _, key, skill), caller) in enumerate(zip(asked, callers, strict=True)):
-        if caller is None:
-            continue
-        with suppress(LedgerError):
-            submission = _submission(params["message"], key, skill)
-            # What Assent does itself may ask a tool; nobody else waits for that.
-            if submission.skill and submission.skill not in OWN_SKILLS:
-                drafts.append((number, submission, caller))
+def _send_all(requests: list[NewMessage]) -> list[bytes | None]:
+    """The new tasks as JSON; ``None`` for a refused request: through the SDK it gets its error."""
+    results: list[bytes | None] = [None] * len(requests)
+    callers = callers_with([request.token for request in requests])
+    usable = []
+    for number, (request, caller) in enumerate(zip(requests, callers, strict=True)):
+        if caller is not None and (submission := _submission(request)) is not None:
+            usable.append((number, submission, caller))
     submitted = submissions.submit_all(
-        [(submission, caller) for _, submission, caller in drafts], via=VIA
+        [(submission, caller) for _, submission, caller in usable], via=VIA
     )
-    for (number, *_), one in zip(drafts, submitted, strict=True):
-        if isinstance(one, Submitted):
-            rendered = json.dumps(_said(one)).encode()
-            _kept.keep(one.task, rendered)
-            found[number] = b'{"task":%b}' % rendered
-    return found
+    for (number, *_), result in zip(usable, submitted, strict=True):
+        if isinstance(result, Submitted):
+            rendered = json.dumps(_render_submitted(result)).encode()
+            _cache.put(result.task, rendered)
+            results[number] = b'{"task":%b}' % rendered
+    return results
 
 
-def _submission(message: dict[str, Any], key: str, address: str) -> Submission:
-    parts.refuse_malformed(message["parts"])
+def _submission(request: NewMessage) -> Submission | None:
+    """The submission, unless it is refused or may call a tool, for which no batch waits."""
+    message = request.message
     metadata = message.get("metadata", {})
-    return submissions.from_message(
-        parts=message["parts"],
-        metadata=metadata,
-        envelope=metadata.get(EXTENSION),
-        message_id=message["messageId"],
-        context_id=message.get("contextId", ""),
-        key=key,
-        address=address,
-    )
+    with suppress(LedgerError):
+        refuse_malformed(message["parts"])
+        submission = submissions.from_message(
+            parts=message["parts"],
+            metadata=metadata,
+            envelope=metadata.get(EXTENSION),
+            message_id=message["messageId"],
+            context_id=message.get("contextId", ""),
+            key=request.key,
+            address=request.address,
+        )
+        if submission.skill and submission.skill not in OWN_SKILLS:
+            return submission
+    return None
 
 
-def _said(submitted: Submitted) -> dict[str, Any]:
+def _render_submitted(submitted: Submitted) -> Json:
     task, first = submitted.task, submitted.message
-    return to_json.said_of_task(task, [first], [], None) if first else to_json.render(task)
+    return to_json.task_to_json(task, [first], [], None) if first else to_json.render(task)
 
 
-sends: Batch[tuple[dict[str, Any], str, str, str], bytes | None] = Batch(_send_all)
+sends: Batcher[NewMessage, bytes | None] = Batcher(_send_all)

@@ -1,7 +1,7 @@
-"""Push notifications: a client is told how its task stands, at the address that it gave.
+"""Push notifications: the channel that posts a task to the addresses that its client gave.
 
-Written into the outbox with the event, signed, retried with back-off; private addresses are
-refused, at every call (design §6).
+A delivery is written to the outbox with the event, signed, and retried with back-off. Private
+addresses are refused at every attempt (design §6).
 """
 
 from __future__ import annotations
@@ -13,56 +13,32 @@ from collections.abc import Iterable
 from uuid import uuid4
 
 from a2a import signatures
-from a2a.models import PUSH, PushConfig, Task
+from a2a.models import PUSH, PushConfig
 from a2a.wire import sdk, to_json
 from ledger import safe_http
-from ledger.errors import InvalidRequest
 from ledger.events.outbox import Owed
 from ledger.models import Delivery, Event
 
-MOST_CONFIGS = 10  # of one task
-VALID_S = 300  # seconds that a signature is good for
-
-
-def keep(
-    task: Task, *, config_id: str, url: str, token: str, scheme: str, credentials: str
-) -> PushConfig:
-    """A new config, or the one of that id changed. Raises ``InvalidRequest``."""
-    if any(len(text) > 2000 or "\x00" in text for text in (url, token, credentials, config_id)):
-        raise InvalidRequest("A push notification config has texts of at most 2,000 characters.")
-    if any(
-        ord(character) < 32 or ord(character) > 126 for character in token + scheme + credentials
-    ):
-        raise InvalidRequest("The token and the credentials become headers: plain ASCII only.")
-    try:
-        safe_http.check(url)
-    except safe_http.AddressRefused as refusal:
-        raise InvalidRequest(f"Nothing is pushed to that address. {refusal}") from None
-    if task.push_configs.exclude(config_id=config_id).count() >= MOST_CONFIGS:
-        raise InvalidRequest(f"A task has at most {MOST_CONFIGS} push notification configs.")
-    config, _ = PushConfig.objects.update_or_create(
-        task=task,
-        config_id=config_id or str(uuid4()),
-        defaults={"url": url, "token": token, "scheme": scheme[:50], "credentials": credentials},
-    )
-    return config
+VALID_S = 300  # seconds from the signature to its expiry
 
 
 class PushChannel:
+    """Registered as an outbox channel (``a2a.apps``)."""
+
     name = PUSH
 
     def wants(self, kind: str) -> bool:
-        """Never by its kind: the event itself says whom it owes (``a2a.tasks.transitions``)."""
+        """Never by its kind: ``a2a.tasks.transitions`` writes the deliveries of an event."""
         return False
 
     def address(self, event: Event) -> Iterable[Owed]:
         return []
 
     def send(self, delivery: Delivery) -> None:
-        """Tell how the task stands now. Raises what ``safe_http.deliver`` raises."""
+        """Post the task as it is now. Raises what ``safe_http.deliver`` raises."""
         config = PushConfig.objects.select_related("task").filter(pk=delivery.recipient).first()
         if config is None:
-            return  # taken away since; nothing is owed any more
+            return  # deleted since
         body = json.dumps({"task": to_json.render(config.task, history=0)}).encode()
         safe_http.deliver(config.url, body, _headers(config, body))
 

@@ -123,7 +123,7 @@ def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, str]:
     task = Task.objects.get(pk=task_id)
     artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts.all()}
     questions = {question.pk: question for question in task.questions.all()}
-    said = [to_json.said_of_event(event, task, artifacts, questions) for event in events]
+    said = [to_json.event_to_json(event, task, artifacts, questions) for event in events]
     updates = [sdk.update_out(update) for update in said if update is not None]
     return updates, events[-1].seq, _state_after(events[-1], task)
 

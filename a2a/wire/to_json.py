@@ -22,7 +22,7 @@ def render(task: Task, history: int | None = None, artifacts: bool = True) -> Js
     """The protocol's task; ``history`` as the protocol counts it: ``None`` is all, 0 is none."""
     messages = [] if history == 0 else list(task.messages.order_by("-pk")[:history])[::-1]
     found = list(task.artifacts.order_by("pk")) if artifacts else []
-    return said_of_task(task, messages, found, open_question(task))
+    return task_to_json(task, messages, found, open_question(task))
 
 
 def open_question(task: Task) -> Question | None:
@@ -41,18 +41,18 @@ def state_for_client(task: Task, question: Question | None) -> TaskState:
     return TaskState(task.state)
 
 
-def said_of_task(
+def task_to_json(
     task: Task, history: list[Message], artifacts: list[Artifact], question: Question | None
 ) -> Json:
     said: Json = {
         "id": str(task.pk),
         "contextId": task.context_id,
-        "status": said_of_status(task, question),
+        "status": status_to_json(task, question),
     }
     if artifacts:
-        said["artifacts"] = [said_of_artifact(artifact) for artifact in artifacts]
+        said["artifacts"] = [artifact_to_json(artifact) for artifact in artifacts]
     if history:
-        said["history"] = [said_of_message(message, task) for message in history]
+        said["history"] = [message_to_json(message, task) for message in history]
     said["metadata"] = {**task.metadata, FACTS: facts_of(task)}
     return said
 
@@ -79,7 +79,7 @@ def facts_of(task: Task) -> Json:
     return facts
 
 
-def said_of_status(task: Task, question: Question | None) -> Json:
+def status_to_json(task: Task, question: Question | None) -> Json:
     parts: list[Json] = []
     if question is not None and task.state == TaskState.INPUT_REQUIRED:
         parts = [{"text": question.text}, {"data": _question_data(question)}]
@@ -137,7 +137,7 @@ def _timestamp(at: datetime) -> str:
     return plain.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
-def said_of_message(message: Message, task: Task) -> Json:
+def message_to_json(message: Message, task: Task) -> Json:
     said: Json = {
         "messageId": message.message_id,
         "contextId": task.context_id,
@@ -150,7 +150,7 @@ def said_of_message(message: Message, task: Task) -> Json:
     return said
 
 
-def said_of_artifact(artifact: Artifact, start: int = 0, count: int | None = None) -> Json:
+def artifact_to_json(artifact: Artifact, start: int = 0, count: int | None = None) -> Json:
     end = None if count is None else start + count
     said: Json = {"artifactId": artifact.artifact_id, "parts": artifact.parts[start:end]}
     if artifact.name:
@@ -160,7 +160,7 @@ def said_of_artifact(artifact: Artifact, start: int = 0, count: int | None = Non
     return said
 
 
-def said_of_event(
+def event_to_json(
     event: Event, task: Task, artifacts: dict[str, Artifact], questions: dict[UUID, Question]
 ) -> Json | None:
     """One event of the audit chain as a stream says it: ``statusUpdate`` or ``artifactUpdate``."""
@@ -172,7 +172,7 @@ def said_of_event(
         artifact = artifacts.get(details["artifact_id"])
         if artifact is None:
             return None
-        said = said_of_artifact(artifact, details["from"], details["parts"])
+        said = artifact_to_json(artifact, details["from"], details["parts"])
         flags = {"append": details["append"], "lastChunk": details["last"]}
         return {"artifactUpdate": {**where, "artifact": said, **flags}}
     question = _question_asked(event, details, questions)

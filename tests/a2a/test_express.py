@@ -11,7 +11,7 @@ import pytest
 from a2a import tasks
 from a2a.models import Message, Task
 from a2a.protocol import fast_path
-from a2a.protocol.fast_path import Batch
+from a2a.protocol.batches import Batcher
 from a2a.tasks import questions
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
@@ -155,7 +155,7 @@ def test_who_asked_first_may_leave_and_the_others_are_answered():
         return [item * 2 for item in items]
 
     async def story():
-        batch = Batch(slowly)
+        batch = Batcher(slowly)
         first, second = (asyncio.create_task(batch.ask(number)) for number in (1, 2))
         await asyncio.sleep(0)
         first.cancel()

@@ -1,0 +1,85 @@
+"""``ListTasks``: filters, and pages by the time of the last change."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from a2a.models import Question, Task
+from a2a.states import TaskState
+from a2a.validation.parts import refuse_unstorable
+from a2a.wire import sdk
+from a2a.wire.to_json import render
+from ledger.agents.callers import Caller
+from ledger.database import keyset_page
+
+PAGE, LARGEST_PAGE = 50, 100
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQuery:
+    """Which tasks a client asks for. ``state`` is ``None`` for any, empty for an unknown one."""
+
+    size: int = PAGE
+    page_token: str = ""
+    context_id: str = ""
+    state: str | None = None
+    changed_since: datetime | None = None
+    history: int = 0
+    with_artifacts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    tasks: list[dict[str, Any]]
+    next_token: str
+    total: int
+
+
+def list_tasks(query: TaskQuery, caller: Caller) -> TaskPage:
+    """The tasks that the caller may see, last changed first. Raises ``InvalidParamsError``."""
+    if not 1 <= query.size <= LARGEST_PAGE:
+        raise sdk.InvalidParamsError(f"pageSize lies between 1 and {LARGEST_PAGE}.")
+    refuse_unstorable([query.context_id, query.page_token])
+    rows = Task.objects.visible_to(caller)
+    if query.context_id:
+        rows = rows.filter(context_id=query.context_id)
+    if query.state is not None:
+        rows = rows.filter(_in_state(query.state))
+    if query.changed_since is not None:
+        rows = rows.filter(updated_at__gte=query.changed_since)
+    total = rows.count()
+    before = _position(query.page_token) if query.page_token else None
+    page = keyset_page(rows, query.size, before=before, by=("updated_at", "id"))
+    return TaskPage(
+        tasks=[render(task, query.history, query.with_artifacts) for task in page.rows],
+        next_token=_token_of(page.last) if page.last else "",
+        total=total,
+    )
+
+
+def _in_state(state: str) -> Q:
+    """Tasks that clients see in that state, as ``to_json.state_for_client`` has it."""
+    for_people = Q(pk__in=Question.objects.waiting().for_people_only().values("task"))
+    if state == TaskState.INPUT_REQUIRED:
+        return Q(state=state) & ~for_people
+    return Q(state=state) | for_people if state == TaskState.WORKING else Q(state=state)
+
+
+def _token_of(task: Task) -> str:
+    return base64.urlsafe_b64encode(f"{task.updated_at.isoformat()} {task.pk}".encode()).decode()
+
+
+def _position(token: str) -> tuple[datetime, UUID]:
+    """Of the last task of the page before. Raises ``InvalidParamsError``."""
+    try:
+        at, _, pk = base64.urlsafe_b64decode(token.encode()).decode().partition(" ")
+        return datetime.fromisoformat(at), UUID(pk)
+    except (ValueError, binascii.Error):
+        raise sdk.InvalidParamsError("The page token is not one of ours.") from None
