@@ -1,4 +1,4 @@
-"""The hub of tasks and questions, and A2A.
+"""The hub of tasks and questions: over A2A, over plain REST, and to agents elsewhere.
 
 The A2A SDK installs a package of this name; the two share it (docs/decisions/a2a-name.md).
 """

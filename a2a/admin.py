@@ -1,4 +1,4 @@
-"""Tasks, skills and remote agents in the ledger admin. Whatever acts calls a verb."""
+"""Tasks, skills and remote agents in the ledger admin. Every action calls a verb."""
 
 from __future__ import annotations
 
@@ -49,17 +49,33 @@ class SkillForm(forms.ModelForm):
 
 @admin.register(Skill)
 class SkillAdmin(TenantAdmin, SealedEdits):
-    """What agents can do. A skill is switched off rather than deleted: its tasks name it."""
+    """Skills. One is deactivated rather than deleted, because its tasks refer to it."""
 
     sealed_as = "skill"
     form = SkillForm
     list_display = ("slug", "name", "agent", "is_active", "max_concurrency", "drift")
     list_select_related = ("agent",)
     fields = (
-        "agent", "slug", "name", "description", "tags", "input_schema", "output_schema",
-        "required_scope", "max_concurrency", "timeout", "lease", "question_ttl", "retention",
-        "is_retry_safe", "max_attempts", "open_to", "requires_envelope", "is_active", "drift",
-    )  # fmt: skip
+        "agent",
+        "slug",
+        "name",
+        "description",
+        "tags",
+        "input_schema",
+        "output_schema",
+        "required_scope",
+        "max_concurrency",
+        "timeout",
+        "lease",
+        "question_ttl",
+        "retention",
+        "is_retry_safe",
+        "max_attempts",
+        "open_to",
+        "requires_envelope",
+        "is_active",
+        "drift",
+    )
 
     def subject_of(self, row: Skill) -> str:
         return f"skill:{row.agent.principal.id}/{row.slug}"
@@ -81,11 +97,34 @@ class TaskAdmin(ReadOnly, SearchedByIndex):
     list_filter = ("state", RetentionFilter)
     search_help_text = "Whole id, or whole trace id."
     fields = (
-        "on_the_desk", "tenant", "state", "skill_slug", "submitted_by", "owner", "parent", "depth",
-        "trace_id", "input_", "result_", "stage", "percent", "note", "reason_code", "reason",
-        "errors_", "attempts", "fencing_token", "lease_expires_at", "created_at", "expires_at",
-        "ended_at", "card_version", "retain_until", "legal_hold_at", "content_erased_at",
-    )  # fmt: skip
+        "on_the_desk",
+        "tenant",
+        "state",
+        "skill_slug",
+        "submitted_by",
+        "owner",
+        "parent",
+        "depth",
+        "trace_id",
+        "input_",
+        "result_",
+        "stage",
+        "percent",
+        "note",
+        "reason_code",
+        "reason",
+        "errors_",
+        "attempts",
+        "fencing_token",
+        "lease_expires_at",
+        "created_at",
+        "expires_at",
+        "ended_at",
+        "card_version",
+        "retain_until",
+        "legal_hold_at",
+        "content_erased_at",
+    )
     input_ = as_json("input", "input")
     result_ = as_json("result", "result")
     errors_ = as_json("errors", "what did not fit")
@@ -140,7 +179,9 @@ class RemoteAgentForm(forms.ModelForm):
 
 @admin.register(RemoteAgent)
 class RemoteAgentAdmin(TenantAdmin, SealedEdits):
-    """Agents elsewhere: registered by the address of their card, held to it until pinned anew."""
+    """Remote agents: registered by the address of their card, which is pinned until an operator
+    pins it anew.
+    """
 
     sealed_as = "remote_agent"
     secrets = frozenset({"token"})
@@ -165,9 +206,18 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
         if obj is None:
             return ("tenant", "slug", "url", "token", "required_capabilities", "wants_push")
         return (
-            "agent", "url", "required_capabilities", "wants_push", "card_version", "pinned_at",
-            "fetched_at", "drift", "error", "card_", "seen_card_",
-        )  # fmt: skip
+            "agent",
+            "url",
+            "required_capabilities",
+            "wants_push",
+            "card_version",
+            "pinned_at",
+            "fetched_at",
+            "drift",
+            "error",
+            "card_",
+            "seen_card_",
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         changeable = {"required_capabilities", "wants_push"}

@@ -1,4 +1,4 @@
-"""The SDK and we share the name ``a2a``; this keeps the two apart (docs/decisions/a2a-name.md)."""
+"""System checks for sharing the package name with the A2A SDK (docs/decisions/a2a-name.md)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,21 @@ from django.core.checks import CheckMessage, Error, register
 import a2a
 
 HERE = Path(__file__).resolve().parent
-# What a2a-sdk 1.3 has; asked of the distribution itself where it is installed.
+# The modules of a2a-sdk 1.3, if the distribution is not installed.
 TAKEN = frozenset(
-    {"auth", "client", "compat", "extensions", "helpers", "server", "types", "utils", "_base",
-     "a2a_db_cli"}
-)  # fmt: skip
+    {
+        "auth",
+        "client",
+        "compat",
+        "extensions",
+        "helpers",
+        "server",
+        "types",
+        "utils",
+        "_base",
+        "a2a_db_cli",
+    }
+)
 OURS_IN_ANY_CASE = {"__init__", "migrations"}
 
 
@@ -25,7 +35,7 @@ def check_name(**_: Any) -> list[CheckMessage]:
     ours = {path.stem for path in HERE.iterdir() if path.suffix == ".py" or path.is_dir()}
     clash = (ours - OURS_IN_ANY_CASE - {"__pycache__"}) & taken_by_sdk()
     return [
-        *_whose_comes_first(),
+        *_import_order_errors(),
         *(_clash(name) for name in sorted(clash)),
     ]
 
@@ -38,7 +48,7 @@ def _clash(name: str) -> Error:
     )
 
 
-def _whose_comes_first() -> list[CheckMessage]:
+def _import_order_errors() -> list[CheckMessage]:
     first = Path(a2a.__path__[0]).resolve()
     if first == HERE == Path(settings.BASE_DIR) / "a2a":
         return []

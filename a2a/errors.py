@@ -1,17 +1,17 @@
-"""Everything that is refused about tasks, as one tree below the ledger's.
+"""The errors of tasks and questions, a tree below the ledger's.
 
 LedgerError
 ├── TaskNotFound 404
 ├── SkillNotFound 404
-├── TaskNotPossible 409      the task is not where the move starts from
-│   ├── TaskLeaseLost        another worker has taken over, or the time was up
-│   └── AlreadyAnswered      somebody was faster
+├── TaskNotPossible 409      the move is not possible in the task's state
+│   ├── TaskLeaseLost        another worker holds the task, or the lease ran out
+│   └── AlreadyAnswered      somebody else answered first
 ├── QuestionExpired 409
 └── InvalidRequest 422
     ├── AnswerInvalid        the answer does not fit the form
     ├── HandOverRefused      the other skill's terms are not met
     ├── ResultInvalid        the result does not fit the skill's output schema
-    └── SchemaUnusable       what was sent as a JSON Schema is none
+    └── SchemaUnusable       a JSON Schema is invalid or refers to other documents
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger.errors import InvalidRequest, LedgerError, NotFound
 
 
 class Reason(TextChoices):
-    """Why a task ended as it did, for machines. The first ten are the envelope's."""
+    """Why a task did not complete, for machines. The first ten are the envelope's."""
 
     MISSING_CORRELATION_FIELDS = "missing_correlation_fields"
     WRONG_AUDIENCE = "wrong_audience"

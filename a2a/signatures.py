@@ -1,7 +1,7 @@
-"""Ed25519 signatures that others can check: of our agent card and of push notifications.
+"""Ed25519 signatures of the agent card and of push notifications, for others to verify.
 
-Each has keys of its own. The first of a list signs; all are published (RFC 7517), so that a key can
-be replaced while what it signed still counts.
+Each purpose has its own list of keys. The first key signs; all are published (RFC 7517), so that a
+key can be replaced while its signatures still verify.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def key_id(key: Ed25519PrivateKey) -> str:
 
 
 def public_jwks() -> dict[str, Any]:
-    """For whoever checks our signatures: today's keys and those before them."""
+    """The public keys, current and former, as a JSON Web Key Set."""
     return {"keys": [_jwk(_key(text)) for text in (*settings.CARD_KEYS, *settings.PUSH_KEYS)]}
 
 
@@ -47,7 +47,7 @@ def _jwk(key: Ed25519PrivateKey) -> dict[str, str]:
 
 
 def signed(claims: dict[str, Any]) -> str:
-    """A JWT for a push notification, or nothing when no key is set."""
+    """A JWT for a push notification; empty if no key is set."""
     key = push_key()
     if key is None:
         return ""

@@ -1,4 +1,4 @@
-"""Our agent cards: made from what is deployed, versioned and signed."""
+"""Assent's agent cards: built from the skills, versioned and signed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ RELEASE_NOTES = Path(settings.BASE_DIR) / "CHANGELOG.md"
 
 
 def public_card(skill: str = "") -> pb.AgentCard:
-    """For everybody: what Assent itself offers. What a tenant's agents offer is in the extended.
+    """The card without a token: the built-in skills only.
 
-    With ``skill`` that of the skill's own address. Of an agent's skill it says no more than the
-    address does, so that nobody learns from it which skills there are.
+    With ``skill`` the card of that skill's own address. For an agent's skill it says no more than
+    the address does, so that nobody without a token learns which skills exist.
     """
     if not skill:
         return _signed(_card(_own_skills(), {}))
@@ -41,7 +41,10 @@ def public_card(skill: str = "") -> pb.AgentCard:
 
 
 def extended_card(tenant: str, skill: str = "") -> pb.AgentCard | None:
-    """For an agent of that tenant: every skill that it may submit to, or the one of an address."""
+    """The card for agents of a tenant: the skills that they may submit to, or the one ``skill``.
+
+    ``None`` if there is no such skill for them.
+    """
     offered = Skill.objects.offered_to(tenant).select_related("agent").order_by("tenant", "slug")
     if skill in OWN_SKILLS:
         return public_card(skill)
@@ -53,17 +56,17 @@ def extended_card(tenant: str, skill: str = "") -> pb.AgentCard | None:
 
 
 def as_json(card: pb.AgentCard) -> dict[str, Any]:
-    said: dict[str, Any] = sdk.agent_card_to_dict(card)
-    return said
+    body: dict[str, Any] = sdk.agent_card_to_dict(card)
+    return body
 
 
 def etag_of(card: pb.AgentCard) -> str:
-    said = {name: value for name, value in as_json(card).items() if name != "signatures"}
-    return f'"{_digest(said)[:32]}"'
+    body = {name: value for name, value in as_json(card).items() if name != "signatures"}
+    return f'"{_digest(body)[:32]}"'
 
 
 def changed_at() -> datetime:
-    """When the release was made that the public card comes from."""
+    """When this release was made, and with it the public card."""
     return datetime.fromtimestamp(int(RELEASE_NOTES.stat().st_mtime), tz=timezone.utc)  # noqa: UP017
 
 
@@ -72,7 +75,7 @@ def v03_card(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
 
 
 def for_v03(card: pb.AgentCard, skill: str = "") -> pb.AgentCard:
-    """As the SDK wants it before it makes a card of version 0.3 of it."""
+    """The card that the SDK converts to one of version 0.3."""
     return sdk.for_v03(card, address=f"{_base(skill)}/v0.3")
 
 
@@ -96,7 +99,7 @@ DESCRIPTION = (
 
 def _card(skills: list[dict[str, Any]], terms: dict[str, Any], at: str = "") -> pb.AgentCard:
     only = skills[0] if at else {"name": "Assent", "description": DESCRIPTION}
-    said: dict[str, Any] = {
+    body: dict[str, Any] = {
         "name": only["name"],
         "description": only["description"],
         "supportedInterfaces": [
@@ -112,17 +115,21 @@ def _card(skills: list[dict[str, Any]], terms: dict[str, Any], at: str = "") -> 
             "extensions": [_envelope_extension(), _skills_extension(terms)],
         },
         "securitySchemes": {
-            "bearer": {"httpAuthSecurityScheme": {
-                "scheme": "Bearer", "description": "An agent token that an operator issued."}},
+            "bearer": {
+                "httpAuthSecurityScheme": {
+                    "scheme": "Bearer",
+                    "description": "An agent token that an operator issued.",
+                }
+            },
         },
         "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
         "defaultInputModes": MODES,
         "defaultOutputModes": MODES,
         "skills": skills,
-    }  # fmt: skip
-    said["version"] = version_of(said)
+    }
+    body["version"] = version_of(body)
     card = pb.AgentCard()
-    sdk.ParseDict(said, card)
+    sdk.ParseDict(body, card)
     return card
 
 
@@ -145,7 +152,7 @@ def _unknown_skill(slug: str) -> dict[str, Any]:
     return {
         "id": slug,
         "name": slug,
-        "description": "The address of one skill. What it does is said to who has a token.",
+        "description": "The address of one skill. Its description is shown to agents with a token.",
         "tags": ["skill"],
         "inputModes": MODES,
         "outputModes": MODES,
@@ -189,7 +196,7 @@ def _terms_of(skills: list[Skill]) -> dict[str, Any]:
 
 
 def _skills_extension(terms: dict[str, Any]) -> dict[str, Any]:
-    """What the protocol has no field for: schemas, owners, limits, and the states there are."""
+    """What the protocol has no fields for: schemas, owners and limits of skills, and the states."""
     own = {
         skill.id: {"owner": "assent", "input_schema": skill.input_schema}
         for skill in OWN_SKILLS.values()
@@ -211,16 +218,18 @@ def _signed(card: pb.AgentCard) -> pb.AgentCard:
     if key is None:
         return card
     header = {
-        "kid": signatures.key_id(key), "alg": signatures.ALGORITHM, "typ": "JOSE",
+        "kid": signatures.key_id(key),
+        "alg": signatures.ALGORITHM,
+        "typ": "JOSE",
         "jku": address_of(JWKS_PATH),
-    }  # fmt: skip
+    }
     return sdk.create_agent_card_signer(key, header)(card)  # type: ignore[arg-type]
 
 
-def version_of(said: dict[str, Any]) -> str:
-    """The release, and a digest of what the card offers: it changes when the offer does."""
-    return f"{release()}+{_digest(said)[:8]}"
+def version_of(body: dict[str, Any]) -> str:
+    """The release and a digest of the card's content, so that it changes with the content."""
+    return f"{release()}+{_digest(body)[:8]}"
 
 
-def _digest(said: Any) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+def _digest(body: Any) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()

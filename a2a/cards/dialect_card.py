@@ -1,8 +1,8 @@
-"""The agent card of the plain dialect: what its clients check before the first task.
+"""The agent card of the plain dialect, which its clients read before the first task.
 
-A2A 1.0 has no fields for some of it (questions, one ``url``, authentication by name), so this card
-stands beside the protocol's own and describes ``/api/v1`` alone. With a token it also lists the
-skills of the token's tenant.
+A2A 1.0 has no fields for some of its content (questions, one ``url``, authentication by name), so
+this card exists beside the protocol's own and describes ``/api/v1`` alone. With a token it also
+lists the skills of the token's tenant.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PATH = f"{BASE}/.well-known/agent-card.json"
 
 
 def card(tenant: str | None) -> dict[str, Any]:
-    """For an agent of that tenant, or for everybody."""
+    """The card for agents of that tenant; ``None``: without a token."""
     skills = [_own(skill.id) for skill in OWN_SKILLS.values()]
     if tenant is not None:
         offered = Skill.objects.offered_to(tenant).select_related("agent")
         skills += [_offered(skill) for skill in offered.order_by("tenant", "slug")]
-    said = {
+    body = {
         "name": "Assent",
         "description": "Tasks and questions over plain HTTP and JSON.",
         "url": address_of(BASE),
@@ -46,41 +46,54 @@ def card(tenant: str | None) -> dict[str, Any]:
         "states": {state.value: state.label for state in TaskState},
         "skills": skills,
     }
-    return {**said, "version": cards.version_of(said)}
+    return {**body, "version": cards.version_of(body)}
 
 
 def current_versions(tenant: str, skill: str) -> set[str]:
-    """Of every card that an agent of that tenant may know the skill from."""
-    of_a2a = [cards.public_card(), cards.extended_card(tenant), cards.public_card(skill),
-              cards.extended_card(tenant, skill)]  # fmt: skip
-    versions = {found.version for found in of_a2a if found is not None}
+    """Versions of every card from which an agent of that tenant may know the skill."""
+    shown = [
+        cards.public_card(),
+        cards.extended_card(tenant),
+        cards.public_card(skill),
+        cards.extended_card(tenant, skill),
+    ]
+    versions = {a2a_card.version for a2a_card in shown if a2a_card is not None}
     return versions | {card(tenant)["version"], card(None)["version"]}
 
 
 def _own(name: str) -> dict[str, Any]:
     skill = OWN_SKILLS[name]
     return _entry(
-        id=skill.id, name=skill.name, description=skill.description, tags=skill.tags,
+        id=skill.id,
+        name=skill.name,
+        description=skill.description,
+        tags=skill.tags,
         input_schema=skill.input_schema,
-    )  # fmt: skip
+    )
 
 
 def _offered(skill: Skill) -> dict[str, Any]:
     return _entry(
-        id=skill.slug, name=skill.name, description=skill.description or skill.name,
-        tags=skill.tags or [skill.agent.slug], input_schema=skill.input_schema,
-        output_schema=skill.output_schema, requires_envelope=skill.requires_envelope,
+        id=skill.slug,
+        name=skill.name,
+        description=skill.description or skill.name,
+        tags=skill.tags or [skill.agent.slug],
+        input_schema=skill.input_schema,
+        output_schema=skill.output_schema,
+        requires_envelope=skill.requires_envelope,
         question_ttl_s=skill.question_ttl.total_seconds(),
-    )  # fmt: skip
+    )
 
 
-def _entry(input_schema: dict[str, Any], **said: Any) -> dict[str, Any]:
-    """``examples`` are the schema's own; without them the description says what to send."""
+def _entry(input_schema: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """``examples`` are the schema's own, else the description."""
     given = input_schema.get("examples")
-    examples = given if isinstance(given, list) and given else [said["description"]]
+    examples = given if isinstance(given, list) and given else [fields["description"]]
     return {
-        **said,
-        "examples": [one if isinstance(one, str) else json.dumps(one) for one in examples],
+        **fields,
+        "examples": [
+            example if isinstance(example, str) else json.dumps(example) for example in examples
+        ],
         "inputModes": cards.MODES,
         "outputModes": cards.MODES,
         "input_schema": input_schema,

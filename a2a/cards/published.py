@@ -1,4 +1,4 @@
-"""The JSON Schemas that others may rely on. A new minor version only adds what may be left out."""
+"""JSON Schemas that clients may rely on. A new minor version only adds optional members."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from a2a.submissions.envelope import Envelope
 
 _TASK_1: dict[str, Any] = {
     "title": "What Assent says about a task",
-    "description": "Under urn:assent:a2a:task:1 in the metadata of a task. Ignore what you do not "
-    "know: a later 1.x may add members.",
+    "description": "Under urn:assent:a2a:task:1 in the metadata of a task. Ignore unknown members: "
+    "a later 1.x may add some.",
     "type": "object",
     "properties": {
         "skill": {"type": "string"},

@@ -17,26 +17,27 @@ from ledger.http import not_authenticated
 
 @require_safe
 def card(request: HttpRequest, skill: str = "") -> HttpResponse:
-    found, is_public = _card_for(request, skill)
-    return _cached(request, cards.as_json(found), cards.etag_of(found), is_public)
+    agent_card, is_public = _card_for(request, skill)
+    return _cached(request, cards.as_json(agent_card), cards.etag_of(agent_card), is_public)
 
 
 @require_safe
 def v03_card(request: HttpRequest, skill: str = "") -> HttpResponse:
-    found, is_public = _card_for(request, skill)
-    return _cached(request, cards.v03_card(found, skill), cards.etag_of(found), is_public)
+    agent_card, is_public = _card_for(request, skill)
+    body = cards.v03_card(agent_card, skill)
+    return _cached(request, body, cards.etag_of(agent_card), is_public)
 
 
 def _card_for(request: HttpRequest, skill: str) -> tuple[sdk.pb.AgentCard, bool]:
-    """The card, and whether everybody may see it: whoever has a token learns what a skill takes."""
+    """The card, and whether it is public: at a skill's address a token shows that skill's terms."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if not skill or scheme.lower() != "bearer":
         return cards.public_card(skill), True
     caller = caller_with(token.strip())
-    found = cards.extended_card(caller.tenant, skill) if caller else cards.public_card(skill)
-    if found is None:
+    agent_card = cards.extended_card(caller.tenant, skill) if caller else cards.public_card(skill)
+    if agent_card is None:
         raise Http404
-    return found, False
+    return agent_card, False
 
 
 @require_safe
@@ -46,8 +47,8 @@ def dialect(request: HttpRequest) -> HttpResponse:
     caller = caller_with(token.strip()) if scheme.lower() == "bearer" else None
     if scheme and caller is None:
         return not_authenticated()
-    said = dialect_card.card(caller.tenant if caller else None)
-    return _cached(request, said, f'"{said["version"]}"', is_public=caller is None)
+    body = dialect_card.card(caller.tenant if caller else None)
+    return _cached(request, body, f'"{body["version"]}"', is_public=caller is None)
 
 
 @require_safe
@@ -66,14 +67,14 @@ def schema(request: HttpRequest, name: str) -> HttpResponse:
     return response
 
 
-def _cached(request: HttpRequest, said: dict[str, Any], etag: str, is_public: bool) -> HttpResponse:
+def _cached(request: HttpRequest, body: dict[str, Any], etag: str, is_public: bool) -> HttpResponse:
     known = request.headers.get("If-None-Match", "")
     is_known = etag in {item.strip().removeprefix("W/") for item in known.split(",")}
-    response = HttpResponse(status=304) if is_known else JsonResponse(said)
+    response = HttpResponse(status=304) if is_known else JsonResponse(body)
     response["ETag"] = etag
     response["Last-Modified"] = http_date(cards.changed_at().timestamp())
-    whose = "public" if is_public else "private"
-    response["Cache-Control"] = f"{whose}, max-age={cards.CACHE_S}"
+    scope = "public" if is_public else "private"
+    response["Cache-Control"] = f"{scope}, max-age={cards.CACHE_S}"
     response["Vary"] = "Authorization"
     response["Access-Control-Allow-Origin"] = "*"
     return response

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from a2a.models.push import PUSH, PushConfig
+from a2a.models.questions import Question, QuestionQuerySet, QuestionState
+from a2a.models.remote import Mirror, RemoteAgent
+from a2a.models.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill
 from a2a.models.tasks import (
     ASSENT,
-    LEASE,
-    QUESTION_TTL,
-    TASK_TTL,
     Artifact,
     Message,
-    Mirror,
-    Question,
-    QuestionQuerySet,
-    QuestionState,
-    RemoteAgent,
     Role,
-    Skill,
     Task,
     TaskQuerySet,
 )

@@ -1,4 +1,4 @@
-"""Who may answer a question: roles, the client, and principals, resolved when it is asked."""
+"""Who may answer a question: roles, the client, and principals; resolved when it is asked."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ directory: Directory = nobody
 
 
 def resolved(tenant: str, may_answer: list[str]) -> list[str]:
-    """The same list with principals in place of user names.
+    """The list with principals in place of user names, without duplicates.
 
-    An agent knows people by their user names, and a name may pass to another label later; the
-    question keeps who was meant. Raises ``InvalidRequest``, in the same words for a name that does
-    not exist, is of another tenant, or belongs to somebody who may not answer.
+    Agents know people by their user names, which may change; the question stores the principal.
+    Raises ``InvalidRequest``, with the same text for a name that does not exist, is of another
+    tenant, or belongs to a person who may not answer.
     """
-    return list(dict.fromkeys(_resolved(tenant, word) for word in may_answer))
+    return list(dict.fromkeys(_resolved(tenant, name) for name in may_answer))
 
 
-def _resolved(tenant: str, word: str) -> str:
-    if word in {CLIENT, APPROVER, OPERATOR}:
-        return word
-    named = Principal.parse(word)
+def _resolved(tenant: str, answerer: str) -> str:
+    if answerer in {CLIENT, APPROVER, OPERATOR}:
+        return answerer
+    named = Principal.parse(answerer)
     if named.tenant == tenant and re.fullmatch(r"[A-Za-z0-9_-]+", named.slug):
-        return word
+        return answerer
     if named.kind == PrincipalKind.USER and (person := directory(tenant, named.id)):
         return person
     raise InvalidRequest(
-        f"{word!r} cannot answer questions of {tenant}.",
+        f"{answerer!r} cannot answer questions of {tenant}.",
         hint=(
             "may_answer takes approver, operator, client, agent:<tenant>/<slug>, or user:<user "
             "name> of an approver or operator of the tenant. Nothing was asked."

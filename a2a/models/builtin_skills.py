@@ -1,4 +1,4 @@
-"""What Assent itself does for agents that speak A2A: prepare a transaction, ask a person."""
+"""The skills that Assent executes itself: prepare a transaction, ask a person."""
 
 from __future__ import annotations
 

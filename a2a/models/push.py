@@ -1,4 +1,4 @@
-"""Where clients want to be told about their tasks."""
+"""Push notification configs: addresses that clients gave for news of their tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PUSH = "push"  # the delivery channel of push notifications
 
 
 class PushConfig(models.Model):
-    """Where a client wants to be told about a task."""
+    """An address of a client to which changes of one task are pushed."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="push_configs")
     config_id = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""Agents elsewhere that do tasks for us, and such tasks as we know them. Part of the models."""
+"""Remote agents, and the tasks that they do."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from ledger.models import Agent
 
 
 class RemoteAgent(models.Model):
-    """An agent elsewhere that does tasks for us, with its card as we know it.
+    """An agent elsewhere that does tasks for Assent, with its pinned card.
 
-    Its skills are those of ``agent``, so that clients submit to them like to any other.
+    Its skills belong to ``agent``, so that clients submit to them as to any other.
     """
 
     agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="remote")
     url = models.URLField(max_length=2000, help_text="Of the agent, or of its card.")
     token = SecretField(blank=True, help_text="Bearer token that we send; empty: none.")
     required_capabilities = ArrayField(
-        models.CharField(max_length=50), default=list, blank=True,
+        models.CharField(max_length=50),
+        default=list,
+        blank=True,
         help_text="streaming, push_notifications, extended_agent_card",
-    )  # fmt: skip
+    )
     wants_push = models.BooleanField(
         default=False, help_text="Ask it to push news to us, where its card allows that."
     )
@@ -41,17 +43,17 @@ class RemoteAgent(models.Model):
 
 
 class Mirror(models.Model):
-    """One task that a remote agent does, as far as we know it."""
+    """One task that a remote agent does, as it was when last polled."""
 
     task = models.OneToOneField("Task", on_delete=models.CASCADE, related_name="mirror")
     remote = models.ForeignKey(RemoteAgent, on_delete=models.PROTECT, related_name="mirrors")
     remote_task_id = models.CharField(max_length=200, blank=True)
     remote_context_id = models.CharField(max_length=200, blank=True)
-    # What tells a push of theirs from anybody else's request.
+    # Authenticates their push notifications.
     secret = SecretField()
     is_over = models.BooleanField(default=False)
     look_at = models.DateTimeField(db_default=Now())
-    # Whoever talks to the remote about it holds it; news may move ``look_at``, never this.
+    # Until then one worker holds it (a2a.remote.holds); a push may change look_at, never this.
     busy_until = models.DateTimeField(null=True)
     hold = models.PositiveIntegerField(default=0)
     unchanged_looks = models.PositiveSmallIntegerField(default=0)

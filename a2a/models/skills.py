@@ -1,4 +1,4 @@
-"""What agents can do, and on which terms. Part of ``a2a.models``."""
+"""The skills of agents: what they can do, and on which terms."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LEASE = timedelta(seconds=60)
 
 class SkillQuerySet(models.QuerySet["Skill"]):
     def offered_to(self, tenant: str) -> SkillQuerySet:
-        """What agents of this tenant may submit to."""
-        mine = Q(agent__tenant=tenant) | Q(open_to__contains=[tenant])
-        return self.filter(mine, is_active=True, agent__is_active=True)
+        """Skills that agents of this tenant may submit to."""
+        usable = Q(agent__tenant=tenant) | Q(open_to__contains=[tenant])
+        return self.filter(usable, is_active=True, agent__is_active=True)
 
 
 class Skill(models.Model):

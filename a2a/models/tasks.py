@@ -1,10 +1,6 @@
-"""The tables of tasks and questions. Read them anywhere; write them through the verbs."""
+"""Tasks, their messages and their artifacts."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -13,20 +9,12 @@ from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Now
 
 from a2a.errors import Reason
-from a2a.models.answerers import CLIENT
-from a2a.models.remote import Mirror, RemoteAgent
-from a2a.models.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill, SkillQuerySet
+from a2a.models.skills import Skill
 from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
 from a2a.validation import spellings
 from ledger.agents.callers import Caller
-from ledger.models import Event, Scope, Transaction, id_or_none, new_id
+from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal, system
-
-__all__ = [
-    "ASSENT", "LEASE", "QUESTION_TTL", "TASK_TTL", "Artifact", "Message", "Mirror",
-    "Question", "QuestionQuerySet", "QuestionState", "RemoteAgent", "Role", "Skill",
-    "SkillQuerySet", "Task", "TaskQuerySet",
-]  # fmt: skip
 
 # Owner of the tasks that Assent executes itself.
 ASSENT = system("assent", "Assent")
@@ -55,7 +43,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.filter(state__in=sorted(OPEN))
 
     def abandoned(self) -> TaskQuerySet:
-        """Worked on by somebody who fell silent, by the database's clock."""
+        """At work, with a lease that has run out by the database's clock."""
         return self.filter(
             ~Q(owner=str(ASSENT)),
             state=TaskState.WORKING,
@@ -64,7 +52,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
         )
 
     def has_room_in(self, skill: Skill) -> bool:
-        """The skill takes one more; true only while the caller holds the lock on its row."""
+        """Whether the skill takes one more. Call it while holding the lock on the skill's row."""
         if skill.max_concurrency is None:
             return True
         return self.open().filter(skill=skill)[: skill.max_concurrency].count() < (
@@ -72,17 +60,17 @@ class TaskQuerySet(models.QuerySet["Task"]):
         )
 
     def of_assent(self) -> TaskQuerySet:
-        """Open ones that Assent does itself."""
+        """Open tasks that Assent executes itself."""
         return self.open().filter(owner=str(ASSENT))
 
     def overtime(self) -> TaskQuerySet:
-        """Past their time, and nobody is being waited for."""
+        """Past ``expires_at``, and not waiting for a person."""
         at_work = sorted({TaskState.SUBMITTED, TaskState.WORKING})
         return self.filter(state__in=at_work, expires_at__lte=Now())
 
 
 class Task(models.Model):
-    """Work that an agent was given. ``state`` is written by ``a2a.tasks.transitions`` only."""
+    """Work for an agent. ``state`` is written by ``a2a.tasks.transitions`` only."""
 
     id = models.UUIDField(primary_key=True, default=new_id)
     tenant = models.CharField(max_length=63)
@@ -95,14 +83,14 @@ class Task(models.Model):
     result = models.JSONField(null=True)
     metadata = models.JSONField(default=dict)
 
-    # Who asked, who has it now, and for whose sake.
+    # The client, the agent that has the task now, and the task that it was delegated from.
     submitted_by = models.CharField(max_length=150)
     submitted_by_name = models.CharField(max_length=200)
     owner = models.CharField(max_length=150, blank=True)
     owner_name = models.CharField(max_length=200, blank=True)
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
     depth = models.PositiveSmallIntegerField(default=0)
-    # What the client's token and envelope lent to this request; a hand-over is held to it.
+    # Scopes that the client's token and envelope lent to this request; they limit hand-overs.
     lent_scopes = ArrayField(models.CharField(max_length=200), default=list)
     trace_id = models.CharField(max_length=128, blank=True)
     idempotency_key = models.CharField(max_length=255, blank=True)
@@ -126,7 +114,7 @@ class Task(models.Model):
     legal_hold_at = models.DateTimeField(null=True, help_text="An operator keeps the content.")
     content_erased_at = models.DateTimeField(null=True)
 
-    # At work. The fencing token is raised at every claim; a write with an older one is void.
+    # Each claim raises the fencing token; a write with an older one is refused.
     fencing_token = models.PositiveIntegerField(default=0)
     lease_expires_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
@@ -169,7 +157,7 @@ class Task(models.Model):
             models.Index(
                 name="a2a_task_to_claim", fields=["owner", "id"], condition=Q(state="submitted")
             ),
-            # What the sweeper asks once a second.
+            # Queries of the sweeper, once a second.
             models.Index(
                 name="a2a_task_lease", fields=["lease_expires_at"], condition=Q(state="working")
             ),
@@ -184,7 +172,7 @@ class Task(models.Model):
                 fields=["skill", "state"],
                 condition=Q(state__in=sorted(OPEN)),
             ),
-            # What the operations page asks of the last minutes.
+            # The operations page: tasks that ended in the last minutes.
             models.Index(
                 name="a2a_task_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
             ),
@@ -227,7 +215,7 @@ class Task(models.Model):
 
     @property
     def traceparent(self) -> str:
-        """As W3C Trace Context has it; empty for a trace id of another form."""
+        """The W3C Trace Context header; empty if the trace id has another form."""
         if not spellings.is_w3c(self.trace_id):
             return ""
         return f"00-{self.trace_id}-{self.pk.hex[:16]}-01"
@@ -247,7 +235,7 @@ class Role(models.TextChoices):
 
 
 class Message(models.Model):
-    """One thing said about a task, by its client or by its worker. ``parts`` are the protocol's."""
+    """A message on a task, by its client or by its worker. ``parts`` are the protocol's."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="messages")
     message_id = models.CharField(max_length=200)
@@ -266,7 +254,7 @@ class Message(models.Model):
 
 
 class Artifact(models.Model):
-    """Something that came of a task. Parts are appended while it is being made."""
+    """A result of a task, or a part of it. Workers may append parts."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="artifacts")
     artifact_id = models.CharField(max_length=200)
@@ -284,106 +272,3 @@ class Artifact(models.Model):
 
     def __str__(self) -> str:
         return self.name or self.artifact_id
-
-
-class QuestionState(models.TextChoices):
-    OPEN = "open", "waiting for an answer"
-    ANSWERED = "answered", "answered"
-    LAPSED = "lapsed", "not answered in time"
-    WITHDRAWN = "withdrawn", "withdrawn: the task has ended"
-
-
-class QuestionQuerySet(models.QuerySet["Question"]):
-    def for_tenants(self, tenants: frozenset[str]) -> QuestionQuerySet:
-        return self.filter(tenant__in=tenants)
-
-    def waiting(self) -> QuestionQuerySet:
-        return self.filter(state=QuestionState.OPEN)
-
-    def for_people_only(self) -> QuestionQuerySet:
-        """As ``Question.is_for_client_of`` says no."""
-        client = Q(may_answer__contains=[CLIENT]) | Q(
-            may_answer__contains=[models.F("task__submitted_by")]
-        )
-        return self.filter(~client | Q(asked_by=models.F("task__submitted_by")))
-
-    def due(self) -> QuestionQuerySet:
-        """Unanswered past their deadline, by the database's clock."""
-        return self.filter(state=QuestionState.OPEN, expires_at__lte=Now())
-
-
-class Question(models.Model):
-    """What a worker needs to know before it can go on."""
-
-    id = models.UUIDField(primary_key=True, default=new_id)
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="questions")
-    tenant = models.CharField(max_length=63)
-    state = models.CharField(max_length=10, choices=QuestionState, default=QuestionState.OPEN)
-    text = models.TextField()
-    form = models.JSONField(default=dict, help_text="JSON Schema of the answer; empty: any text.")
-    evidence = models.JSONField(default=list, help_text="Parts to show beside the question.")
-    may_answer = ArrayField(
-        models.CharField(max_length=150),
-        default=list,
-        help_text="approver, operator, client, or principals. Empty: approvers and the client.",
-    )
-    asked_by = models.CharField(max_length=150)
-    asked_by_name = models.CharField(max_length=200)
-    created_at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField()
-    ttl = models.DurationField()
-    answer = models.JSONField(null=True)
-    answered_by = models.CharField(max_length=150, blank=True)
-    answered_by_name = models.CharField(max_length=200, blank=True)
-    answered_via = models.CharField(max_length=20, blank=True)
-    ended_at = models.DateTimeField(null=True)
-
-    objects = QuestionQuerySet.as_manager()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                name="a2a_question_one_open_per_task", fields=["task"], condition=Q(state="open")
-            ),
-            models.CheckConstraint(
-                name="a2a_question_answered_by_somebody",
-                condition=~Q(state="answered") | ~Q(answered_by=""),
-            ),
-        ]
-        indexes = [
-            models.Index(name="a2a_question_due", fields=["expires_at"], condition=Q(state="open")),
-            models.Index(
-                name="a2a_question_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
-            ),
-            models.Index(
-                name="a2a_question_waiting",
-                fields=["tenant", "expires_at"],
-                condition=Q(state="open"),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return self.headline[:80]
-
-    @property
-    def headline(self) -> str:
-        """What people read as its title: the text, or that it was erased."""
-        return self.text or "A question whose text was erased under retention"
-
-    @property
-    def short_id(self) -> str:
-        return self.id.hex[-8:]
-
-    @staticmethod
-    def named_in(details: Mapping[str, Any]) -> UUID | None:
-        """The id of the question that an event asked, answered or let lapse; else ``None``.
-
-        Two questions of one task may have the same text; only the id tells them apart.
-        """
-        return id_or_none(details.get("question", ""))
-
-    def is_for_client_of(self, task: Task) -> bool:
-        """Whether the agent that submitted the task may answer; else only people may."""
-        return self.asked_by != task.submitted_by and bool(
-            {CLIENT, task.submitted_by} & set(self.may_answer)
-        )

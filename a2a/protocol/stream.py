@@ -1,6 +1,6 @@
 """Waiting for a task inside an asynchronous process: SSE streams and blocking sends.
 
-Nothing is kept here but who waits: events are read from the audit chain.
+Only the waiting coroutines are kept in memory: events are read from the audit chain.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="a2a")
-# Taking a message in may plan a transaction, which takes as long as its tool; reads do not wait.
+# A message may have a tool plan a transaction, which takes seconds; reads do not wait for that.
 _patient_pool = ThreadPoolExecutor(max_workers=2 * THREADS, thread_name_prefix="a2a-patient")
 
 
 async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run one piece of database work in a thread that keeps its connection."""
+    """Run a short database operation in a thread."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_pool, partial(_with_fresh_connection, work, *args, **kwargs))
 
 
 async def in_patient_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """As ``in_thread``, for what may take seconds."""
+    """As ``in_thread``, for operations that may take seconds."""
     run = partial(_with_fresh_connection, work, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_patient_pool, run)
 
 
 def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """A thread that idles holds no session of a shared pool."""
+    """Closes stale connections, so that an idle thread holds no session of a connection pool."""
     close_old_connections()
     try:
         return work(*args, **kwargs)
@@ -58,7 +58,7 @@ def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwar
 
 
 class Listener:
-    """Wakes whoever in this process waits for a task."""
+    """Wakes the coroutines of this process that wait for a change of a task."""
 
     def __init__(self) -> None:
         self._waiting: dict[UUID, set[asyncio.Event]] = defaultdict(set)
@@ -101,11 +101,11 @@ def _recently_changed() -> set[UUID]:
 listener = Listener()
 
 
-# --- what a watcher sees -------------------------------------------------------------------
+# --- what a stream contains ------------------------------------------------------------------
 
 
 def snapshot(task_id: UUID, history: int | None = None) -> tuple[sdk.pb.Task, int]:
-    """The task as it is, and the last event that it contains; one consistent look."""
+    """The task, and the number of its last event, read in one snapshot."""
     with atomic():
         if not connection.in_atomic_block or not connection.savepoint_ids:
             with connection.cursor() as cursor:
@@ -116,20 +116,20 @@ def snapshot(task_id: UUID, history: int | None = None) -> tuple[sdk.pb.Task, in
 
 
 def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, str]:
-    """What happened after event ``seq``, as the protocol says it; the last event and its state."""
+    """Updates after event ``seq``, the number of the last event, and the state after it."""
     events = list(Event.objects.filter(subject=task_id, seq__gt=seq).order_by("seq"))
     if not events:
         return [], seq, ""
     task = Task.objects.get(pk=task_id)
     artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts.all()}
     questions = {question.pk: question for question in task.questions.all()}
-    said = [to_json.event_to_json(event, task, artifacts, questions) for event in events]
-    updates = [sdk.update_out(update) for update in said if update is not None]
+    bodies = [to_json.event_to_json(event, task, artifacts, questions) for event in events]
+    updates = [sdk.update_out(body) for body in bodies if body is not None]
     return updates, events[-1].seq, _state_after(events[-1], task)
 
 
 def _state_after(last: Event, task: Task) -> str:
-    """As the client is told; the row may be further than the events that we have seen."""
+    """As the client is told. The row may be ahead of the events that were read."""
     if last.to_state != TaskState.INPUT_REQUIRED:
         return last.to_state
     if task.state != TaskState.INPUT_REQUIRED:
@@ -137,13 +137,13 @@ def _state_after(last: Event, task: Task) -> str:
     return to_json.state_for_client(task, to_json.open_question(task))
 
 
-# Where the stream of a message closes: the turn is over, or it is the client's. A subscription
-# goes on until the task has ended.
+# States in which the stream of a message closes: the task has ended, or waits for the client. A
+# subscription stays open until the task has ended.
 TURN_OVER = FINAL | {TaskState.INPUT_REQUIRED}
 
 
 async def follow(task_id: UUID, until: frozenset[TaskState] = FINAL) -> AsyncIterator[Any]:
-    """The task, then everything that happens to it, until it rests in one of those states."""
+    """The task, then each update, until the task is in one of those states."""
     with listener.waiting_for(task_id) as bell:
         task, seq = await in_thread(snapshot, task_id)
         yield task
@@ -158,16 +158,16 @@ async def follow(task_id: UUID, until: frozenset[TaskState] = FINAL) -> AsyncIte
 
 
 async def until_it_rests(task_id: UUID, seconds: float) -> None:
-    """Wait until the task has ended or waits for somebody, at most so long."""
+    """Wait until the task has ended or waits for an answer or sign-off, at most so long."""
     deadline = time.monotonic() + seconds
     with listener.waiting_for(task_id) as bell:
-        while (left := deadline - time.monotonic()) > 0:
+        while (remaining := deadline - time.monotonic()) > 0:
             bell.clear()
             state = await in_thread(_state_of, task_id)
             if state in FINAL | INTERRUPTED:
                 return
             try:
-                await asyncio.wait_for(bell.wait(), left)
+                await asyncio.wait_for(bell.wait(), remaining)
             except TimeoutError:
                 return
 

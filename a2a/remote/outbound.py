@@ -1,4 +1,4 @@
-"""HTTP to agents elsewhere, whose URLs come from their cards; and a mend of what some answer."""
+"""HTTP to remote agents, whose URLs come from their cards; repairs times without a time zone."""
 
 from __future__ import annotations
 

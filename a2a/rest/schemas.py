@@ -18,7 +18,7 @@ Json = Any  # any JSON value; a union of six types helps no reader of the docume
 
 
 class TaskIn(In):
-    """What should be done. Send an Idempotency-Key, and the same one when you repeat it."""
+    """A task to submit. Send an Idempotency-Key, and the same one with every repetition."""
 
     skill: str = Field(max_length=100, examples=["consolidate"])
     input: Json = Field(None, description="As the JSON Schema of the skill says.")
@@ -79,13 +79,13 @@ class ArtifactOut(Schema):
 
 class TaskLinks(Schema):
     self: str
-    resolve: str = Field(description="POST the answer to the question that it waits with.")
+    resolve: str = Field(description="POST the answer to its open question.")
     cancel: str
     desk: str = Field(description="Where people see it.")
 
 
 class WarningOut(Schema):
-    """Nothing was refused because of it; the next request may be."""
+    """A warning: this request was accepted, the next one like it may be refused."""
 
     code: Literal["card_outdated"]
     detail: str
@@ -97,9 +97,15 @@ class TaskOut(Schema):
 
     task_id: UUID
     state: Literal[
-        "submitted", "working", "input-required", "auth-required", "completed", "failed",
-        "canceled", "rejected",
-    ]  # fmt: skip
+        "submitted",
+        "working",
+        "input-required",
+        "auth-required",
+        "completed",
+        "failed",
+        "canceled",
+        "rejected",
+    ]
     skill: str
     result: Any = None
     reason: ReasonOut | None = Field(description="Why it failed or was canceled or rejected.")
@@ -146,7 +152,7 @@ class ClaimIn(In):
 
 
 class MessageOut(Schema):
-    """What the client or a worker said, as it was sent."""
+    """A message of the client or of a worker, as it was sent."""
 
     message_id: str
     role: Literal["user", "agent"]
@@ -162,7 +168,7 @@ class MessagePage(Schema):
 
 
 class WorkOut(Schema):
-    """A task to do. Send the fencing token with everything that you say about it."""
+    """A claimed task. Send its fencing token with every request about it."""
 
     task_id: UUID
     fencing_token: int

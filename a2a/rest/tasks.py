@@ -24,7 +24,7 @@ from ledger.database import keyset_page
 from ledger.events import doorbell
 from ledger.events.waiting import LONGEST_WAIT_S, wait_for
 from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
-from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, polls_too_fast
+from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
 from ledger.principals import Surface
@@ -45,7 +45,7 @@ def submit(
     idempotency_key: str = Header("", alias="Idempotency-Key"),
     traceparent: str = Header(""),
 ) -> HttpResponse:
-    """Have something done. A task that cannot begin is there at once, `rejected`, with the reason.
+    """Submit a task. One that cannot begin is returned as `rejected`, with the reason.
 
     Repeating the request with the same `Idempotency-Key` gives the same task.
     """
@@ -117,10 +117,9 @@ def read(
     task_id: UUID,
     wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a change."),
 ) -> HttpResponse:
-    """One task. `Retry-After` says when to ask again; `wait` answers as soon as it changes."""
+    """Read a task. `Retry-After` says when to read it again; `wait` returns once it changes."""
     caller = caller_of(request)
-    is_too_fast = wait < POLL_INTERVAL_S and polls_too_fast(caller, task_id)
-    if is_too_fast == "stop":
+    if wait < POLL_INTERVAL_S and pace_of(caller, task_id) is Pace.REFUSED:
         return _slow_down(task_id)
     task = tasks.visible(caller, task_id)
     if wait and not task.is_final:
@@ -154,7 +153,7 @@ def _slow_down(task_id: UUID) -> HttpResponse:
     response={200: list[TaskEventOut], **refusals(404)},
 )
 def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
-    """Everything that happened to the task: who had it, who waited for whom, why it ended."""
+    """The events of the task, oldest first: who had it, who waited for whom, why it ended."""
     task = tasks.visible(caller_of(request), task_id)
     body = [event_as_json(event) for event in task.events[:1000]]
     return json_response(body)
@@ -166,7 +165,7 @@ def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
     response={200: DecisionRecord, **refusals(404)},
 )
 def record(request: HttpRequest, task_id: UUID) -> HttpResponse:
-    """All that proves this task, as one file that verifies offline: its decision record."""
+    """The decision record of the task: one file that verifies offline."""
     return record_response(decision_records.of_task(tasks.visible(caller_of(request), task_id)))
 
 
@@ -176,7 +175,7 @@ def record(request: HttpRequest, task_id: UUID) -> HttpResponse:
     response={200: TaskOut, **refusals(*BODY, 403, 404, 409)},
 )
 def resolve(request: HttpRequest, task_id: UUID, body: AnswerIn) -> HttpResponse:
-    """Answer the question that the task waits with."""
+    """Answer the open question of the task."""
     caller = caller_of(request, Scope.SUBMIT)
     tasks.answer_as_client(tasks.visible(caller, task_id), body.answer, caller=caller, via=VIA)
     return _rendered(tasks.visible(caller, task_id))
@@ -197,7 +196,7 @@ def cancel(request: HttpRequest, task_id: UUID, body: TaskCancelIn) -> HttpRespo
 
 
 def _outdated(version: str) -> dict[str, str]:
-    """A warning and no refusal: what the request asks for was checked against today's schemas."""
+    """A warning only: the request was checked against the schemas of today."""
     return {
         "code": "card_outdated",
         "detail": f"The request was made from version {version} of the card; there is another.",

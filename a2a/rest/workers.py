@@ -55,7 +55,7 @@ router = Router(auth=AgentBearer(), tags=["workers"])
     response={200: WorkOut, 204: None, **refusals(*BODY, 403)},
 )
 def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
-    """The oldest task that waits for one of the agent's skills; `204` when none came in time."""
+    """Claim the oldest waiting task of the agent's skills; `204` when none came in time."""
     caller = _worker(request)
 
     def look() -> Task | None:
@@ -73,7 +73,7 @@ def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
     response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
 )
 def heartbeat(request: HttpRequest, task_id: UUID, body: HeldIn) -> HttpResponse:
-    """Still at it. `409` means: stop, the task is not yours any more (or was canceled)."""
+    """Renew the lease. `409` means: stop, the task is not yours any more (or was canceled)."""
     caller = _worker(request)
     task = tasks.heartbeat(task_id, agent=caller.principal, fencing_token=body.fencing_token)
     return _held(task)
@@ -91,7 +91,7 @@ def read_messages(
     limit: int = Query(PAGE, ge=1, le=200),
     wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a new one."),
 ) -> HttpResponse:
-    """What was said about the task since `cursor`, by its client and by workers, oldest first."""
+    """Messages of the client and of workers after `cursor`, oldest first."""
     caller = _worker(request)
 
     def look() -> list[Message] | None:
@@ -117,7 +117,7 @@ def read_messages(
     response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
 )
 def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpResponse:
-    """How far it is; seen on the desk and by whoever subscribed. Renews the lease."""
+    """Report progress, for the desk and for subscribers. Renews the lease."""
     task = tasks.report(
         task_id,
         **_held_by(request, body),
@@ -134,7 +134,7 @@ def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpRespo
     response={200: ArtifactOut, **refusals(*BODY, 403, 404, 409)},
 )
 def add_artifact(request: HttpRequest, task_id: UUID, body: ArtifactIn) -> HttpResponse:
-    """Something that came of it; with `append`, more of one that is there."""
+    """Add an artifact; with `append`, add parts to an existing one. Renews the lease."""
     artifact = tasks.add_artifact(
         task_id,
         **_held_by(request, body),
@@ -178,13 +178,13 @@ def read_question(
     question_id: UUID,
     wait: float = Query(0, ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the answer."),
 ) -> HttpResponse:
-    """The question, and its answer as soon as somebody gave one."""
+    """Read a question, and its answer as soon as there is one."""
     caller = _worker(request)
     question = _question(caller, task_id, question_id)
 
     def look() -> Question | None:
-        found = _question(caller, task_id, question_id)
-        return found if found.state != QuestionState.OPEN else None
+        current = _question(caller, task_id, question_id)
+        return current if current.state != QuestionState.OPEN else None
 
     if wait and question.state == QuestionState.OPEN:
         question = wait_for(look, doorbell.channel_of(task_id), wait) or question
@@ -197,7 +197,7 @@ def read_question(
     response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
 )
 def complete(request: HttpRequest, task_id: UUID, body: CompleteIn) -> HttpResponse:
-    """Done. Repeating it is safe."""
+    """Complete the task with its result. Repeating the request is safe."""
     task = tasks.complete(task_id, **_held_by(request, body), result=body.result, note=body.message)
     return _held(task)
 
@@ -208,7 +208,7 @@ def complete(request: HttpRequest, task_id: UUID, body: CompleteIn) -> HttpRespo
     response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
 )
 def fail(request: HttpRequest, task_id: UUID, body: FailIn) -> HttpResponse:
-    """It could not be done; say why, the client reads it."""
+    """Fail the task; the client reads the reason."""
     task = tasks.fail(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
     return _held(task)
 
@@ -219,7 +219,7 @@ def fail(request: HttpRequest, task_id: UUID, body: FailIn) -> HttpResponse:
     response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
 )
 def decline(request: HttpRequest, task_id: UUID, body: DeclineIn) -> HttpResponse:
-    """Turn it down before beginning with it; the client reads why. Later, `fail` it instead."""
+    """Decline the task before any work on it; the client reads the reason. Later, use `fail`."""
     task = tasks.decline(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
     return _held(task)
 
@@ -230,7 +230,7 @@ def decline(request: HttpRequest, task_id: UUID, body: DeclineIn) -> HttpRespons
     response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
 )
 def hand_over(request: HttpRequest, task_id: UUID, body: HandOverIn) -> HttpResponse:
-    """Give it to another skill of the tenant, on the terms of that skill; it waits there."""
+    """Hand the task over to another skill of the tenant, on that skill's terms."""
     held = _held_by(request, body)
     return _held(submissions.hand_over(task_id, **held, slug=body.skill, reason=body.reason))
 
@@ -245,8 +245,8 @@ def _held_by(request: HttpRequest, body: HeldIn) -> dict[str, Any]:
 
 
 def _question(caller: Caller, task_id: UUID, question_id: UUID) -> Question:
-    mine = Question.objects.filter(task=task_id, task__owner=str(caller.principal))
-    question = mine.filter(pk=question_id).first()
+    of_own_task = Question.objects.filter(task=task_id, task__owner=str(caller.principal))
+    question = of_own_task.filter(pk=question_id).first()
     if question is None:
         raise TaskNotFound("There is no such question of a task of yours.")
     return question

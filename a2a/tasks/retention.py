@@ -29,9 +29,14 @@ logger = logging.getLogger(__name__)
 
 # What is left of the columns with content.
 EMPTY: dict[str, Any] = {
-    "input": None, "result": None, "metadata": {}, "stage": "", "note": "", "reason": "",
+    "input": None,
+    "result": None,
+    "metadata": {},
+    "stage": "",
+    "note": "",
+    "reason": "",
     "errors": [],
-}  # fmt: skip
+}
 EMPTY_MESSAGE: dict[str, Any] = {"parts": [], "metadata": {}}
 EMPTY_ARTIFACT: dict[str, Any] = {"name": "", "description": "", "parts": [], "metadata": {}}
 EMPTY_QUESTION: dict[str, Any] = {"text": "", "form": {}, "evidence": [], "answer": None}
@@ -88,16 +93,27 @@ def _erase(task: Task) -> bool:
     if fault:
         logger.error("the content of task %s is kept: %s", task.pk, fault)
         record_event(
-            task.pk, states.LEGAL_HOLD_PLACED, by=SWEEPER, via=VIA, legal_hold_at=Now(),
+            task.pk,
+            states.LEGAL_HOLD_PLACED,
+            by=SWEEPER,
+            via=VIA,
+            legal_hold_at=Now(),
             reason=f"It does not verify, so its content was not erased: {fault}"[:2000],
-        )  # fmt: skip
+        )
         return False
     try:
         record_event(
-            task.pk, states.CONTENT_ERASED, by=SWEEPER, via=VIA, reason="Its retention was over.",
-            only_if=Q(pk__in=due()), details={"erased": _digests_of(task)},
-            sealed=("content_erased_at",), content_erased_at=Now(), **EMPTY,
-        )  # fmt: skip
+            task.pk,
+            states.CONTENT_ERASED,
+            by=SWEEPER,
+            via=VIA,
+            reason="Its retention was over.",
+            only_if=Q(pk__in=due()),
+            details={"erased": _digests_of(task)},
+            sealed=("content_erased_at",),
+            content_erased_at=Now(),
+            **EMPTY,
+        )
     except TaskNotPossible:
         return False  # a hold was faster
     return True
@@ -156,9 +172,14 @@ def release(task_id: UUID, *, by: Principal, via: Surface, reason: str) -> Task:
 
 
 def _change_hold(
-    task_id: UUID, move: Move[TaskState], only_if: Q, by: Principal, via: Surface, reason: str,
+    task_id: UUID,
+    move: Move[TaskState],
+    only_if: Q,
+    by: Principal,
+    via: Surface,
+    reason: str,
     legal_hold_at: Now | None,
-) -> Task:  # fmt: skip
+) -> Task:
     retention.check_hold_reason(reason)
     try:
         return record_event(

@@ -18,23 +18,23 @@ Schema = dict[str, Any]
 
 
 def check(schema: Schema) -> None:
-    """Raises ``SchemaUnusable`` when it is no schema, or one that refers to elsewhere."""
+    """Raise ``SchemaUnusable`` unless it is a JSON Schema without references to other documents."""
     if not isinstance(schema, dict):
         raise SchemaUnusable("A JSON Schema is an object.")
     _validator(json.dumps(schema))
 
 
 def misfits(schema: Schema, value: Any) -> list[dict[str, str]]:
-    """What is wrong with a value: ``[{"field": "dates.0", "message": …}]``; empty when it fits."""
+    """The errors of a value, ``[{"field": "dates.0", "message": …}]``; empty when it fits."""
     if not schema:
         return []
-    found = []
+    errors: list[dict[str, str]] = []
     for error in _validator(json.dumps(schema)).iter_errors(value):
         place = ".".join(str(step) for step in error.instance_path)
-        found.append({"field": place, "message": error.message[:500]})
-        if len(found) == MOST_ERRORS:
+        errors.append({"field": place, "message": error.message[:500]})
+        if len(errors) == MOST_ERRORS:
             break
-    return found
+    return errors
 
 
 @lru_cache(maxsize=1024)

@@ -1,8 +1,8 @@
-"""The envelope's members in the spellings that are in use, as ours.
+"""Maps the spellings of envelope members that clients use to Assent's names.
 
-Upper and lower case, ``_`` and ``-`` make no difference; what others nest under ``auth`` or
-``meta`` is read as if it stood beside the rest. A member in two spellings that disagree is
-refused: a check must never depend on which of the two was read.
+Case, ``_`` and ``-`` make no difference; members nested under ``auth`` or ``meta`` are read as if
+they were not nested. A member that occurs in two spellings with different values is refused, so
+that no check depends on which one was read.
 """
 
 from __future__ import annotations
@@ -49,10 +49,7 @@ class NotReadable(ValueError):
 
 
 def as_ours(sent: dict[str, Any]) -> dict[str, Any]:
-    """What is known of an envelope, under our names; members we do not know are left out.
-
-    Raises ``NotReadable``.
-    """
+    """The known members of an envelope under Assent's names. Raises ``NotReadable``."""
     ours: dict[str, Any] = {}
     for member, value in _flat(sent):
         name = OURS.get(_plain(member))
@@ -60,12 +57,12 @@ def as_ours(sent: dict[str, Any]) -> dict[str, Any]:
             continue
         value = _in_our_units(member, value)
         if ours.setdefault(name, value) != value:
-            raise NotReadable(member, f"It says {name} twice, and not the same.")
+            raise NotReadable(member, f"{name} occurs twice, with different values.")
     return ours
 
 
 def capability_of(sent: Any) -> str:
-    """The skill that an envelope asks for, in whatever spelling; empty when it says none."""
+    """The skill that an envelope names, in any spelling; empty if it names none."""
     if not isinstance(sent, dict):
         return ""
     return next(

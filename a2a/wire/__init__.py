@@ -1,1 +1,1 @@
-"""Rows to and from the protocol's messages. Only this package knows the A2A SDK's types."""
+"""Rows ⇄ JSON: of the protocol (``to_json``, ``remote``), of the plain dialect, and the SDK."""

@@ -1,4 +1,4 @@
-"""Tasks and questions as the JSON of the plain dialect."""
+"""Rows → JSON of the plain dialect: tasks, questions, work, messages, events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.models import Event
 
 
 def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]:
-    here = f"/api/v1/tasks/{task.pk}"
+    path = f"/api/v1/tasks/{task.pk}"
     return {
         "task_id": str(task.pk),
         "state": task.state,
@@ -39,9 +39,9 @@ def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]
         ),
         "retry_after_s": None if task.is_final else retry_after_s,
         "links": {
-            "self": address_of(here),
-            "resolve": address_of(f"{here}/resolve"),
-            "cancel": address_of(f"{here}/cancel"),
+            "self": address_of(path),
+            "resolve": address_of(f"{path}/resolve"),
+            "cancel": address_of(f"{path}/cancel"),
             "desk": address_of(f"/tasks/{task.pk}/"),
         },
     }
@@ -54,8 +54,8 @@ def reason_as_json(task: Task) -> dict[str, Any] | None:
 
 
 def _open_question(task: Task) -> dict[str, Any] | None:
-    waiting = [q for q in task.questions.all() if q.state == QuestionState.OPEN]
-    return question_as_json(waiting[0]) if waiting else None
+    opened = [question for question in task.questions.all() if question.state == QuestionState.OPEN]
+    return question_as_json(opened[0]) if opened else None
 
 
 def question_as_json(question: Question) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def artifact_as_json(artifact: Artifact) -> dict[str, Any]:
 
 
 def work_as_json(task: Task) -> dict[str, Any]:
-    """What a worker needs to begin, or to go on where another one fell silent."""
+    """What a worker needs to begin, or to continue after another one stopped responding."""
     lease = task.skill.lease.total_seconds() if task.skill else 60.0
     answered = task.questions.filter(state=QuestionState.ANSWERED).order_by("pk")
     messages = list(task.messages.order_by("pk"))
@@ -123,13 +123,13 @@ def message_as_json(message: Message) -> dict[str, Any]:
     }
 
 
-# Texts that readers find among the details of an event. They are kept as its reason, which can be
-# erased; details cannot.
+# Texts that clients read in the details of an event. They are stored as its reason, because details
+# are sealed and a reason can be erased.
 TEXT_OF: dict[str, str] = {TaskEventKind.PROGRESSED: "message", TaskEventKind.ANSWERED: "answer"}
 
 
 def reason_and_details(event: Event) -> tuple[str, dict[str, Any]]:
-    """What an event says, as its readers know it."""
+    """The reason and the details of an event as clients read them."""
     details: dict[str, Any] = json.loads(event.details)
     name = TEXT_OF.get(event.kind)
     if name is None:

@@ -1,4 +1,4 @@
-"""Rows ⇄ the protocol's messages. Only this module imports the SDK."""
+"""The SDK: everything of it that Assent uses, and JSON ⇄ its messages. Nobody else imports it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STATE_IN = {number: state for state, number in STATE_OUT.items()}
 
 
 class CallerContextBuilder(DefaultServerCallContextBuilder):
-    """Hands on who calls, as the door in front of us found out."""
+    """Hands on the caller and the skill that ``AuthMiddleware`` put into the scope."""
 
     def build(self, request: Request) -> ServerCallContext:
         context = super().build(request)
@@ -67,24 +67,24 @@ class CallerContextBuilder(DefaultServerCallContextBuilder):
 def dispatcher_for_v03(
     handler: RequestHandler, context_builder: CallerContextBuilder
 ) -> JsonRpcDispatcher:
-    """Version 0.3, at an address of its own."""
+    """JSON-RPC of version 0.3, at an address of its own."""
     dispatcher = JsonRpcDispatcher(handler, context_builder, enable_v0_3_compat=True)
     dispatcher._v03_adapter = _Adapter03(handler, context_builder)
     return dispatcher
 
 
 class _Adapter03(JSONRPC03Adapter):
-    """The SDK's, but for what it calls an error of the whole request."""
+    """The SDK's adapter, but wrong parameters are not an error of the whole request."""
 
     def _generate_error_response(self, request_id: Any, error: Any) -> Any:
-        # The dispatcher has checked all but the params before it comes here.
+        # The dispatcher has checked everything but the parameters before this.
         if isinstance(error, CoreInvalidRequestError):
             error = CoreInvalidParamsError(data=error.data)
         return super()._generate_error_response(request_id, error)
 
 
 def for_v03(card: pb.AgentCard, address: str) -> pb.AgentCard:
-    """The card for the address of version 0.3. It is not signed."""
+    """The card with the address of version 0.3 as its only one, unsigned."""
     plain = pb.AgentCard()
     plain.CopyFrom(card)
     plain.ClearField("signatures")
@@ -94,11 +94,11 @@ def for_v03(card: pb.AgentCard, address: str) -> pb.AgentCard:
 
 
 def v03_card(card: pb.AgentCard, address: str) -> dict[str, Any]:
-    """The card as version 0.3 has it."""
-    said: dict[str, Any] = to_compat_agent_card(for_v03(card, address)).model_dump(
+    """The card as JSON of version 0.3."""
+    body: dict[str, Any] = to_compat_agent_card(for_v03(card, address)).model_dump(
         mode="json", by_alias=True, exclude_none=True
     )
-    return said
+    return body
 
 
 # --- from the protocol ---------------------------------------------------------------------
@@ -109,12 +109,12 @@ def parts_in(message: pb.Message) -> list[dict[str, Any]]:
 
 
 def struct_in(value: Any) -> dict[str, Any]:
-    found: dict[str, Any] = _tidy(MessageToDict(value))
-    return found
+    fields: dict[str, Any] = _tidy(MessageToDict(value))
+    return fields
 
 
 def _tidy(value: Any) -> Any:
-    """The protocol's numbers are doubles: 42 comes as 42.0, and is written down as 42."""
+    """Whole numbers as integers: protobuf's are doubles, so 42 comes as 42.0."""
     if isinstance(value, dict):
         return {key: _tidy(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -132,7 +132,7 @@ def value_in(value: Any) -> Any:
 
 
 def envelope_in(request: pb.SendMessageRequest) -> Any:
-    """As sent: in the message's metadata, or in the request's."""
+    """The envelope as sent, in the message's metadata or the request's; ``None``: there is none."""
     for metadata in (request.message.metadata, request.metadata):
         if EXTENSION in metadata.fields:
             return _tidy(MessageToDict(metadata.fields[EXTENSION]))
@@ -140,25 +140,26 @@ def envelope_in(request: pb.SendMessageRequest) -> Any:
 
 
 def answer_in(parts: list[dict[str, Any]], form: dict[str, Any]) -> Any:
-    """The answer that a message gives to a question, in the shape that its form asks for."""
+    """The answer in a message: its first data part, else its text as the form's type."""
     for part in parts:
         if "data" in part:
             data = part["data"]
             is_wrapped = isinstance(data, dict) and set(data) == {"answer"}
             return data["answer"] if is_wrapped else data
     text = "\n".join(part["text"] for part in parts if "text" in part).strip()
-    return _as_asked(text, form)
+    return _text_as(form, text)
 
 
-def _as_asked(text: str, form: dict[str, Any]) -> Any:
+def _text_as(form: dict[str, Any], text: str) -> Any:
+    """The value of a text for a form; the text itself where it is none of the form's type."""
     kind = form.get("type")
     if kind == "object":
         names = list(form.get("properties", {}))
         if len(names) == 1:
-            return {names[0]: _as_asked(text, form["properties"][names[0]])}
+            return {names[0]: _text_as(form["properties"][names[0]], text)}
+    if kind == "boolean" and text.lower() in {"yes", "no"}:
+        return text.lower() == "yes"
     if kind in {"object", "array", "number", "integer", "boolean"}:
-        if kind == "boolean" and text.lower() in {"yes", "no"}:
-            return text.lower() == "yes"
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -169,17 +170,17 @@ def _as_asked(text: str, form: dict[str, Any]) -> Any:
 # --- to the protocol -----------------------------------------------------------------------
 
 
-def task_out(said: dict[str, Any]) -> pb.Task:
-    """What ``a2a.wire.to_json`` says of a task, as the SDK's message."""
+def task_out(body: dict[str, Any]) -> pb.Task:
+    """A task of ``a2a.wire.to_json`` as the SDK's message."""
     task = pb.Task()
-    ParseDict(said, task)
+    ParseDict(body, task)
     return task
 
 
-def update_out(said: dict[str, Any]) -> pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent:
-    """What ``a2a.wire.to_json`` says of an event."""
+def update_out(body: dict[str, Any]) -> pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent:
+    """An event of ``a2a.wire.to_json`` as the SDK's message."""
     response = pb.StreamResponse()
-    ParseDict(said, response)
+    ParseDict(body, response)
     kind: str = response.WhichOneof("payload")
     update: pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent = getattr(response, kind)
     return update

@@ -1,4 +1,4 @@
-"""Rows as the protocol's JSON (A2A 1.0). Pure dicts; ``a2a.wire.sdk`` makes messages of them."""
+"""Rows → dictionaries of the protocol's JSON (A2A 1.0); ``a2a.wire.sdk`` makes messages of them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from a2a.wire.plain_json import question_as_json, reason_and_details, reason_as_
 from ledger.api.rendering import render_token
 from ledger.models import Event
 
-# What our own facts about a task travel under, in its metadata.
+# Key of Assent's own facts about a task, in its metadata.
 FACTS = "urn:assent:a2a:task:1"
 Json = dict[str, Any]
 
 
 def render(task: Task, history: int | None = None, artifacts: bool = True) -> Json:
-    """The protocol's task; ``history`` as the protocol counts it: ``None`` is all, 0 is none."""
+    """The task with its last ``history`` messages; ``None``: all of them."""
     messages = [] if history == 0 else list(task.messages.order_by("-pk")[:history])[::-1]
-    found = list(task.artifacts.order_by("pk")) if artifacts else []
-    return task_to_json(task, messages, found, open_question(task))
+    shown = list(task.artifacts.order_by("pk")) if artifacts else []
+    return task_to_json(task, messages, shown, open_question(task))
 
 
 def open_question(task: Task) -> Question | None:
@@ -32,9 +32,9 @@ def open_question(task: Task) -> Question | None:
 
 
 def state_for_client(task: Task, question: Question | None) -> TaskState:
-    """A question that only people may answer asks nothing of the client: to it the task is at work.
+    """The state that the client is told: WORKING while a question is open that only people answer.
 
-    INPUT_REQUIRED would tell it to speak, and would close its stream before the answer is there.
+    INPUT_REQUIRED would ask the client for a message, and close its stream before the answer.
     """
     if task.state == TaskState.INPUT_REQUIRED and question is not None:
         return TaskState.INPUT_REQUIRED if question.is_for_client_of(task) else TaskState.WORKING
@@ -44,21 +44,21 @@ def state_for_client(task: Task, question: Question | None) -> TaskState:
 def task_to_json(
     task: Task, history: list[Message], artifacts: list[Artifact], question: Question | None
 ) -> Json:
-    said: Json = {
+    body: Json = {
         "id": str(task.pk),
         "contextId": task.context_id,
         "status": status_to_json(task, question),
     }
     if artifacts:
-        said["artifacts"] = [artifact_to_json(artifact) for artifact in artifacts]
+        body["artifacts"] = [artifact_to_json(artifact) for artifact in artifacts]
     if history:
-        said["history"] = [message_to_json(message, task) for message in history]
-    said["metadata"] = {**task.metadata, FACTS: facts_of(task)}
-    return said
+        body["history"] = [message_to_json(message, task) for message in history]
+    body["metadata"] = {**task.metadata, FACTS: facts_of(task)}
+    return body
 
 
 def facts_of(task: Task) -> Json:
-    """Version 1 of what we say about a task; docs/a2a.md has its schema."""
+    """Assent's own facts about a task, version 1; ``a2a.cards.published`` has their schema."""
     facts: Json = {
         "skill": task.skill_slug,
         "owner": task.owner,
@@ -101,25 +101,25 @@ def status_to_json(task: Task, question: Question | None) -> Json:
 
 
 def _question_data(question: Question) -> Json:
-    """Without what passes: the seconds left would make every look another one."""
-    said = question_as_json(question)
+    """Without the seconds left and the like, so that an unchanged task renders the same."""
+    body = question_as_json(question)
     for name in ("expires_in", "answer", "answered_by", "answered_via", "task_id", "description"):
-        said.pop(name)
-    return {"question": said}
+        body.pop(name)
+    return {"question": body}
 
 
 def _status(task: Task, state: str, at: datetime, parts: list[Json], message_id: str) -> Json:
-    said: Json = {"state": _state(state)}
+    status: Json = {"state": _state(state)}
     if parts:
-        said["message"] = {
+        status["message"] = {
             "messageId": message_id,
             "contextId": task.context_id,
             "taskId": str(task.pk),
             "role": "ROLE_AGENT",
             "parts": parts,
         }
-    said["timestamp"] = _timestamp(at)
-    return said
+    status["timestamp"] = _timestamp(at)
+    return status
 
 
 def _state(state: str) -> str:
@@ -138,7 +138,7 @@ def _timestamp(at: datetime) -> str:
 
 
 def message_to_json(message: Message, task: Task) -> Json:
-    said: Json = {
+    body: Json = {
         "messageId": message.message_id,
         "contextId": task.context_id,
         "taskId": str(task.pk),
@@ -146,61 +146,65 @@ def message_to_json(message: Message, task: Task) -> Json:
         "parts": message.parts,
     }
     if message.metadata:
-        said["metadata"] = message.metadata
-    return said
+        body["metadata"] = message.metadata
+    return body
 
 
 def artifact_to_json(artifact: Artifact, start: int = 0, count: int | None = None) -> Json:
+    """The artifact with ``count`` of its parts from number ``start`` on; by default all."""
     end = None if count is None else start + count
-    said: Json = {"artifactId": artifact.artifact_id, "parts": artifact.parts[start:end]}
+    body: Json = {"artifactId": artifact.artifact_id, "parts": artifact.parts[start:end]}
     if artifact.name:
-        said["name"] = artifact.name
+        body["name"] = artifact.name
     if artifact.description:
-        said["description"] = artifact.description
-    return said
+        body["description"] = artifact.description
+    return body
 
 
 def event_to_json(
     event: Event, task: Task, artifacts: dict[str, Artifact], questions: dict[UUID, Question]
 ) -> Json | None:
-    """One event of the audit chain as a stream says it: ``statusUpdate`` or ``artifactUpdate``."""
+    """An event as a stream shows it: ``statusUpdate`` or ``artifactUpdate``.
+
+    ``None`` for an event that clients are not told of.
+    """
     details = json.loads(event.details)
-    where = {"taskId": str(task.pk), "contextId": task.context_id}
+    ids = {"taskId": str(task.pk), "contextId": task.context_id}
     if event.kind == TaskEventKind.MESSAGE_ADDED:
         return None
     if event.kind == TaskEventKind.ARTIFACT_ADDED:
         artifact = artifacts.get(details["artifact_id"])
         if artifact is None:
             return None
-        said = artifact_to_json(artifact, details["from"], details["parts"])
+        added = artifact_to_json(artifact, details["from"], details["parts"])
         flags = {"append": details["append"], "lastChunk": details["last"]}
-        return {"artifactUpdate": {**where, "artifact": said, **flags}}
+        return {"artifactUpdate": {**ids, "artifact": added, **flags}}
     question = _question_asked(event, details, questions)
     parts = _parts_of(event, question)
     is_for_people = question is not None and not question.is_for_client_of(task)
     state = TaskState.WORKING if is_for_people else event.to_state
     status = _status(task, state, event.at, parts, f"event-{task.pk}-{event.seq}")
     facts = {"kind": event.kind, "seq": event.seq, "by": event.principal}
-    return {"statusUpdate": {**where, "status": status, "metadata": {FACTS: facts}}}
+    return {"statusUpdate": {**ids, "status": status, "metadata": {FACTS: facts}}}
 
 
 def _question_asked(
     event: Event, details: Json, questions: dict[UUID, Question]
 ) -> Question | None:
-    """The question that this event put; ``None`` for an event that puts none."""
-    asked = Question.named_in(details) if event.kind == TaskEventKind.ASKED else None
-    return None if asked is None else questions.get(asked)
+    """The question that the event asks; ``None`` for any other event."""
+    question_id = Question.named_in(details) if event.kind == TaskEventKind.ASKED else None
+    return None if question_id is None else questions.get(question_id)
 
 
 def _parts_of(event: Event, question: Question | None) -> list[Json]:
     reason, details = reason_and_details(event)
     if event.kind == TaskEventKind.ASKED:
-        data = [{"data": _question_data(question)}] if question else []
-        return [{"text": event.reason}, *data]
+        form = [{"data": _question_data(question)}] if question else []
+        return [{"text": event.reason}, *form]
     if event.kind == TaskEventKind.PROGRESSED:
         text = details.get("message") or details.get("stage") or ""
         return [*([{"text": text}] if text else []), {"data": {"progress": details}}]
     if "code" in details:
-        why = {"code": details["code"], "detail": reason}
-        return [{"text": reason}, {"data": {"reason": why}}]
+        data = {"reason": {"code": details["code"], "detail": reason}}
+        return [{"text": reason}, {"data": data}]
     return [{"text": reason}] if reason else []

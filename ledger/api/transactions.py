@@ -40,7 +40,7 @@ from ledger.errors import NotFound
 from ledger.events import doorbell
 from ledger.events.waiting import LONGEST_WAIT_S, wait_for
 from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
-from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, polls_too_fast
+from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope, Transaction
 from ledger.principals import Surface
@@ -167,8 +167,8 @@ def read(
     ask every two seconds at most.
     """
     caller = caller_of(request)
-    is_too_fast = wait < POLL_INTERVAL_S and polls_too_fast(caller, transaction_id)
-    if is_too_fast == "stop":
+    pace = pace_of(caller, transaction_id) if wait < POLL_INTERVAL_S else Pace.FINE
+    if pace is Pace.REFUSED:
         response = problem(
             429,
             "polling_too_fast",
@@ -187,7 +187,7 @@ def read(
     response = HttpResponse(status=304) if known == etag else json_response(body)
     response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"
-    if is_too_fast or row.state not in FINAL:
+    if pace is Pace.TOO_FAST or row.state not in FINAL:
         response["Retry-After"] = str(POLL_INTERVAL_S)
     return response
 

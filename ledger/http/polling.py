@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from uuid import UUID
 
 from redis import RedisError
@@ -15,11 +16,19 @@ POLL_WATCHERS = 4
 WITHOUT_END = -1  # Redis' answer for a key that never lapses
 
 
-def polls_too_fast(caller: Caller, subject: UUID) -> str:
-    """``""``, ``"slow down"`` or ``"stop"``. Without Redis nobody is slowed down.
+class Pace(Enum):
+    """How fast an agent polls one subject."""
 
-    Several watchers of one agent may ask within the interval, so one of them alone is told to stop
-    only when it asks more often than all of them together would.
+    FINE = auto()
+    TOO_FAST = auto()  # answered, and told when to come back
+    REFUSED = auto()  # answered with 429
+
+
+def pace_of(caller: Caller, subject: UUID) -> Pace:
+    """Count a poll, and return how fast the agent polls. Without Redis always ``FINE``.
+
+    Several processes of one agent may poll within the interval; only more polls than
+    ``POLL_WATCHERS`` of them would send are ``REFUSED``.
     """
     name = f"assent:poll:{caller.principal}:{subject}"
     try:
@@ -30,7 +39,7 @@ def polls_too_fast(caller: Caller, subject: UUID) -> str:
         if polls > 1 and redis.pttl(name) == WITHOUT_END:  # it lapsed between the two
             redis.pexpire(name, POLL_INTERVAL_S * 1000)
     except RedisError:
-        return ""
+        return Pace.FINE
     if polls == 1:
-        return ""
-    return "stop" if polls > POLL_WATCHERS else "slow down"
+        return Pace.FINE
+    return Pace.REFUSED if polls > POLL_WATCHERS else Pace.TOO_FAST
