@@ -87,7 +87,7 @@ class TaskLeaseLost(TaskNotPossible):
 
 class AlreadyAnswered(TaskNotPossible):
     code = "already_answered"
-    title = "Somebody was faster"
+    title = "Already answered"
 
 
 class QuestionExpired(TaskNotPossible):

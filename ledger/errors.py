@@ -1,16 +1,15 @@
 """Everything that the ledger refuses, as one tree.
 
     LedgerError
-    ├── NotPossible 409          the transaction is not where the move starts from
-    │   ├── AlreadyDecided       somebody was faster
+    ├── NotPossible 409          the transaction is in no state that the move starts from
+    │   ├── AlreadyDecided       somebody else decided first
     │   ├── DigestMismatch       what was on the screen is not what is stored
-    │   ├── Expired              the time to live has lapsed
-    │   ├── LeaseLost            another worker has taken over
-    │   ├── OperationKeyConflict the operation is live with another input
-    │   ├── OperationTaken       another agent has proposed the operation
+    │   ├── Expired              the time to live is over
+    │   ├── OperationKeyConflict another transaction holds the key, with another input
+    │   ├── OperationTaken       another agent's transaction holds the key
     │   └── OperationHeld        a late receipt of the operation waits for an operator
-    ├── NotAllowed 403           this principal may not
-    │   └── OwnTransaction       nobody decides on what they proposed themselves
+    ├── NotAllowed 403           the principal lacks a role, a scope or independence
+    │   └── OwnTransaction       nobody may decide on a transaction that they proposed
     ├── NotFound 404
     ├── UnknownTool 404
     ├── InvalidRequest 422       the request can never work as it is
@@ -20,8 +19,8 @@
     │   └── IdempotencyKeyReused
     ├── IdempotencyKeyMissing 400
     ├── InProgress 409           the first request with this key is still running
-    ├── CanceledBefore 409       its cancel arrived first
-    └── PlanFailed 502           plan() did not answer; nothing was prepared
+    ├── CanceledBefore 409       the cancel of the request arrived before it
+    └── PlanFailed 502           the tool's plan failed; nothing was prepared
 
 ``code`` is stable and is the ``type`` of the problem+json; the text is for people.
 """
@@ -32,7 +31,7 @@ from typing import Any
 
 
 class LedgerError(Exception):
-    """Something was refused. ``hint`` says what to do next; ``extra`` goes into the answer."""
+    """A request was refused. ``hint`` says what to do next; ``extra`` goes into the response."""
 
     code = "refused"
     status = 400
@@ -49,7 +48,7 @@ class LedgerError(Exception):
 class NotPossible(LedgerError):
     """The move was not possible. ``snapshot`` is the ``Transaction`` as it is now, or ``None``.
 
-    It is untyped because the models import the errors, and nothing imports upward.
+    It is untyped because the models import this module.
     """
 
     code = "not_possible"
@@ -66,43 +65,39 @@ class NotPossible(LedgerError):
 
 class AlreadyDecided(NotPossible):
     code = "already_decided"
-    title = "Somebody was faster"
+    title = "Already decided"
 
 
 class DigestMismatch(NotPossible):
     code = "digest_mismatch"
     title = "The transaction is not the one that was on the screen"
-    hint = "Nothing was decided. Read it again and decide on the intent_digest that it has now."
+    hint = "Nothing was decided. Read the transaction and decide on its present intent_digest."
 
 
 class Expired(NotPossible):
     code = "expired"
-    title = "The time to live has lapsed"
+    title = "The time to live is over"
     hint = "Nothing was carried out. Propose the transaction again if it is still wanted."
-
-
-class LeaseLost(NotPossible):
-    code = "lease_lost"
-    title = "Another worker has taken over"
 
 
 class OperationKeyConflict(NotPossible):
     code = "operation_key_conflict"
-    title = "The same operation is live with a different input"
+    title = "Another transaction has the same operation with a different input"
     hint = (
-        "Nothing was prepared. Use duplicate_of, or wait until that one has ended without effect."
+        "Nothing was prepared. Use the transaction in duplicate_of, or propose again once it has "
+        "ended without effect."
     )
 
 
 class OperationTaken(NotPossible):
     code = "operation_taken"
     title = "Another agent has proposed this operation"
-    hint = "Nothing was prepared. Do not repeat it: somebody else is at it, or has done it."
+    hint = "Nothing was prepared. Do not repeat it: the other agent's transaction stands."
 
 
 class OperationHeld(NotPossible):
     code = "operation_held"
-    title = "It may have been done already; an operator has to look first"
+    title = "The operation may have been carried out already; an operator has to check"
     hint = "Nothing was prepared. Ask an operator to settle the late receipt, then propose again."
 
 
@@ -110,13 +105,13 @@ class NotAllowed(LedgerError):
     code = "not_allowed"
     status = 403
     title = "Not allowed"
-    hint = "Ask an operator of your tenant for the role or scope that is named here."
+    hint = "Ask an operator of your tenant for the role or scope that the detail names."
 
 
 class OwnTransaction(NotAllowed):
     code = "own_transaction"
-    title = "Nobody decides on what they proposed themselves"
-    hint = "Nothing was decided. Somebody else has to."
+    title = "Nobody may decide on a transaction that they proposed"
+    hint = "Nothing was decided. Another approver has to decide."
 
 
 class NotFound(LedgerError):
@@ -151,13 +146,13 @@ class InvalidArguments(InvalidRequest):
 
 class UnsafeText(InvalidRequest):
     code = "unsafe_text"
-    title = "The text has characters that could mislead its reader"
+    title = "The text contains characters that could mislead a reader"
     hint = "Remove control and bidirectional override characters. Nothing was prepared."
 
 
 class PlanRefused(InvalidRequest):
     code = "plan_refused"
-    title = "The tool refused the plan"
+    title = "The tool refused the request"
     hint = "Nothing is held and nothing was changed. Correct the arguments before trying again."
 
 
@@ -187,11 +182,11 @@ class CanceledBefore(LedgerError):
     code = "canceled_before_prepared"
     status = 409
     title = "This request was canceled before it arrived"
-    hint = "Nothing was prepared. Use a new idempotency key if it is wanted after all."
+    hint = "Nothing was prepared. Use a new idempotency key to propose it after all."
 
 
 class PlanFailed(LedgerError):
     code = "plan_failed"
     status = 502
     title = "The tool could not plan"
-    hint = "Nothing was prepared; what was held is let go of. Try again with the same key."
+    hint = "Nothing was prepared, and holds are released. Try again with the same key."

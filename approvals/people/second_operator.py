@@ -138,4 +138,7 @@ def _end(row: PendingChange, state: PendingState, by: User) -> None:
     if state == PendingState.CONFIRMED:
         still_open = still_open.filter(~Q(asked_by=by), ~Q(user=by))
     if not still_open.update(state=state, ended_by=by, ended_at=Now()):
-        raise NotPossible("Somebody was faster, or its time was up.", hint="Nothing was changed.")
+        raise NotPossible(
+            "Another operator has settled it already, or its time is over.",
+            hint="Nothing was changed.",
+        )

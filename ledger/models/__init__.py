@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
+from ledger.models.agents import Agent, AgentToken, Scope, Tenant
+from ledger.models.decisions import Decision, Verdict
 from ledger.models.deliveries import Delivery, DeliveryState
-from ledger.models.transactions import (
-    HOLDS_ITS_KEY,
-    NEEDS_A_LOOK,
-    Agent,
-    AgentToken,
-    Checkpoint,
-    Cosignature,
-    Decision,
-    Ending,
-    Event,
-    IdempotencyKey,
-    Reading,
-    Scope,
-    Tenant,
-    Tile,
-    Transaction,
-    TransactionQuerySet,
-    Verdict,
-    id_or_none,
-    new_id,
-)
+from ledger.models.events import Event
+from ledger.models.idempotency import IdempotencyKey
+from ledger.models.ids import id_or_none, new_id
+from ledger.models.log import Checkpoint, Cosignature, Tile
+from ledger.models.readings import Reading
+from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
+from ledger.states import Ending
 
 __all__ = [
     "HOLDS_ITS_KEY",

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger.models.transactions import Event
+from ledger.models.events import Event
 
 
 class DeliveryState(models.TextChoices):

@@ -1,64 +1,83 @@
-"""The tables of the ledger. Read them anywhere; write them through the verbs."""
+"""Transactions and the queries about them."""
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
-from uuid_utils.compat import uuid7
 
 from ledger import intents
-from ledger.models.agents import Agent, AgentToken, Scope, Tenant
-from ledger.models.log import Checkpoint, Cosignature, Tile
-from ledger.models.querysets import HOLDS_ITS_KEY, TransactionQuerySet
+from ledger.contracts import tools
+from ledger.models.ids import new_id
+from ledger.principals import Principal
 from ledger.states import (
     AT_WORK,
     FINAL,
     LEDGER_STATUS,
+    WITHOUT_EFFECT,
     Ending,
     LedgerStatus,
     State,
 )
 
-__all__ = [
-    "HOLDS_ITS_KEY",
-    "NEEDS_A_LOOK",
-    "Agent",
-    "AgentToken",
-    "Checkpoint",
-    "Cosignature",
-    "Decision",
-    "Ending",
-    "Event",
-    "IdempotencyKey",
-    "Reading",
-    "Scope",
-    "Tenant",
-    "Tile",
-    "Transaction",
-    "TransactionQuerySet",
-    "Verdict",
-    "new_id",
-]
-
-
-def new_id() -> UUID:
-    """Time-ordered (RFC 9562, version 7), so that newer rows have larger ids."""
-    return uuid7()
-
-
-def id_or_none(text: object) -> UUID | None:
-    """The id that a text of a client names; ``None`` for text that is no UUID."""
-    try:
-        return UUID(str(text))
-    except ValueError:
-        return None
-
-
+# Which transactions hold their operation key, so that no other may be prepared with it.
+HOLDS_ITS_KEY = ~Q(state__in=sorted(WITHOUT_EFFECT))
 # Settled or not, an operator has to look: a late receipt, another operator's proposal.
 NEEDS_A_LOOK = ~Q(late_receipt="") | Q(settlement__isnull=False)
+
+
+class TransactionQuerySet(models.QuerySet["Transaction"]):
+    def for_tenants(self, tenants: frozenset[str]) -> TransactionQuerySet:
+        return self.filter(tenant__in=tenants)
+
+    def proposed_by(self, principal: Principal) -> TransactionQuerySet:
+        return self.filter(proposed_by=str(principal))
+
+    def pending(self) -> TransactionQuerySet:
+        """Waiting for sign-off."""
+        return self.filter(state=State.PREPARED)
+
+    def with_late_receipt(self) -> TransactionQuerySet:
+        """A receipt came that nobody expected any more, and nobody has looked yet."""
+        return self.exclude(late_receipt="")
+
+    def deployed_here(self) -> TransactionQuerySet:
+        """Those whose tool this process has."""
+        return self.filter(tool__in=sorted(tools))
+
+    def begun_by_nobody(self) -> TransactionQuerySet:
+        """Signed off, with nothing unexplained in its way.
+
+        Where another row of the same operation has a late receipt, it may have been done already.
+        """
+        same = {"tenant": OuterRef("tenant"), "operation_key": OuterRef("operation_key")}
+        unexplained = TransactionQuerySet(self.model).with_late_receipt().filter(**same)
+        return self.filter(~Exists(unexplained), state=State.APPROVED)
+
+    def in_doubt(self) -> TransactionQuerySet:
+        return self.filter(state=State.IN_DOUBT)
+
+    def inquiry_due(self) -> TransactionQuerySet:
+        """In doubt, and past the back-off between two inquiries, by the database's clock."""
+        return self.in_doubt().filter(next_attempt_at__lte=Now())
+
+    def work_due(self, state: State) -> TransactionQuerySet:
+        """In ``state``, leased to no worker and past its back-off, by the database's clock."""
+        is_free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
+        is_due = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
+        return self.filter(is_free, is_due, state=state)
+
+    def lease_lapsed(self) -> TransactionQuerySet:
+        """Claimed by a worker whose lease has run out, by the database's clock."""
+        return self.filter(state=State.COMMITTING, lease_expires_at__lte=Now())
+
+    def due(self) -> TransactionQuerySet:
+        """Waiting for sign-off, and past ``expires_at`` by the database's clock."""
+        return self.filter(state=State.PREPARED, expires_at__lte=Now())
+
+    def holding(self, tenant: str, operation_key: str) -> TransactionQuerySet:
+        """The one transaction, if any, that has this operation key."""
+        return self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key=operation_key)
 
 
 class Transaction(models.Model):
@@ -244,126 +263,3 @@ class Transaction(models.Model):
     def is_untouched(self) -> bool:
         """Whether the row still is what its digest was made of."""
         return intents.digest_of(intents.intent_of(self)) == self.intent_digest
-
-
-class Event(models.Model):
-    """One thing that happened to one subject: a transaction, or a task. Appended, never changed.
-
-    The database seals each row (``ledger/sql/events.sql``): it gives ``seq``, ``at``,
-    ``from_state`` and the hashes; ``ledger.audit.verification`` proves them again on its own.
-    """
-
-    id = models.BigAutoField(primary_key=True)
-    # Whose chain this is. Upper rooms keep the history of what is theirs in the same log.
-    subject = models.UUIDField()
-    transaction = models.ForeignKey(
-        Transaction, on_delete=models.PROTECT, related_name="events", null=True
-    )
-    tenant = models.CharField(max_length=63)
-    seq = models.PositiveIntegerField(default=0)
-    kind = models.CharField(max_length=30)
-    from_state = models.CharField(max_length=20, blank=True)
-    to_state = models.CharField(max_length=20)
-    principal = models.CharField(max_length=150)
-    principal_name = models.CharField(max_length=200)
-    via = models.CharField(max_length=20)
-    # Erased with the content of the subject; the hash is over its digest, which stays.
-    reason = models.TextField(blank=True)
-    reason_digest = models.CharField(max_length=64, blank=True)
-    details = models.TextField(default="{}", help_text="Canonical JSON; it is never erased.")
-    at = models.DateTimeField(db_default=Now())
-    previous_hash = models.CharField(max_length=64, blank=True)
-    hash = models.CharField(max_length=64, blank=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["subject", "seq"], name="ledger_event_one_place_in_chain"
-            ),
-            models.CheckConstraint(
-                name="ledger_event_transaction_is_subject",
-                condition=Q(transaction=None) | Q(transaction=F("subject")),
-            ),
-        ]
-        indexes = [
-            # What the live watcher asks once a second.
-            models.Index(name="ledger_event_recent", fields=["at"]),
-            # "Who changed what": the changes of accounts, newest first.
-            models.Index(name="ledger_event_changes", fields=["-id"], condition=Q(to_state="")),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} by {self.principal}"
-
-
-class Verdict(models.TextChoices):
-    APPROVE = "approve", "approved"
-    REJECT = "reject", "rejected"
-
-
-class Decision(models.Model):
-    """One vote of one principal on one intent digest."""
-
-    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="decisions")
-    principal = models.CharField(max_length=150)
-    principal_name = models.CharField(max_length=200)
-    verdict = models.CharField(max_length=10, choices=Verdict)
-    intent_digest = models.CharField(max_length=64)
-    via = models.CharField(max_length=20)
-    reason = models.TextField(blank=True)
-    at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["transaction", "principal"], name="ledger_decision_one_vote_each"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.verdict} by {self.principal} via {self.via}"
-
-
-class IdempotencyKey(models.Model):
-    """One request of one agent, and the answer that it got.
-
-    Without a transaction it is a cancel that came before its prepare: the prepare is refused.
-    """
-
-    agent = models.CharField(max_length=150)
-    route = models.CharField(max_length=50)
-    key = models.CharField(max_length=255)
-    payload_hash = models.CharField(max_length=64, blank=True)
-    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, null=True)
-    status = models.PositiveSmallIntegerField(default=201)
-    answer = models.TextField(blank=True)
-    created_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["agent", "route", "key"], name="ledger_key_names_one_request"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return self.key
-
-
-class Reading(models.Model):
-    """One use of a read-only tool."""
-
-    id = models.UUIDField(primary_key=True, default=new_id)
-    tenant = models.CharField(max_length=63)
-    agent = models.CharField(max_length=150)
-    tool = models.CharField(max_length=100)
-    arguments = models.JSONField()
-    result_hash = models.CharField(max_length=64, blank=True)
-    error = models.TextField(blank=True)
-    at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        indexes = [models.Index(name="ledger_reading_history", fields=["tenant", "-id"])]
-
-    def __str__(self) -> str:
-        return f"{self.tool} by {self.agent}"

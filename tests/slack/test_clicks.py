@@ -186,7 +186,7 @@ def test_nobody_decides_on_what_they_proposed_themselves(
     settle()
 
     assert state_of(row) == "prepared"
-    assert whispered(slack).startswith("Nobody decides on what they proposed themselves.")
+    assert whispered(slack).startswith("Nobody may decide on a transaction that they proposed.")
 
 
 def test_the_same_user_id_of_another_company_is_somebody_else(

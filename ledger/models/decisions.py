@@ -1,0 +1,36 @@
+"""What each approver decided on a transaction."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from ledger.models.transactions import Transaction
+
+
+class Verdict(models.TextChoices):
+    APPROVE = "approve", "approved"
+    REJECT = "reject", "rejected"
+
+
+class Decision(models.Model):
+    """One vote of one principal on one intent digest."""
+
+    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="decisions")
+    principal = models.CharField(max_length=150)
+    principal_name = models.CharField(max_length=200)
+    verdict = models.CharField(max_length=10, choices=Verdict)
+    intent_digest = models.CharField(max_length=64)
+    via = models.CharField(max_length=20)
+    reason = models.TextField(blank=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["transaction", "principal"], name="ledger_decision_one_vote_each"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.principal} via {self.via}"

@@ -1,0 +1,59 @@
+"""The audit log: what happened to whom, one row each."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from ledger.models.transactions import Transaction
+
+
+class Event(models.Model):
+    """One thing that happened to one subject: a transaction, or a task. Appended, never changed.
+
+    The database seals each row (``ledger/sql/events.sql``): it gives ``seq``, ``at``,
+    ``from_state`` and the hashes; ``ledger.audit.verification`` proves them again on its own.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    # Whose chain this is. Upper rooms keep the history of what is theirs in the same log.
+    subject = models.UUIDField()
+    transaction = models.ForeignKey(
+        Transaction, on_delete=models.PROTECT, related_name="events", null=True
+    )
+    tenant = models.CharField(max_length=63)
+    seq = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=30)
+    from_state = models.CharField(max_length=20, blank=True)
+    to_state = models.CharField(max_length=20)
+    principal = models.CharField(max_length=150)
+    principal_name = models.CharField(max_length=200)
+    via = models.CharField(max_length=20)
+    # Erased with the content of the subject; the hash is over its digest, which stays.
+    reason = models.TextField(blank=True)
+    reason_digest = models.CharField(max_length=64, blank=True)
+    details = models.TextField(default="{}", help_text="Canonical JSON; it is never erased.")
+    at = models.DateTimeField(db_default=Now())
+    previous_hash = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["subject", "seq"], name="ledger_event_one_place_in_chain"
+            ),
+            models.CheckConstraint(
+                name="ledger_event_transaction_is_subject",
+                condition=Q(transaction=None) | Q(transaction=F("subject")),
+            ),
+        ]
+        indexes = [
+            # What the live watcher asks once a second.
+            models.Index(name="ledger_event_recent", fields=["at"]),
+            # "Who changed what": the changes of accounts, newest first.
+            models.Index(name="ledger_event_changes", fields=["-id"], condition=Q(to_state="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.principal}"

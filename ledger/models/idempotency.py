@@ -1,0 +1,34 @@
+"""The requests of agents, so that a repeated one gets its first answer."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from ledger.models.transactions import Transaction
+
+
+class IdempotencyKey(models.Model):
+    """One request of one agent, and the answer that it got.
+
+    Without a transaction it is a cancel that came before its prepare: the prepare is refused.
+    """
+
+    agent = models.CharField(max_length=150)
+    route = models.CharField(max_length=50)
+    key = models.CharField(max_length=255)
+    payload_hash = models.CharField(max_length=64, blank=True)
+    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, null=True)
+    status = models.PositiveSmallIntegerField(default=201)
+    answer = models.TextField(blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "route", "key"], name="ledger_key_names_one_request"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.key
