@@ -55,11 +55,33 @@ TOGETHER = (
     frozenset({"HAN", "BOPOMOFO"}),
 )
 SCRIPT_OF_NAME = {"CJK": "HAN", "IDEOGRAPHIC": "HAN", "KANGXI": "HAN"}
+# First words of Unicode names that are not scripts.
 OF_NO_SCRIPT = frozenset(
-    {"MODIFIER", "FEMININE", "MASCULINE", "MICRO", "COMBINING", "HALFWIDTH", "FULLWIDTH", "SCRIPT",
-     "DOUBLE-STRUCK", "BLACK-LETTER", "KATAKANA-HIRAGANA", "SUPERSCRIPT", "SUBSCRIPT", "VULGAR",
-     "INFORMATION", "ANGSTROM", "KELVIN", "OHM", "PLANCK", "TURNED", "ROTATED", "REVERSED"}
-)  # fmt: skip
+    {
+        "MODIFIER",
+        "FEMININE",
+        "MASCULINE",
+        "MICRO",
+        "COMBINING",
+        "HALFWIDTH",
+        "FULLWIDTH",
+        "SCRIPT",
+        "DOUBLE-STRUCK",
+        "BLACK-LETTER",
+        "KATAKANA-HIRAGANA",
+        "SUPERSCRIPT",
+        "SUBSCRIPT",
+        "VULGAR",
+        "INFORMATION",
+        "ANGSTROM",
+        "KELVIN",
+        "OHM",
+        "PLANCK",
+        "TURNED",
+        "ROTATED",
+        "REVERSED",
+    }
+)
 # Cyrillic and Greek letters that look like Latin letters.
 LIKE_LATIN = frozenset(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d\u04bb\u04cf"

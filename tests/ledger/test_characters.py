@@ -125,7 +125,7 @@ def test_what_imitates_another_script_is_marked(text):
 def test_marks_are_few_and_say_how_many_there_are_more():
     marks = characters.lookalikes(f"p\u0430y{chr(97 + n)}" for n in range(20))
 
-    assert len(marks) == characters.MARKED_MOST + 1
+    assert len(marks) == characters.MAX_MARKS + 1
     assert marks[-1].startswith("15 more words")
 
 

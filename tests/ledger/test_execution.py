@@ -390,12 +390,12 @@ def test_people_settle_what_stays_in_doubt(approved, the_world, bob, dora):
     sunk, launched = approved("launch", rocket="r1"), approved("launch", rocket="r2")
     execution.commit(sunk.pk)
     execution.commit(launched.pk)
-    said = {"by": bob, "via": "admin", "reason": "I called them."}
+    operator = {"by": bob, "via": "admin", "reason": "I called them."}
 
     with pytest.raises(InvalidRequest, match="receipt"):
-        coordinator.resolve(launched.pk, outcome="committed", **said)
+        coordinator.resolve(launched.pk, outcome="committed", **operator)
     with pytest.raises(NotPossible, match="not retry-safe"):
-        coordinator.resolve(launched.pk, outcome="retry", **said)
+        coordinator.resolve(launched.pk, outcome="retry", **operator)
     settle(launched, "committed", bob, dora, receipt="L-2")
     settle(sunk, "nothing_happened", bob, dora)
     execution.roll_back(sunk.pk)

@@ -13,7 +13,7 @@ from ledger.checks import unsafe
 
 pytestmark = pytest.mark.django_db
 OLD = "pay:{tenant}:{reference}"
-SAID = {"arguments": {"reference": "order-1", "amount": "1.00"}}
+PROPOSAL = {"arguments": {"reference": "order-1", "amount": "1.00"}}
 
 
 @pytest.fixture
@@ -25,33 +25,33 @@ def rewrite(monkeypatch):
     return to
 
 
-def found() -> list[str]:
+def failed_checks() -> list[str]:
     return [error.id for error in run_checks(databases=["default"]) if error.obj == "pay"]
 
 
 def test_a_changed_key_fails_the_check_until_the_old_one_is_an_alias(a_payment, rewrite):
     a_payment()
-    assert found() == []
+    assert failed_checks() == []
 
     rewrite(operation_key="payment:{tenant}:{reference}")
-    assert found() == ["ledger.E013"]
+    assert failed_checks() == ["ledger.E013"]
     rewrite(operation_key_aliases={OLD: date(2001, 1, 1)})
-    assert found() == ["ledger.E013"]
+    assert failed_checks() == ["ledger.E013"]
     rewrite(operation_key_aliases={OLD: date(2999, 1, 1)})
-    assert found() == []
+    assert failed_checks() == []
 
 
 def test_what_was_done_under_the_old_key_is_found_under_the_new_one(
     as_helpdesk, approved, rewrite, the_world
 ):
-    row = approved(**SAID["arguments"])
+    row = approved(**PROPOSAL["arguments"])
     execution.commit(row.pk)
     rewrite(
         operation_key="payment:{tenant}:{reference}",
         operation_key_aliases={OLD: date(2999, 1, 1)},
     )
 
-    again = as_helpdesk.propose(**SAID)
+    again = as_helpdesk.propose(**PROPOSAL)
 
     assert (again.status_code, again.json()["duplicate_of"]) == (200, str(row.pk))
     assert the_world.plans == 1
@@ -66,10 +66,10 @@ def test_an_alias_names_arguments_too(rewrite):
 def test_another_agents_duplicate_learns_only_that_the_operation_is_taken(
     as_helpdesk, supervisor, agent_client
 ):
-    first = as_helpdesk.propose(**SAID).json()
+    first = as_helpdesk.propose(**PROPOSAL).json()
     other = agent_client(supervisor)
 
-    answer = other.propose(**SAID)
+    answer = other.propose(**PROPOSAL)
 
     assert (answer.status_code, answer.json()["code"]) == (409, "operation_taken")
     assert first["transaction_id"] not in answer.content.decode()
