@@ -34,7 +34,7 @@ class Undeletable(TenantAdmin):
 
 
 class KnownTools:
-    """Names that are misspelled would be allowed to nobody, silently."""
+    """Refuses misspelled names of tools, which would allow nothing."""
 
     cleaned_data: dict[str, Any]
 
@@ -147,7 +147,7 @@ class AgentTokenForm(forms.ModelForm):
     )
 
     def clean_further_scopes(self) -> list[str]:
-        """A tool that is misspelled, or a scope that covers it anyway, would narrow nothing."""
+        """Refuse misspelled tools, and ``propose`` beside ``propose:<tool>``."""
         further: list[str] = self.cleaned_data["further_scopes"].split()
         tools = [name.removeprefix(ONE_TOOL) for name in further if name.startswith(ONE_TOOL)]
         if unknown := sorted({*tools} - {*contracts.tools, *contracts.readonly_tools}):
@@ -233,5 +233,5 @@ class AgentTokenAdmin(Undeletable):
 
 
 def same_lifetime(old: AgentToken) -> Any:
-    """A rotated token lives as long as the one before was meant to."""
+    """When a rotated token expires: after the lifetime of the one before."""
     return old.expires_at and timezone.now() + (old.expires_at - old.created_at)

@@ -29,7 +29,7 @@ LATEST = 100_000  # rows that are read for what no index answers
 
 
 def tenants_of(request: HttpRequest) -> frozenset[str]:
-    """Nobody's, where the request does not say."""
+    """The tenants of the signed-in person; none where the middleware did not set them."""
     return frozenset(getattr(request, "tenants", ()))
 
 
@@ -72,7 +72,7 @@ def _lookups_of(model: type[models.Model], offered: Any) -> set[str]:
 
 
 class TenantFilter(RelatedFieldListFilter):
-    """Offers the tenants of the person who looks."""
+    """Offers the reader's tenants."""
 
     def field_choices(
         self, field: Any, request: HttpRequest, model_admin: Any
@@ -108,7 +108,7 @@ class OwnChoices:
 
 
 class TenantAdmin(OwnChoices, StrictLookups):
-    """Shows the tenants of the person who looks, and nothing at all if those are not known."""
+    """Lists rows of the reader's tenants; no rows if those are not known."""
 
     tenant_path = "tenant"
     show_full_result_count = False
@@ -126,7 +126,7 @@ class TenantAdmin(OwnChoices, StrictLookups):
         return rows.filter(**{f"{self.tenant_path}__in": tenants})
 
     def among_latest(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Those of the rows that are among the newest, which are few enough to be read."""
+        """Of these rows those among the newest ``LATEST``, which a scan can afford."""
         newest = self.get_queryset(request).order_by("-pk").values_list("pk", flat=True)
         beyond = list(newest[LATEST : LATEST + 1])
         return rows.filter(pk__gt=beyond[0]) if beyond else rows
@@ -151,7 +151,7 @@ class SearchedByIndex(TenantAdmin):
     search_fields = ("pk",)  # only so that there is a search box
 
     def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
-        """Questions, of which each is quick on its own. PostgreSQL is not quick with their OR."""
+        """One queryset per index that can find the value; their OR would use none."""
         raise NotImplementedError
 
     def get_search_results(

@@ -35,7 +35,7 @@ class OwnerForm(forms.ModelForm):
         return url
 
     def clean_service(self) -> str:
-        """A service that owns nothing would never hear anything."""
+        """Refuse a service that owns no tool: it would never get an alert."""
         service: str = self.cleaned_data["service"].strip()
         known = sorted({tool.contract.owner_service for tool in tools.values()})
         if service not in known:

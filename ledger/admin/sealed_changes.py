@@ -1,4 +1,4 @@
-"""What is changed by hand in the admin is sealed, in the database transaction that changes it."""
+"""Edits in the admin append sealed events, in the same database transaction."""
 
 from __future__ import annotations
 

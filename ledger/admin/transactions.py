@@ -1,4 +1,4 @@
-"""The ledger for operators. Truth is read here; it is changed through the verbs only."""
+"""The tables of the ledger for operators, read only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ledger.models import (
 )
 from ledger.transactions.proposals import PREPARE_ROUTE
 
-# Whoever may do more than look, within the roles that the verbs ask for.
+# The permission for actions; the verbs check roles besides.
 OPERATE = "ledger.change_transaction"
 
 
@@ -322,5 +322,5 @@ class CheckpointAdmin(ReadOnly, TenantAdmin):
     list_display = ("id", "at", "size", "upto_event", "root")
 
     def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
-        """They are about everything, and say nothing of anybody."""
+        """Checkpoints span tenants and contain no tenant data."""
         return rows if tenants else rows.none()

@@ -1,4 +1,4 @@
-"""Proofs for strangers: that an event is in the log, that the log only grew. No token is needed."""
+"""Public proofs: that an event is in the log, and that the log only grew. No token is needed."""
 
 from __future__ import annotations
 

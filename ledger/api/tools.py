@@ -1,4 +1,4 @@
-"""The tools, over REST: what each promises, and calls of those that only look."""
+"""The tools over REST: their contracts, and calls of read-only tools."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
 
 
 def _in_time(tool: ReadonlyTool, **arguments: Any) -> Any:
-    """Raises ``TimeoutError``. The thread of a tool that hangs is given up, not waited for."""
+    """The tool's result. Raises ``TimeoutError``; the thread of a tool that hangs is abandoned."""
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=tool.name)
     try:
         return pool.submit(tool, **arguments).result(tool.timeout.total_seconds())

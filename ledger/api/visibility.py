@@ -14,7 +14,7 @@ from ledger.models import Scope, Transaction, TransactionQuerySet
 
 
 def supervisor_of(request: HttpRequest, transaction_id: UUID) -> Caller:
-    """May decide here at all, and sees the transaction. Fails closed: the scope first."""
+    """The caller, if it may decide this transaction. Raises ``NotAllowed, NotFound``."""
     caller = caller_of(request, Scope.DECIDE)
     row = Transaction.objects.filter(tenant=caller.tenant, pk=transaction_id).first()
     if row is None:
@@ -28,7 +28,7 @@ def supervisor_of(request: HttpRequest, transaction_id: UUID) -> Caller:
 
 
 def visible_to(caller: Caller) -> TransactionQuerySet:
-    """Its own, or with a wide scope its tenant's."""
+    """The caller's own transactions, or with a wide scope its tenant's."""
     rows = Transaction.objects.for_tenants(frozenset({caller.tenant}))
     if caller.scopes & {Scope.READ_ALL, Scope.DECIDE}:
         return rows

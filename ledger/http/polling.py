@@ -1,4 +1,4 @@
-"""How often an agent may ask for one thing."""
+"""How often an agent may poll one transaction or task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ledger.agents.callers import Caller
 from ledger.events import doorbell
 
 POLL_INTERVAL_S = 2
-# Polls of one agent within the interval, before the answer is 429: that many may watch.
+# Polls of one agent within the interval before it gets a 429: so many of its processes may watch.
 POLL_WATCHERS = 4
 WITHOUT_END = -1  # Redis' answer for a key that never lapses
 
@@ -33,7 +33,7 @@ def pace_of(caller: Caller, subject: UUID) -> Pace:
     name = f"assent:poll:{caller.principal}:{subject}"
     try:
         redis = doorbell.redis()
-        # A little shorter than the interval: who keeps to it finds the count gone.
+        # A little shorter than the interval: a client that keeps to it is never counted twice.
         redis.set(name, 0, nx=True, px=POLL_INTERVAL_S * 1000 - 100)
         polls = int(str(redis.incr(name)))
         if polls > 1 and redis.pttl(name) == WITHOUT_END:  # it lapsed between the two

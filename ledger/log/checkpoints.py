@@ -31,11 +31,11 @@ from ledger.transparency.signed_notes import (
 
 # Events that one checkpoint takes at most; what is left goes under the next one, at once.
 MOST_EVENTS = 50_000
-ONE_WRITER = 0x0A55E48  # the advisory lock of whoever makes a checkpoint
+ONE_WRITER = 0x0A55E48  # the advisory lock of the process that makes a checkpoint
 
 
 class Contradiction(Exception):
-    """To sign now would be to sign a history that contradicts the one signed before."""
+    """The stored history contradicts a checkpoint that was signed before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _frontier_of(before: Checkpoint | None) -> merkle.Frontier:
 
 
 def _refuse_contradiction(published: Iterable[TreeHead], frontier: merkle.Frontier) -> None:
-    """What was published outside must be the beginning of what is signed now."""
+    """Raises ``Contradiction`` unless the tree continues every published checkpoint."""
     stored = StoredTree()
     for head in published:
         if head.size > frontier.size or merkle.root(head.size, stored.read) != head.root:
@@ -154,7 +154,7 @@ def latest() -> Checkpoint | None:
 
 
 def is_behind(point: Checkpoint) -> bool:
-    """Whether one checkpoint was too small for all that was new."""
+    """Whether there are older events that the checkpoint did not take."""
     return Event.objects.filter(pk__gt=point.upto_event, at__lt=point.at).exists()
 
 
@@ -164,7 +164,7 @@ def covering(event_id: int) -> Checkpoint | None:
 
 
 def key_of(point: Checkpoint) -> VerifierKey:
-    """The verifier key of the log as this checkpoint has it. It proves nothing about itself."""
+    """The verifier key in the checkpoint's own row; compare it with a trusted one."""
     origin = TreeHead.parse(signed_note(point).text).origin
     return VerifierKey(origin, SIGNATURE, bytes.fromhex(point.public_key))
 

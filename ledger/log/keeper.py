@@ -1,7 +1,7 @@
-"""Keeps the log going beside the sweeper: checkpoints, the file outside, the witnesses.
+"""Makes checkpoints, publishes them and has witnesses cosign them, beside the sweeper.
 
-Nothing here holds up the sweeper: each witness has a thread of its own, and so have the
-checkpoints. What fails is tried again.
+Nothing here delays the sweeper: checkpoints have a thread of their own, and so has each witness.
+Failures are retried.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MOST_WITNESSES = 8  # asked at the same time
 
 
 class Keeper:
-    """What one sweeping process remembers of the log between two rounds."""
+    """Rounds of the log; keeps what one process must remember between two rounds."""
 
     def __init__(self) -> None:
-        self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")
-        self._couriers = ThreadPoolExecutor(MOST_WITNESSES, thread_name_prefix="witness")
+        self._checkpoint_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")
+        self._witness_threads = ThreadPoolExecutor(MOST_WITNESSES, thread_name_prefix="witness")
         self._making: Future[bool] | None = None
         self._due = 0.0
         self._asking: dict[str, Future[None]] = {}
@@ -37,21 +37,21 @@ class Keeper:
         self._ask_again: dict[str, float] = {}
 
     def round(self) -> None:
-        """Begin what is due, and return at once."""
+        """Start what is due, and return at once."""
         if self._making is not None and not self._making.done():
             return
         if self._making is not None and self._making.result():
-            self._due = 0.0  # there is more than one checkpoint takes
+            self._due = 0.0  # there were more events than one checkpoint takes
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + settings.CHECKPOINT_EVERY_S
-            self._making = self._maker.submit(self._make)
+            self._making = self._checkpoint_thread.submit(self._make)
 
     def stop(self) -> None:
-        for hands in (self._maker, self._couriers):
-            hands.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._checkpoint_thread, self._witness_threads):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _make(self) -> bool:
-        """Whether there is more to do at once."""
+        """Make one checkpoint; whether the next one is due at once."""
         try:
             point = checkpoints.make(publishing.published())
             if point is not None:
@@ -73,7 +73,7 @@ class Keeper:
             asking = self._asking.get(name)
             is_free = asking is None or asking.done()
             if is_free and time.monotonic() >= self._ask_again.get(name, 0.0):
-                self._asking[name] = self._couriers.submit(self._ask, witness)
+                self._asking[name] = self._witness_threads.submit(self._ask, witness)
 
     def _ask(self, witness: Witness) -> None:
         name = witness.key.name

@@ -1,6 +1,6 @@
-"""Checkpoints leave the house: into a file, and as a line of the log.
+"""Publishing checkpoints outside the database: into a file, and as a line of the server log.
 
-What is outside is what an attacker with the database and the signing key cannot take back.
+An attacker with the database and the signing key cannot take back what was published.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def catch_up() -> int:
 
 
 def append(note: signed_notes.Note) -> None:
-    """One note, and a blank line; on the disk when this returns."""
+    """Append one note and a blank line; they are on the disk when this returns."""
     if not settings.LOG_FILE:
         return
     descriptor = os.open(settings.LOG_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -57,7 +57,7 @@ def append(note: signed_notes.Note) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         end, _ = _tail()
         if os.fstat(descriptor).st_size > end:
-            os.ftruncate(descriptor, end)  # what was written when the disk was full, or we died
+            os.ftruncate(descriptor, end)  # a note cut off by a full disk or a crash
         os.write(descriptor, f"{note}\n".encode())
         os.fsync(descriptor)
     finally:
@@ -65,14 +65,14 @@ def append(note: signed_notes.Note) -> None:
 
 
 def announce(point: Checkpoint) -> None:
-    """One line of JSON, for whoever gathers the logs of this machine elsewhere."""
+    """Log one line of JSON, for a collector that keeps logs on another machine."""
     head = TreeHead.parse(checkpoints.signed_note(point).text)
-    news = {"origin": head.origin, "size": head.size, "root": point.root, "note": point.note}
-    logger.info("%s", json.dumps({"checkpoint": news}, ensure_ascii=False))
+    fields = {"origin": head.origin, "size": head.size, "root": point.root, "note": point.note}
+    logger.info("%s", json.dumps({"checkpoint": fields}, ensure_ascii=False))
 
 
 def notes_of(text: str) -> list[signed_notes.Note]:
-    """What was written outside: notes, or lines of a log that announced them.
+    """The notes of a published file: notes themselves, or log lines that announced them.
 
     Raises ``NoteRefused``.
     """

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0  # for everything: the name, connecting, sending, and the answer
 LARGEST_ANSWER = 16 * 1024  # bytes
-FASTEST_CLOCK_S = 300  # seconds that a witness's clock may be ahead of ours
+FASTEST_CLOCK_S = 300  # seconds that the clock of a witness may be ahead of ours
 _SIZE = re.compile(r"(0|[1-9][0-9]{0,18})\n")
 
 
@@ -37,12 +37,12 @@ class WitnessRefused(Exception):
 
 
 class WitnessDisagrees(WitnessRefused):
-    """The witness holds a history that ours does not continue. A person must look."""
+    """The witness saw a history that ours does not continue. An operator must investigate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """Where it listens, and by which key we know it."""
+    """The URL of a witness and its verifier key."""
 
     url: str
     key: VerifierKey
@@ -107,13 +107,13 @@ def _submit(witness: Witness, point: Checkpoint, old: int) -> httpx.Response:
 
 
 def _size_seen_by(witness: Witness) -> int:
-    """Of the last checkpoint that it cosigned, as far as we know."""
+    """The size of the last checkpoint that it cosigned, as far as we know."""
     known = Cosignature.objects.filter(witness=witness.key.name).order_by("-checkpoint__size")
     return known.values_list("checkpoint__size", flat=True).first() or 0
 
 
 def _size_in(answer: httpx.Response, point: Checkpoint) -> int:
-    """What the witness saw last, if it is something that we can continue."""
+    """The size that the witness saw last. Raises ``WitnessDisagrees`` if ours is smaller."""
     match = _SIZE.fullmatch(_text(answer))
     if match is None:
         raise WitnessDisagrees("The witness holds another tree of the same size.")
@@ -137,7 +137,7 @@ def _refusal(answer: httpx.Response) -> WitnessRefused:
 
 
 def _cosignature_in(answer: httpx.Response, witness: Witness, point: Checkpoint) -> Signature:
-    """The witness's own signature of just this. Raises ``WitnessRefused``."""
+    """The signature of this checkpoint by the key of the witness. Raises ``WitnessRefused``."""
     text = checkpoints.signed_note(point).text
     try:
         lines = signed_notes.signatures_of(_text(answer))
@@ -159,7 +159,7 @@ def _keep(witness: Witness, point: Checkpoint, line: Signature) -> Cosignature |
                 witness=witness.key.name, line=str(line).removesuffix("\n")
             )
     except IntegrityError:
-        return None  # another sweeper was as quick
+        return None  # another sweeper stored it at the same time
     publishing.append(checkpoints.cosigned_note(point))
     return row
 

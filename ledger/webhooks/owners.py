@@ -1,4 +1,4 @@
-"""The services that own tools, and how each is told of trouble with one of its own.
+"""The services that own tools, and the alerts about their transactions.
 
 Its webhook is signed and sent like an agent's; Slack has routes by owner. Told is what needs
 somebody of the service: nobody knows the outcome, it failed, a receipt came late, it is stuck.
@@ -19,14 +19,14 @@ from ledger.models.agents import Tenant
 from ledger.states import EventKind, State
 from ledger.webhooks import channel
 
-# What has happened, as the webhook's type says it.
+# The kind of event → the type of the alert.
 ALERTS: dict[str, str] = {
     EventKind.FELL_IN_DOUBT: "in_doubt",
     EventKind.FAILED: "failed",
     EventKind.LATE_RECEIPT: "late_receipt",
     EventKind.LATE_RECEIPT_SETTLED: "late_receipt",
 }
-# After these something has to be undone; whether that goes on is looked at a little later.
+# After these a transaction is undone; a later delivery checks whether that is stuck.
 MAY_GET_STUCK = frozenset(
     {
         EventKind.REJECTED,
@@ -87,12 +87,12 @@ class OwnerChannel:
             yield Owed(f"stuck:{owner.pk}", event.at + CHECK_AFTER)
 
     def send(self, delivery: Delivery) -> None:
-        """Raises ``NotNow`` and what ``webhooks.send`` raises."""
+        """Send one alert. Raises ``NotNow`` and what ``channel.send`` raises."""
         alert, _, owner_id = delivery.recipient.partition(":")
         owner = Owner.objects.filter(pk=owner_id).first()
         row = delivery.event.transaction
         if owner is None or row is None:
-            return  # taken away since; nothing is owed any more
+            return  # removed in the meantime: nothing to deliver
         if alert == "stuck" and not _is_stuck(row):
             return
         channel.send(
@@ -101,7 +101,7 @@ class OwnerChannel:
 
 
 def _is_stuck(row: Transaction) -> bool:
-    """Raises ``NotNow`` while it is being undone and has not failed often enough."""
+    """Whether undoing failed often. Raises ``NotNow`` while it goes on and has not yet."""
     if row.state not in UNDOING:
         return False
     if row.attempts < STUCK_AFTER:

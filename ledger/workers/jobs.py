@@ -1,4 +1,4 @@
-"""RQ: the jobs, and the bell that hurries them. Each may run twice or never."""
+"""The RQ jobs of the ledger, and what enqueues them. Each job may run twice or never."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def commit(transaction_id: str) -> None:
 
 
 def roll_back(transaction_id: str) -> None:
-    """Let go of what one transaction held."""
+    """Release what one transaction holds."""
     close_old_connections()
     execution.roll_back(UUID(transaction_id))
 
 
 def compensate(transaction_id: str) -> None:
-    """Make up for one committed transaction."""
+    """Compensate one committed transaction."""
     close_old_connections()
     execution.compensate(UUID(transaction_id))
 
 
 def deliver(delivery_id: str) -> None:
-    """Address or send one delivery, and hurry what follows from it."""
+    """Address or send one delivery, and enqueue the deliveries that follow from it."""
     close_old_connections()
     for follows in deliveries.deliver(int(delivery_id)):
         enqueue("deliver", follows)
@@ -71,7 +71,7 @@ def enqueue(name: str, subject: object, *, label: str = "") -> bool:
 def enqueue_after_event(
     subject: UUID, kind: str, deliveries: Sequence[int] = (), **_: object
 ) -> None:
-    """The job that the event calls for, and the deliveries that it owes."""
+    """Enqueue the job that the event calls for, and its deliveries."""
     if name := JOB_FOR.get(kind):
         enqueue(name, subject)
     for delivery_id in deliveries:
@@ -79,7 +79,7 @@ def enqueue_after_event(
 
 
 def register() -> None:
-    """The ledger's own jobs; the sweeper itself looks for what is due of them."""
+    """Register the ledger's own jobs; the sweeper finds those that are due."""
     for run in (commit, roll_back, compensate, deliver):
         queues.register_job(run.__name__, run)
     doorbell.register_listener(enqueue_after_event)

@@ -1,4 +1,4 @@
-"""What waits in Redis, so that whoever writes there can cost us time and nothing else.
+"""Queues of sealed jobs: somebody who writes into Redis can cost us time and nothing else.
 
 A job carries one sealed text (encrypted and signed with a key of its queue). A worker knows one
 function per queue and never runs what a name in Redis says; of everything else that RQ keeps
@@ -30,7 +30,7 @@ from rq.serializers import JSONSerializer
 logger = logging.getLogger(__name__)
 
 JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is what counts
-SEALED_FOR_S = 24 * 60 * 60  # what lay in Redis for longer is void; the sweeper asks the tables
+SEALED_FOR_S = 24 * 60 * 60  # older jobs are dropped; the sweeper enqueues what is due
 LARGEST_JOB = 64 * 1024  # bytes, unpacked
 
 # The one function of each queue.
@@ -61,7 +61,7 @@ class NotOurs(Exception):
     """It was not sealed by this Assent, not for this queue, or too long ago."""
 
 
-# What reading something that is no job of ours may raise.
+# Exceptions from reading something that is not one of our jobs.
 _NO_JOB = (
     NotOurs,
     KeyError,
@@ -78,7 +78,7 @@ def seal(queue: str, text: str) -> str:
 
 
 def unseal(queue: str, sealed: str) -> str:
-    """Raises ``NotOurs``."""
+    """The text that was sealed. Raises ``NotOurs``."""
     try:
         return _sealer(queue).decrypt(sealed.encode(), ttl=SEALED_FOR_S).decode()
     except (InvalidToken, UnicodeError):
@@ -91,7 +91,7 @@ def _sealer(queue: str) -> MultiFernet:
 
 @lru_cache(maxsize=64)
 def _sealer_of(queue: str, secrets: tuple[str, ...]) -> MultiFernet:
-    """A key per queue, so that what was sealed for one says nothing in another."""
+    """A key per queue, so that a job sealed for one queue is refused in another."""
     digests = (hashlib.sha256(f"assent.queue:{queue}:{key}".encode()).digest() for key in secrets)
     return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])
 
@@ -113,7 +113,7 @@ class SealedJob(Job):
         except _NO_JOB as failure:
             logger.warning("job %s is not one of ours and is dropped: %r", self.id, failure)
             raise NoSuchJobError("It is not one of ours.") from None
-        # What decides how long it may take, or may be kept, is not Redis's to say either.
+        # Time limits are not taken from Redis either.
         self.timeout, self.result_ttl, self.failure_ttl = JOB_TIMEOUT_S, 0, 3600
 
     def _deserialize_data(self) -> None:
@@ -146,7 +146,7 @@ def register_job(name: str, run: Callable[[str], None]) -> None:
 
 
 def put(name: str, subject: str, label: str) -> None:
-    """One more job in the queue of this name. Raises ``redis.RedisError``."""
+    """Enqueue a job in the queue of this name. Raises ``redis.RedisError``."""
     django_rq.get_queue(name).enqueue(
         JOBS[name],
         seal(name, subject),
@@ -177,7 +177,7 @@ class WarmWorker(SimpleWorker):
     def handle_job_failure(
         self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = ""
     ) -> None:
-        """Why it failed stands in the log: the words of an exception may be somebody's."""
+        """Redis gets the type of the exception only: its text may quote somebody's data."""
         kind = exc_string.strip().rpartition("\n")[2].partition(":")[0]
         summary = f"{kind}: see the worker's log"
         super().handle_job_failure(job, queue, started_job_registry, exc_string=summary)
@@ -193,7 +193,7 @@ class WarmWorker(SimpleWorker):
 
 
 def work(names: list[str], *, burst: bool = False) -> None:
-    """Until told to stop, or with ``burst`` until the queues are empty. Raises ``RedisError``."""
+    """Work until told to stop, with ``burst`` until the queues are empty. Raises ``RedisError``."""
     connection = Redis.from_url(settings.REDIS_URL)
     queues = [django_rq.get_queue(name, connection=connection) for name in names]
     worker = WarmWorker(queues, connection=connection, serializer="json")

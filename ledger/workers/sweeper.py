@@ -1,4 +1,4 @@
-"""The guarantee behind the doorbell: once a second, ask the tables what is due.
+"""The guarantee behind the doorbell: once a second, query the database for what is due.
 
 Several sweepers may run; the one that holds the advisory lock works, the others wait for it.
 """
@@ -33,12 +33,12 @@ from ledger.workers.jobs import enqueue
 
 logger = logging.getLogger(__name__)
 
-ONE_SWEEPER = 0x0A55E47  # the advisory lock of whoever sweeps
+ONE_SWEEPER = 0x0A55E47  # the advisory lock of the sweeping process
 BATCH = 1_000
-# How long the bell is given before the sweeper rings again.
+# How old work must be before the sweeper enqueues it: the doorbell comes first.
 GRACE = timedelta(seconds=1)
-# Rings again for work that is queued behind other work, in case its job was lost after all.
-KNOCK_AGAIN_S = 10.0
+# Work in a queue that is not empty is enqueued again so often, in case its job was lost.
+ENQUEUE_AGAIN_S = 10.0
 
 _further_steps: list[Callable[[], None]] = []
 _further_jobs: dict[str, Callable[[], Iterable[object]]] = {}
@@ -58,14 +58,14 @@ def register_job(
 
 
 class Sweeper:
-    """What one sweeping process remembers between two rounds."""
+    """Sweeps in rounds; keeps what one process must remember between two rounds."""
 
     def __init__(self) -> None:
-        self._knocked: dict[tuple[str, str], float] = {}
-        # Without Redis no worker hears of anything, so the sweeper carries the work itself.
-        # What waits for the outside must not keep a commit waiting.
-        self._hands = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
-        self._couriers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="courier")
+        self._enqueued_at: dict[tuple[str, str], float] = {}
+        # Without Redis no worker gets jobs, so the sweeper runs them itself: in threads of their
+        # own those that wait for others, so that a slow receiver does not delay a commit.
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
+        self._courier_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="courier")
         self._log = keeper.Keeper()
 
     def run(self, stop: Flag) -> None:
@@ -73,7 +73,7 @@ class Sweeper:
         while not stop.is_set():
             began = time.monotonic()
             try:
-                if _is_the_one():
+                if _is_only_sweeper():
                     self.sweep()
             except (OperationalError, InterfaceError):
                 logger.warning("the database does not answer; sweeping again soon", exc_info=True)
@@ -81,8 +81,8 @@ class Sweeper:
             except Exception:
                 logger.exception("a round of sweeping failed")
             stop.wait(max(0.05, settings.SWEEP_EVERY_S - (time.monotonic() - began)))
-        for hands in (self._hands, self._couriers):
-            hands.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._threads, self._courier_threads):
+            pool.shutdown(wait=False, cancel_futures=True)
         self._log.stop()
 
     def sweep(self) -> None:
@@ -90,24 +90,26 @@ class Sweeper:
         expire_what_is_due()
         sign_off_by_policy()
         doubt_lapsed_leases()
-        self._hurry_each("commit", _approved_and_unclaimed(), Transaction.objects.inquiry_due())
-        self._hurry_each("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
-        self._hurry_each("compensate", Transaction.objects.work_due(State.COMPENSATING))
-        self._hurry("deliver", outbox.overdue())
+        self._enqueue_rows("commit", _approved_and_unclaimed(), Transaction.objects.inquiry_due())
+        self._enqueue_rows("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
+        self._enqueue_rows("compensate", Transaction.objects.work_due(State.COMPENSATING))
+        self._enqueue_due("deliver", outbox.overdue())
         for step in _further_steps:
             step()
         for name, due in _further_jobs.items():
-            self._hurry(name, due())
+            self._enqueue_due(name, due())
         retention.erase_due()
         self._log.round()
 
-    def _hurry_each(self, name: str, *questions: TransactionQuerySet) -> None:
-        """Those of tools that only other processes may have are rung for now and then."""
-        rows_due = [pair for rows in questions for pair in rows.values_list("pk", "tool")[:BATCH]]
+    def _enqueue_rows(self, name: str, *querysets: TransactionQuerySet) -> None:
+        """Enqueue rows; those whose tool this process lacks only now and then."""
+        rows_due = [pair for rows in querysets for pair in rows.values_list("pk", "tool")[:BATCH]]
         elsewhere = {str(pk) for pk, tool in rows_due if tool not in contracts.tools}
-        self._hurry(name, [pk for pk, _ in rows_due], elsewhere)
+        self._enqueue_due(name, [pk for pk, _ in rows_due], elsewhere)
 
-    def _hurry(self, name: str, subjects: Iterable[object], elsewhere: Container[str] = ()) -> None:
+    def _enqueue_due(
+        self, name: str, subjects: Iterable[object], elsewhere: Container[str] = ()
+    ) -> None:
         now = time.monotonic()
         waiting = dict.fromkeys((name, str(subject)) for subject in subjects)
         if not waiting:
@@ -115,28 +117,30 @@ class Sweeper:
         queue_is_empty = _queue_length(name) == 0
         for job in waiting:
             is_new = queue_is_empty and job[1] not in elsewhere
-            if is_new or now - self._knocked.get(job, -math.inf) >= KNOCK_AGAIN_S:
-                self._knocked[job] = now
+            if is_new or now - self._enqueued_at.get(job, -math.inf) >= ENQUEUE_AGAIN_S:
+                self._enqueued_at[job] = now
                 if not enqueue(*job) and job[1] not in elsewhere:
-                    hands = self._couriers if name in settings.COURIER_QUEUES else self._hands
-                    hands.submit(_do_here, *job)
-        self._knocked = {
-            job: at for job, at in self._knocked.items() if job[0] != name or job in waiting
+                    pool = (
+                        self._courier_threads if name in settings.COURIER_QUEUES else self._threads
+                    )
+                    pool.submit(_run_here, *job)
+        self._enqueued_at = {
+            job: at for job, at in self._enqueued_at.items() if job[0] != name or job in waiting
         }
 
 
 def expire_what_is_due() -> None:
     for transaction_id in _ids(Transaction.objects.due().order_by("expires_at")):
-        _quietly(coordinator.expire, transaction_id)
+        _try(coordinator.expire, transaction_id)
 
 
 def sign_off_by_policy() -> None:
-    """A process died between prepare and its automatic sign-off."""
+    """Sign off what a process that died after prepare left without its automatic sign-off."""
     left = Transaction.objects.pending().filter(
         required_approver=RequiredApprover.NONE, created_at__lte=Now() - GRACE, expires_at__gt=Now()
     )
     for transaction_id, digest in left.values_list("pk", "intent_digest")[:BATCH]:
-        _quietly(coordinator.approve_by_policy, transaction_id, digest)
+        _try(coordinator.approve_by_policy, transaction_id, digest)
 
 
 def doubt_lapsed_leases() -> None:
@@ -154,8 +158,8 @@ def _ids(rows: TransactionQuerySet) -> list[UUID]:
     return list(rows.values_list("pk", flat=True)[:BATCH])
 
 
-def _quietly(verb: Callable[..., object], *subject: object) -> None:
-    """Somebody else may have decided in the meantime; that is fine."""
+def _try(verb: Callable[..., object], *subject: object) -> None:
+    """Call a verb; a refusal means that somebody was faster."""
     try:
         verb(*subject)
     except LedgerError as refusal:
@@ -169,7 +173,7 @@ def _queue_length(name: str) -> int:
         return 0
 
 
-def _do_here(name: str, subject: str) -> None:
+def _run_here(name: str, subject: str) -> None:
     try:
         queues.JOBS[name](subject)
     except Exception:
@@ -178,8 +182,8 @@ def _do_here(name: str, subject: str) -> None:
         connection.close()
 
 
-def _is_the_one() -> bool:
-    """Session-level and re-entrant: whoever dies lets go of it. Kept by this connection alone."""
+def _is_only_sweeper() -> bool:
+    """Whether this process holds the lock; PostgreSQL releases it when the connection ends."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted"
