@@ -32,7 +32,7 @@ class Role(models.TextChoices):
 class UserName(models.Model):
     """A user name that somebody has, or once had. It is never given to anybody else.
 
-    The database enters it (``approvals/sql/user_names.sql``), whoever makes or renames a user. The
+    The database enters it (``approvals/sql/user_name.sql``), whoever makes or renames a user. The
     key of the user is no foreign key: a name stays taken when the account is gone.
     """
 

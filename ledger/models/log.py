@@ -1,7 +1,7 @@
 """The tables of the transparency log: its checkpoints, who cosigned them, and its tree.
 
 Written by ``ledger.log.checkpoints`` and ``ledger.log.witnesses`` alone; the database refuses to
-change what is in them (``ledger/sql/log.sql``).
+change what is in them (``ledger/sql/append_only.sql``).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
--- The ledger names an agent by its tenant and slug (agent:acme/helpdesk), so neither ever changes, and
--- no agent makes way for another of the same name. It is deactivated instead.
+-- Events name an agent by its tenant and slug (agent:acme/helpdesk). Therefore neither changes, and an
+-- agent is deactivated, never deleted: no later agent can take its name.
 CREATE FUNCTION ledger_refuse_agent_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the tenant and slug of an agent are written in the ledger: deactivate it'
