@@ -12,7 +12,7 @@ from ledger.models.transactions import Transaction
 class Event(models.Model):
     """One thing that happened to one subject: a transaction, or a task. Appended, never changed.
 
-    The database seals each row (``ledger/sql/events.sql``): it gives ``seq``, ``at``,
+    The database seals each row (``ledger/sql/seal_event.sql``): it gives ``seq``, ``at``,
     ``from_state`` and the hashes; ``ledger.audit.verification`` proves them again on its own.
     """
 
