@@ -1,4 +1,4 @@
-"""``manage.py write_docs``: writes the pages of docs/ that are drawn from the code."""
+"""``manage.py write_docs``: writes the pages of docs/ that are generated from the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
 
 
 class Command(BaseCommand):
-    help = "Writes the pages of docs/ that are drawn from the code."
+    help = "Writes the pages of docs/ that are generated from the code."
 
     def handle(self, *args: Any, **options: Any) -> None:
         for name, text in pages().items():
@@ -36,10 +36,10 @@ def states_page() -> str:
     lines = [
         "# The states of a transaction",
         "",
-        "Drawn from `ledger/states.py` by `make docs`.",
+        "Generated from `ledger/states.py` by `make docs`.",
         "",
     ]
-    lines += ["| state | in words | public ledger status | ended |", "| --- | --- | --- | --- |"]
+    lines += ["| state | meaning | public ledger status | final |", "| --- | --- | --- | --- |"]
     for state in State:
         ended = "yes" if state in FINAL else ""
         lines.append(f"| {state.name} | {state.label} | {LEDGER_STATUS[state]} | {ended} |")
@@ -49,7 +49,7 @@ def states_page() -> str:
             continue
         sources = ", ".join(sorted(source.name for source in move.sources)) or "nothing"
         lines.append(f"| `{move.kind}` | {sources} | {move.target.name} |")
-    lines += ["", "These are written down and leave the state as it is:", ""]
+    lines += ["", "These events are recorded and do not change the state:", ""]
     lines += ["| event | in |", "| --- | --- |"]
     for move in MOVES:
         if move.target is not None:
@@ -61,16 +61,16 @@ def states_page() -> str:
 
 
 def task_states_page() -> str:
-    lines = ["# The states of a task", "", "Drawn from `a2a/states.py` by `make docs`.", ""]
-    lines += ["| state | in words | ended |", "| --- | --- | --- |"]
+    lines = ["# The states of a task", "", "Generated from `a2a/states.py` by `make docs`.", ""]
+    lines += ["| state | meaning | final |", "| --- | --- | --- |"]
     for state in TaskState:
         ended = "yes" if state in task_states.FINAL else ""
         lines.append(f"| {state.value} | {state.label} | {ended} |")
     lines += ["", "| event | from | to |", "| --- | --- | --- |"]
     for move in task_states.MOVES:
         sources = ", ".join(sorted(source.value for source in move.sources)) or "nothing"
-        lines.append(f"| `{move.kind}` | {sources} | {move.target or 'as it was'} |")
-    lines += ["", "Why a task failed, was canceled or rejected: `reason.code`", ""]
+        lines.append(f"| `{move.kind}` | {sources} | {move.target or 'unchanged'} |")
+    lines += ["", "`reason.code` says why a task failed, was canceled or was rejected:", ""]
     lines += [f"- `{code}`" for code in Reason.values]
     return "\n".join([*lines, ""])
 
@@ -81,7 +81,9 @@ def errors_page() -> str:
         "",
         "Every error of the REST interface is `application/problem+json` (RFC 9457):",
     ]
-    lines += ["`type` is stable, `detail` says what happened, `hint` what to do next. Drawn from"]
+    lines += [
+        "`type` is stable, `detail` says what happened, `hint` what to do next. Generated from"
+    ]
     lines += [
         "`ledger/errors.py` and `a2a/errors.py` by `make docs`.",
         "",
@@ -97,7 +99,7 @@ def errors_page() -> str:
     return "\n".join([*lines, ""])
 
 
-# Said by the surface rather than by the ledger.
+# Errors of the HTTP interface itself, which have no exception class.
 OTHERS = (
     ("malformed", 400, "The body is not JSON", "Nothing was done. Send one JSON object."),
     (
@@ -115,15 +117,15 @@ OTHERS = (
     (
         "body_too_slow",
         408,
-        "The body did not come in time",
-        "Nothing was done. Send all of it without a pause.",
+        "The body did not arrive in time",
+        "Nothing was done. Send the whole body without pauses.",
     ),
     ("too_large", 413, "The body is larger than 256 KiB", "Nothing was done. Send less."),
     (
         "polling_too_fast",
         429,
-        "This transaction or task is asked for too often",
-        "Ask every two seconds at most, or use ?wait=.",
+        "This transaction or task is polled too often",
+        "Poll at most every two seconds, or use ?wait=.",
     ),
     (
         "internal",
