@@ -12,7 +12,7 @@ class ApprovalsConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_out
 
         from a2a.models import answerers
-        from approvals.people.principals import who_may_act
+        from approvals.people.principals import approver_or_operator_named
         from approvals.slack import identities
         from approvals.slack.interactions import handle_click, replies
         from approvals.slack.messages.channel import SlackChannel
@@ -20,7 +20,7 @@ class ApprovalsConfig(AppConfig):
         from approvals.web import live
         from ledger.events import doorbell, outbox
 
-        answerers.directory = who_may_act
+        answerers.directory = approver_or_operator_named
         outbox.register(SlackChannel())
         outbox.register(identities.LinkChannel())
         outbox.register(NoticeChannel())

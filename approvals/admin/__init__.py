@@ -1,4 +1,4 @@
-"""People, Slack and operators' actions in Django's admin."""
+"""People, Slack, and operators' actions on transactions and tasks in Django's admin."""
 
 from __future__ import annotations
 

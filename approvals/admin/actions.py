@@ -1,4 +1,4 @@
-"""What operators do to one row in the admin: a page with a form, which calls one verb."""
+"""Actions of operators on one row in the admin: a page with a form that calls one function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReasonForm(forms.Form):
 
 
 class RowActions(ModelAdmin):
-    """Pages that act on one row; every such row can be put under a legal hold."""
+    """An admin whose rows have action pages. Legal holds are there for every such row."""
 
     hold_verb: ClassVar[Callable[..., Any]]
     release_verb: ClassVar[Callable[..., Any]]
@@ -52,7 +52,7 @@ class RowActions(ModelAdmin):
         )
 
     def offered(self, person: Any, row: Any) -> dict[str, bool]:
-        """Which buttons there are; the verbs decide for themselves who may press them."""
+        """The buttons that the page shows. The functions behind them check the right again."""
         may_act = person.has_perm(OPERATE)
         is_held = row.legal_hold_at is not None
         return {
@@ -73,7 +73,7 @@ class RowActions(ModelAdmin):
     def act(
         self, request: HttpRequest, pk: UUID, title: str, form: forms.Form, verb: Callable[..., Any]
     ) -> HttpResponse:
-        """Show the form; when it is sent, call the verb and go back to the row."""
+        """Show the form; when it is sent, call ``verb`` and go back to the row."""
         if not request.user.has_perm(OPERATE):
             raise PermissionDenied
         row = self.get_queryset(request).filter(pk=pk).first()
@@ -91,9 +91,12 @@ class RowActions(ModelAdmin):
                 self.message_user(request, f"{title}: recorded.", messages.SUCCESS)
             return redirect(back, pk)
         context = {
-            **self.admin_site.each_context(request), "title": title, "form": form, "row": row,
+            **self.admin_site.each_context(request),
+            "title": title,
+            "form": form,
+            "row": row,
             "back": back,
-        }  # fmt: skip
+        }
         return render(request, "admin/ledger/act.html", context)
 
     def _name(self, page: str) -> str:

@@ -33,37 +33,40 @@ class MembershipInline(OwnChoices, admin.TabularInline):
         return False  # a role is given or taken, nothing between
 
     def get_min_num(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
-        """Who has no role belongs to no tenant, and would be out of sight at once."""
+        """One role at least: only superusers see an account that belongs to no tenant."""
         return 0 if request.user.is_superuser else 1
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         return super().get_formset(request, obj, **{**kwargs, "validate_min": True})
 
 
-class NameNeverChangesHands:
-    """Says at the field what the database would refuse."""
+class UniqueNameForever:
+    """A form field error for a user name that the database would refuse."""
+
+    cleaned_data: dict[str, Any]
+    instance: User
 
     def clean_username(self) -> str:
-        name: str = self.cleaned_data["username"]  # type: ignore[attr-defined]
+        name: str = self.cleaned_data["username"]
         owner = UserName.objects.filter(name=name.lower()).first()
-        if owner is not None and owner.user_id != self.instance.pk:  # type: ignore[attr-defined]
+        if owner is not None and owner.user_id != self.instance.pk:
             raise ValidationError("Somebody else has this name, or once had it.")
         return name
 
 
-class NewPersonForm(NameNeverChangesHands, AdminUserCreationForm):
+class NewPersonForm(UniqueNameForever, AdminUserCreationForm):
     pass
 
 
-class PersonForm(NameNeverChangesHands, UserChangeForm):
+class PersonForm(UniqueNameForever, UserChangeForm):
     pass
 
 
 @admin.register(User)
 class PersonAdmin(StrictLookups, UserAdmin):
-    """A superuser keeps everybody; others keep those who belong to their own tenants only.
+    """Superusers manage everybody, others only people who belong to no other tenant than theirs.
 
-    Otherwise whoever may change people could walk into any tenant, by a role or by a password.
+    Otherwise whoever may change people could enter any tenant, by a role or by a password.
     """
 
     form = PersonForm
@@ -74,21 +77,25 @@ class PersonAdmin(StrictLookups, UserAdmin):
     filter_horizontal = ("user_permissions",)
     fieldsets = (
         (None, {"fields": ("username", "password", "first_name", "last_name", "email")}),
-        ("Rights", {
-            "fields": ("is_active", "is_staff", "is_superuser", "user_permissions"),
-            "description": "Rights in the admin, and every change of your own, take a second "
-                           "operator, who confirms them on the desk."}),
+        (
+            "Rights",
+            {
+                "fields": ("is_active", "is_staff", "is_superuser", "user_permissions"),
+                "description": "Rights in the admin, and every change of your own rights, take a "
+                "second operator, who confirms them on the desk.",
+            },
+        ),
         ("Dates", {"fields": ("last_login", "date_joined")}),
-    )  # fmt: skip
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        found: QuerySet[User] = super().get_queryset(request)
+        people: QuerySet[User] = super().get_queryset(request)
         if request.user.is_superuser:
-            return found
+            return people
         tenants = tenants_of(request)
         own = Membership.objects.filter(tenant__in=tenants).values("user")
         others = Membership.objects.exclude(tenant__in=tenants).values("user")
-        return found.filter(is_superuser=False, pk__in=own).exclude(pk__in=others)
+        return people.filter(is_superuser=False, pk__in=own).exclude(pk__in=others)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         dates = ("last_login", "date_joined")
@@ -97,45 +104,45 @@ class PersonAdmin(StrictLookups, UserAdmin):
         return (*dates, "is_staff", "is_superuser", "user_permissions")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """The ledger names people for good: an account is closed, not deleted."""
+        """Never: the ledger keeps naming its people. An account is deactivated instead."""
         return False
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """Names and address at once; rights through the verbs, which may want a second operator."""
-        said: dict[str, Any] = {"by": principal_of(_person(request)), "via": VIA}
+        """Save names and address at once; flags may need a second operator."""
+        origin: dict[str, Any] = {"by": principal_of(_person(request)), "via": VIA}
         if not change:
             super().save_model(request, obj, form, change)
-            accounts.opened(obj, **said)
+            accounts.opened(obj, **origin)
             return
         before = User.objects.get(pk=obj.pk)
-        wanted = {flag: getattr(obj, flag) for flag in FLAGS}
+        flags = {flag: getattr(obj, flag) for flag in FLAGS}
         obj.save(update_fields=list(accounts.LABELS))
         labels = {name: getattr(before, name) for name in accounts.LABELS}
-        accounts.relabelled(obj, labels, **said)
-        for flag, value in wanted.items():
+        accounts.relabelled(obj, labels, **origin)
+        for flag, value in flags.items():
             setattr(obj, flag, getattr(before, flag))
             if flag in form.changed_data:
-                self._say(request, accounts.set_flag(obj, flag, value, **said))
+                self._notify(request, accounts.set_flag(obj, flag, value, **origin))
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        said: dict[str, Any] = {"by": principal_of(_person(request)), "via": VIA}
+        origin: dict[str, Any] = {"by": principal_of(_person(request)), "via": VIA}
         person = form.instance
         if "user_permissions" in form.changed_data:
-            wanted = form.cleaned_data["user_permissions"]
-            self._say(request, accounts.set_permissions(person, wanted, **said))
+            permissions = form.cleaned_data["user_permissions"]
+            self._notify(request, accounts.set_permissions(person, permissions, **origin))
         for formset in formsets:
             formset.save(commit=False)
             for role in formset.deleted_objects:
                 args = (person, role.tenant_id, role.role)
-                self._say(request, accounts.take_role(*args, **said))
+                self._notify(request, accounts.take_role(*args, **origin))
             for role in formset.new_objects:
                 args = (person, role.tenant_id, role.role)
-                self._say(request, accounts.give_role(*args, **said))
+                self._notify(request, accounts.give_role(*args, **origin))
 
     def user_change_password(
         self, request: HttpRequest, id: str, form_url: str = ""
     ) -> HttpResponse:
-        """Somebody else's. One's own is changed on the desk, where the old one is asked for."""
+        """Change somebody else's password; one's own is changed on the desk with the old one."""
         if str(request.user.pk) == id:
             return redirect("desk:password")
         before = self.get_object(request, id)
@@ -146,10 +153,10 @@ class PersonAdmin(StrictLookups, UserAdmin):
                 accounts.password_was_set(after, by=principal_of(_person(request)), via=VIA)
         return response
 
-    def _say(self, request: HttpRequest, is_done: bool) -> None:
+    def _notify(self, request: HttpRequest, is_done: bool) -> None:
         if not is_done:
-            words = "A second operator has to confirm part of it: it waits on the desk."
-            self.message_user(request, words, messages.WARNING)
+            text = "A second operator has to confirm part of it: it waits on the desk."
+            self.message_user(request, text, messages.WARNING)
 
 
 def _person(request: HttpRequest) -> User:

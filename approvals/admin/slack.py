@@ -31,7 +31,7 @@ class WithinTenants(OwnChoices, StrictLookups):
 
 
 def _within(rows: QuerySet[SlackWorkspace], request: HttpRequest) -> QuerySet[SlackWorkspace]:
-    """A workspace that serves other tenants as well is kept by those who keep them all."""
+    """The workspaces whose tenants all belong to the reader; all of them for a superuser."""
     if request.user.is_superuser:
         return rows
     tenants = tenants_of(request)
@@ -47,12 +47,12 @@ class WorkspaceAdmin(WithinTenants, SealedEdits):
     filter_horizontal = ("tenants",)
 
     def tenant_slug_of(self, row: SlackWorkspace) -> str:
-        """A workspace may serve several; then its changes are its superusers' to see."""
+        """Empty for a workspace of several tenants: only superusers see its changes."""
         slugs = list(row.tenants.values_list("slug", flat=True)[:2])
         return slugs[0] if len(slugs) == 1 else ""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """``manage.py slack_connect`` does, which asks Slack."""
+        """Never: ``manage.py slack_connect`` adds workspaces, because it asks Slack for them."""
         return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SlackWorkspace]:
@@ -69,9 +69,16 @@ class WorkspaceAdmin(WithinTenants, SealedEdits):
 class RouteAdmin(WithinTenants, SealedEdits):
     sealed_as = "slack_route"
     list_display = (
-        "tenant", "concerns", "tool", "owner", "min_risk", "channel", "approver", "escalate_to",
+        "tenant",
+        "concerns",
+        "tool",
+        "owner",
+        "min_risk",
+        "channel",
+        "approver",
+        "escalate_to",
         "escalate_after",
-    )  # fmt: skip
+    )
     list_filter = (("tenant", TenantFilter), "concerns")
     list_select_related = ("tenant", "approver")
 
@@ -88,7 +95,7 @@ class IdentityAdmin(WithinTenants):
     readonly_fields = ("linked_at",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SlackIdentity]:
-        """Of people who belong to one's own tenants only: a link is a key to all of theirs."""
+        """Only of people without other tenants: a link gives access to all tenants of a person."""
         rows: QuerySet[SlackIdentity] = super().get_queryset(request)
         if request.user.is_superuser:
             return rows
@@ -104,16 +111,16 @@ class IdentityAdmin(WithinTenants):
         return obj is None and super().has_change_permission(request)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Only asks: the link counts when the person confirms it at the desk."""
-        said = (obj.user, obj.workspace, obj.slack_user_id, obj.home_team_id)
-        obj.pk = identities.ask_for(*said, by=principal_of(request)).pk
+        """Request a link, which counts when the person confirms it on the desk."""
+        link = (obj.user, obj.workspace, obj.slack_user_id, obj.home_team_id)
+        obj.pk = identities.ask_for(*link, by=principal_of(request)).pk
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """There is no row yet; the sealed event says who asked."""
+        """Nothing to log: there is no row yet, and the sealed event has who requested it."""
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
-        words = f"{obj.slack_user_id} gets a link that {name_of(obj.user)} has to confirm."
-        self.message_user(request, words)
+        text = f"{obj.slack_user_id} gets a link that {name_of(obj.user)} has to confirm."
+        self.message_user(request, text)
         return redirect("admin:approvals_slackidentity_changelist")
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
@@ -133,7 +140,7 @@ def _own_people(request: HttpRequest) -> Any:
 
 @admin.register(SlackMessage)
 class MessageAdmin(StrictLookups):
-    """Where each transaction and question was posted. To look at only."""
+    """Where each transaction and question was posted. Read-only."""
 
     list_display = ("pk", "workspace", "target", "channel", "ts", "is_gone")
     list_select_related = ("workspace",)

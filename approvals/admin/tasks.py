@@ -1,4 +1,4 @@
-"""What operators may do to a task in the admin."""
+"""Tasks in the admin, with operators' actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators may do to a transaction, through the one choke point."""
+"""Transactions in the admin, with operators' actions through ``approvals.desk.decisions``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TransactionWithActionsAdmin(RowActions, TransactionAdmin):
         }
 
     def resolve(self, request: HttpRequest, pk: UUID) -> HttpResponse:
-        """Settle what is in doubt, came late, or nobody can do."""
+        """Settle a transaction in doubt, a late receipt, or work that no worker can do."""
         form = ResolveForm(request.POST or None)
         return self.act(request, pk, "Settle by hand", form, decisions.resolve)
 

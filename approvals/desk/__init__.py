@@ -1,1 +1,1 @@
-"""Decisions of people, whichever surface they come from: who may decide, and what is shown."""
+"""Decisions of people: who may decide, what waits for a decision, and what is shown."""

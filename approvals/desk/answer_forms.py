@@ -1,4 +1,4 @@
-"""From the JSON Schema of a question to the fields that a person fills in, and back."""
+"""Form fields from the JSON Schema of a question, and the answer from the filled-in form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-LONG_TEXT = 120  # characters; from here on a field has several lines
+LONG_TEXT = 120  # characters; a text that may be longer gets a field of several lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input. ``kind`` is choice, several, yes_no, number, text, lines or json."""
+    """One input of the form. ``kind`` is choice, several, yes_no, number, text, lines or json."""
 
     name: str
     label: str
@@ -37,7 +37,7 @@ class Field:
 
 
 def fields_of(schema: dict[str, Any]) -> list[Field]:
-    """An object gives a field for each property; anything else is one field."""
+    """One field for each property of an object schema; one field for any other schema."""
     properties = schema.get("properties")
     if schema.get("type") == "object" and isinstance(properties, dict) and properties:
         required = set(schema.get("required") or [])
@@ -51,16 +51,16 @@ def fields_of(schema: dict[str, Any]) -> list[Field]:
 def _field(name: str, schema: dict[str, Any], is_required: bool) -> Field:
     kind = _kind(schema)
     items = schema.get("items")
-    of_choice = items if kind == "several" and isinstance(items, dict) else schema
-    said = str(schema.get("title") or name.replace("_", " ").capitalize() or "Your answer")
+    choice_schema = items if kind == "several" and isinstance(items, dict) else schema
+    label = str(schema.get("title") or name.replace("_", " ").capitalize() or "Your answer")
     default = schema.get("default")
     return Field(
         name=name,
-        label=said[:200],
+        label=label[:200],
         kind=kind,
         help=str(schema.get("description") or "")[:500],
         is_required=is_required,
-        choices=list(_choices(of_choice)),
+        choices=list(_choices(choice_schema)),
         step="1" if schema.get("type") == "integer" else "any",
         default="" if default is None else _plain(default),
     )
@@ -88,7 +88,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _choices(schema: dict[str, Any]) -> Iterator[Choice]:
-    """``enum``, or ``oneOf`` with a ``const`` and a ``title`` each."""
+    """The values of ``enum``, and of a ``oneOf`` whose options have ``const`` and ``title``."""
     for value in schema.get("enum") or []:
         yield Choice(json.dumps(value), _plain(value))
     for option in schema.get("oneOf") or []:
@@ -98,42 +98,41 @@ def _choices(schema: dict[str, Any]) -> Iterator[Choice]:
 
 
 class Unreadable(Exception):
-    """A field holds what cannot be what it asks for. ``field`` is its name."""
+    """A field's input cannot be parsed as its kind. ``field`` is the field's name."""
 
     def __init__(self, text: str, field: str) -> None:
         super().__init__(text)
         self.field = field
 
 
-def answer_from(said: QueryDict, schema: dict[str, Any]) -> Any:
-    """What a person filled in, in the shape of the schema. Raises ``Unreadable``."""
+def answer_from(form_data: QueryDict, schema: dict[str, Any]) -> Any:
+    """The answer that the form data describe, not yet validated. Raises ``Unreadable``.
+
+    Empty fields are left out of an object.
+    """
     fields = fields_of(schema)
     if len(fields) == 1 and not fields[0].name:
-        return _value(said, fields[0])
-    found = {}
-    for one in fields:
-        value = _value(said, one)
-        if value is not None or one.is_required:
-            found[one.name] = value
-    return {name: value for name, value in found.items() if value is not None}
+        return _value(form_data, fields[0])
+    values = {field.name: _value(form_data, field) for field in fields}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _value(said: QueryDict, one: Field) -> Any:
-    text = said.get(one.input_name, "").replace("\r\n", "\n").strip()
-    if one.kind == "several":
-        return [_read(item, one) for item in said.getlist(one.input_name)]
+def _value(form_data: QueryDict, field: Field) -> Any:
+    text = form_data.get(field.input_name, "").replace("\r\n", "\n").strip()
+    if field.kind == "several":
+        return [_parse(item, field) for item in form_data.getlist(field.input_name)]
     if not text:
-        return "" if one.is_required and one.kind in {"text", "lines"} else None
-    if one.kind == "yes_no":
+        return "" if field.is_required and field.kind in {"text", "lines"} else None
+    if field.kind == "yes_no":
         return text == "true"
-    if one.kind in {"choice", "number", "json"}:
-        return _read(text, one)
+    if field.kind in {"choice", "number", "json"}:
+        return _parse(text, field)
     return text
 
 
-def _read(text: str, one: Field) -> Any:
+def _parse(text: str, field: Field) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        what = "a number" if one.kind == "number" else "JSON"
-        raise Unreadable(f"{one.label}: this is not {what}.", one.name) from None
+        expected = "a number" if field.kind == "number" else "JSON"
+        raise Unreadable(f"{field.label}: this is not {expected}.", field.name) from None

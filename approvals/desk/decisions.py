@@ -1,4 +1,4 @@
-"""The one choke point for every yes and no of a person, whichever surface it comes from."""
+"""Every decision of a person, from whichever surface, goes through these functions."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ def approve(
     reason: str = "",
     shown: str = "",
 ) -> Transaction:
-    """Sign off what was on the screen, in full. What cannot be undone has to be typed as well.
+    """Approve the transaction as it was shown, in full.
 
-    ``shown`` is the proof of a page that shows more than the surface does by itself.
+    ``typed`` is the confirmation word, which an irreversible transaction needs. ``shown`` is the
+    proof that the page showed more than the surface does by itself.
 
     Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
     ``coordinator.approve`` raises.
     """
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
-    _refuse_elsewhere(row, via)
+    _check_surface(row, via)
     showing.check(row, via=via, user=user, proof=shown)
     if policies.is_irreversible(row) and not is_typed(typed, policies.confirmation_word(row)):
         raise InvalidRequest(
@@ -64,13 +65,13 @@ def approve(
 def reject(
     user: User, transaction_id: UUID, *, digest: str, via: Surface, reason: str
 ) -> Transaction:
-    """Say no, with the reason that the agent will read.
+    """Reject the transaction. The agent reads the reason.
 
-    On the desk a no needs no reading to the end: nothing happens then.
+    The desk does not have to show it in full for this, because a rejection changes nothing outside.
     """
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
-    _refuse_elsewhere(row, via)
+    _check_surface(row, via)
     if via != DESK:
         showing.check(row, via=via, user=user)
     return coordinator.reject(
@@ -81,18 +82,18 @@ def reject(
 def resolve(
     user: User, transaction_id: UUID, *, outcome: str, via: Surface, reason: str, receipt: str = ""
 ) -> Transaction:
-    """Settle what is in doubt, on an operator's word."""
+    """Record an operator's statement of the outcome of a transaction in doubt."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
-    said: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
+    statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
     if outcome == "decline":
-        return coordinator.resolve(transaction_id, outcome=outcome, **said)
+        return coordinator.resolve(transaction_id, outcome=outcome, **statement)
     with _by_another_person(row, user):
-        return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **said)
+        return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **statement)
 
 
 def compensate(user: User, transaction_id: UUID, *, via: Surface, reason: str) -> Transaction:
-    """Have the tool make up for what it did."""
+    """Start the tool's compensation of a committed transaction."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
     with _by_another_person(row, user):
@@ -100,12 +101,12 @@ def compensate(user: User, transaction_id: UUID, *, via: Surface, reason: str) -
 
 
 def answer(user: User, question_id: UUID, value: Any, *, via: Surface) -> Question:
-    """A person's answer to an agent's question.
+    """Record a person's answer to an agent's question.
 
     Raises ``NotFound, NotAllowed`` and what ``questions.answer`` raises.
     """
-    mine = Question.objects.for_tenants(tenants_of(user))
-    question = mine.select_related("task").filter(pk=question_id).first()
+    visible = Question.objects.for_tenants(tenants_of(user))
+    question = visible.select_related("task").filter(pk=question_id).first()
     if question is None:
         raise NotFound("There is no such question.")
     check_may_answer(user, question)
@@ -115,14 +116,14 @@ def answer(user: User, question_id: UUID, value: Any, *, via: Surface) -> Questi
 
 
 def check_may_answer(user: User, question: Question) -> None:
-    """Raises ``NotAllowed``. What is closed already is explained by ``answer`` itself."""
+    """Raises ``NotAllowed``. A closed or expired question is left to ``questions.answer``."""
     may = policies.may_answer(question, str(principal_of(user)), roles_of(user), timezone.now())
     if not may and question.state == QuestionState.OPEN and question.expires_at > timezone.now():
         raise NotAllowed(may.why_not)
 
 
 def cancel_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Task:
-    """Stop a task, and say why."""
+    """Cancel a task. The agent reads the reason."""
     task = Task.objects.for_tenants(tenants_of(user)).filter(pk=task_id).first()
     if task is None:
         raise NotFound("There is no such task.")
@@ -135,7 +136,7 @@ def cancel_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Task
 
 
 def _row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles]:
-    """A transaction of another tenant does not exist for this person."""
+    """Raises ``NotFound`` also for a transaction of a tenant that the person does not belong to."""
     row = Transaction.objects.for_tenants(tenants_of(user)).filter(pk=transaction_id).first()
     if row is None:
         raise NotFound()
@@ -152,30 +153,33 @@ def _require(role: Role, row: Transaction, roles: Roles) -> None:
 
 @contextmanager
 def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
-    """Where it takes two, they are two people. Under the lock of the row, so that two requests at
-    once see each other."""
+    """Where two people are needed, refuse a second account of the same person.
+
+    The check and the decision run under the lock of the row, so concurrent requests see each
+    other. Raises ``NotAllowed``.
+    """
     if row.quorum < 2 and not settlements.needs_a_second(row):
         yield
         return
     with atomic():
         row = Transaction.objects.select_for_update().get(pk=row.pk)
-        given = row.decisions.filter(verdict=Verdict.APPROVE).values_list("principal", flat=True)
+        earlier = row.decisions.filter(verdict=Verdict.APPROVE).values_list("principal", flat=True)
         if row.state == State.PREPARED:
-            independence.require_another_person(user, given, "approved it")
+            independence.require_another_person(user, earlier, "approved it")
         elif row.settlement is not None:
             independence.require_another_person(user, [row.settlement["by"]], "proposed it")
         yield
 
 
-def _refuse_elsewhere(row: Transaction, via: Surface) -> None:
+def _check_surface(row: Transaction, via: Surface) -> None:
     if via != DESK and policies.only_on_the_desk(row):
         raise NotAllowed(
-            "The contract of this tool has it signed off on the desk only.",
+            "The contract of this tool allows a sign-off on the desk only.",
             hint="Open it on the desk. Nothing was decided.",
         )
 
 
 def is_typed(typed: str, word: str) -> bool:
-    """Typed like what is shown, apart from spaces and case."""
-    wanted = "".join(word.split()).casefold()
-    return bool(wanted) and "".join(typed.split()).casefold() == wanted
+    """Whether the text equals the word, apart from spaces and case. An empty word never matches."""
+    expected = "".join(word.split()).casefold()
+    return bool(expected) and "".join(typed.split()).casefold() == expected

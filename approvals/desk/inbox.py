@@ -1,4 +1,4 @@
-"""What waits for whom: one query behind the list, the badge and the tab title."""
+"""The inbox: one query for the list, the badge and the tab title."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ledger.transactions.settlements import STUCK_AFTER
 
 SOON = timedelta(minutes=5)
 MOST_ROWS = 500
-# What waits for ever where no worker has the tool.
+# In these states a transaction waits for ever if no worker has its tool.
 NEED_THE_TOOL = [State.APPROVED, State.ROLLING_BACK, State.COMPENSATING]
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What the URL asks for."""
+    """The filters in the URL of the list."""
 
     q: str = ""
     tool: str = ""
@@ -38,7 +38,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the list: a transaction, or the question that a task waits with."""
+    """One row of the list: a transaction, or the open question of a task."""
 
     group: str
     tx: Transaction | None = None
@@ -59,43 +59,47 @@ class Group:
     rows: list[Entry] = field(default_factory=list)
 
 
-GROUPS = (
-    ("doubt", "In doubt"), ("stuck", "Stuck"), ("soon", "Expiring soon"), ("waiting", "Waiting"),
-    ("questions", "Questions"),
-)  # fmt: skip
-# What the filter by tool says for the list's other half.
+GROUPS = {
+    "doubt": "In doubt",
+    "stuck": "Stuck",
+    "soon": "Expiring soon",
+    "waiting": "Waiting",
+    "questions": "Questions",
+}
+# The value of the tool filter that lists questions and no transactions.
 ONLY_QUESTIONS = "questions"
 
 
 def open_rows(tenants: frozenset[str]) -> TransactionQuerySet:
-    """Everything that has not ended, and what ended with a receipt that nobody has looked at."""
-    # As the index says it, word for word.
+    """Transactions that have not ended, or that ended with a late receipt nobody has settled."""
+    # The same condition as the partial index has, or PostgreSQL would not use it.
     return Transaction.objects.for_tenants(tenants).filter(
         ~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK
     )
 
 
 def needs_somebody(tenants: frozenset[str]) -> TransactionQuerySet:
-    """What a person has to look at; its count is the badge and the tab title."""
+    """Transactions that a person has to decide, settle or repair."""
     stuck = Q(state__in=[State.ROLLING_BACK, State.COMPENSATING], attempts__gte=STUCK_AFTER)
-    nobody_can = Q(state__in=NEED_THE_TOOL) & ~Q(tool__in=sorted(tools))
+    has_no_worker = Q(state__in=NEED_THE_TOOL) & ~Q(tool__in=sorted(tools))
     return open_rows(tenants).filter(
-        Q(state__in=[State.PREPARED, State.IN_DOUBT]) | stuck | nobody_can | NEEDS_A_LOOK
+        Q(state__in=[State.PREPARED, State.IN_DOUBT]) | stuck | has_no_worker | NEEDS_A_LOOK
     )
 
 
 def matching(rows: TransactionQuerySet, filters: Filters) -> TransactionQuerySet:
+    """The rows that match the filters; each word of the search has to occur in the row."""
     if filters.tool:
         rows = rows.filter(tool=filters.tool)
     if filters.risk:
         rows = rows.filter(risk_level=filters.risk)
     for word in without_nul(filters.q).split()[:8]:
-        rows = rows.filter(_says(word))
+        rows = rows.filter(_contains(word))
     return rows
 
 
-def _says(word: str) -> Q:
-    anywhere = (
+def _contains(word: str) -> Q:
+    condition = (
         Q(action_summary__icontains=word)
         | Q(proposed_by_name__icontains=word)
         | Q(operation_key__icontains=word)
@@ -104,17 +108,17 @@ def _says(word: str) -> Q:
         | Q(trace_id=word)
     )
     if re.fullmatch(r"[0-9a-fA-F-]{6,36}", word):
-        anywhere |= Q(id__icontains=word)
-    return anywhere
+        condition |= Q(id__icontains=word)
+    return condition
 
 
 def questions(tenants: frozenset[str]) -> QuestionQuerySet:
-    """What agents wait for an answer to."""
+    """Open questions of agents to people."""
     return Question.objects.for_tenants(tenants).waiting().select_related("task")
 
 
 def count(tenants: frozenset[str]) -> int:
-    """The badge and the tab title: as many as the list has rows."""
+    """The number in the badge and the tab title: all rows of the unfiltered list."""
     return needs_somebody(tenants).count() + questions(tenants).count()
 
 
@@ -133,14 +137,17 @@ def matching_questions(rows: QuestionQuerySet, filters: Filters) -> QuestionQuer
 
 def waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> list[Entry]:
     """The rows of the list, most urgent first."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     if filters.tool != ONLY_QUESTIONS:
         rows = matching(needs_somebody(tenants), filters)
         for row in rows.prefetch_related("decisions").order_by("expires_at")[:MOST_ROWS]:
-            found.append(Entry(group_of(row, now), tx=row))
-    asked = matching_questions(questions(tenants), filters).order_by("expires_at")[:MOST_ROWS]
-    found += [Entry(group_of_question(question, now), question=question) for question in asked]
-    return sorted(found, key=lambda entry: entry.expires_at)
+            entries.append(Entry(group_of(row, now), tx=row))
+    open_questions = matching_questions(questions(tenants), filters).order_by("expires_at")
+    entries += [
+        Entry(group_of_question(question, now), question=question)
+        for question in open_questions[:MOST_ROWS]
+    ]
+    return sorted(entries, key=lambda entry: entry.expires_at)
 
 
 def group_of(row: Transaction, now: datetime) -> str:
@@ -156,37 +163,40 @@ def group_of_question(question: Question, now: datetime) -> str:
 
 
 def grouped(rows: Iterable[Entry]) -> list[Group]:
-    """In doubt first, then what is stuck, then by time left; an empty group is there, unseen."""
-    found = {key: Group(key, title) for key, title in GROUPS}
+    """All groups in their order on the page, also the empty ones, which the page hides."""
+    groups = {key: Group(key, title) for key, title in GROUPS.items()}
     for entry in rows:
-        found[entry.group].rows.append(entry)
-    return list(found.values())
+        groups[entry.group].rows.append(entry)
+    return list(groups.values())
 
 
 def changed(
     ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime
 ) -> list[Entry]:
-    """The rows of these subjects as they are now; ``is_waiting`` if the list still shows them."""
+    """The current rows of these transactions and tasks.
+
+    ``is_waiting`` tells whether the filtered list still shows a row.
+    """
     rows = Transaction.objects.for_tenants(tenants).filter(pk__in=ids)
     shown = set(
         matching(needs_somebody(tenants), filters).filter(pk__in=ids).values_list("pk", flat=True)
     )
     if filters.tool == ONLY_QUESTIONS:
         shown = set()
-    found = [
+    entries = [
         Entry(group_of(row, now), tx=row, is_waiting=row.pk in shown)
         for row in rows.prefetch_related("decisions", "events")
     ]
-    asked = Question.objects.for_tenants(tenants).filter(task__in=ids).select_related("task")
+    of_tasks = Question.objects.for_tenants(tenants).filter(task__in=ids).select_related("task")
     # One row for each task: its newest question.
-    newest = list(asked.order_by("task_id", "-pk").distinct("task_id"))
+    newest = list(of_tasks.order_by("task_id", "-pk").distinct("task_id"))
     listed = set(
         matching_questions(questions(tenants), filters)
         .filter(pk__in=[question.pk for question in newest])
         .values_list("pk", flat=True)
     )
-    found += [
+    entries += [
         Entry(group_of_question(question, now), question=question, is_waiting=question.pk in listed)
         for question in newest
     ]
-    return found
+    return entries

@@ -1,4 +1,4 @@
-"""How every surface says what became of a row: the desk, Slack, whoever comes next."""
+"""Labels of events, outcomes, surfaces and values: the same texts on the desk and in Slack."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def said(event: Event) -> str:
 def _progress(details: dict[str, Any]) -> str:
     """``Progress: reading, 40 %, 8 of 47 transcripts``."""
     percent = details.get("percent")
-    facts = [details.get("stage"), f"{percent} %" if percent is not None else "",
-             details.get("message")]  # fmt: skip
-    return f"Progress: {', '.join(str(fact) for fact in facts if fact)[:200]}"
+    percent_text = f"{percent} %" if percent is not None else ""
+    fields = (details.get("stage"), percent_text, details.get("message"))
+    return f"Progress: {', '.join(str(field) for field in fields if field)[:200]}"
 
 
 def what_became(row: Transaction) -> str:
-    """``Approved by Bob Tanaka in the web`` for a row that was decided elsewhere."""
+    """The outcome of a decided transaction: ``Approved by Bob Tanaka on the desk``."""
     decisive = [event for event in row.events.all() if event.kind in DECISIVE]
     if not decisive:
         return str(row.get_state_display()).capitalize()
@@ -101,7 +101,7 @@ def what_became(row: Transaction) -> str:
 
 
 def what_became_of_it(question: Question) -> str:
-    """``Answered by Bob Tanaka on the desk``, for a row that somebody else dealt with."""
+    """The outcome of a closed question: ``Answered by Bob Tanaka on the desk``."""
     if question.state == QuestionState.ANSWERED:
         return f"Answered by {question.answered_by_name} {surface(question.answered_via)}"
     return str(question.get_state_display()).capitalize()
@@ -124,14 +124,14 @@ def surface(via: str) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value of a payload, as a person would write it."""
+    """The text of a value of a payload: a string as it is, anything else as JSON."""
     if isinstance(value, str):
         return value or '""'
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def evidence(part: dict[str, Any]) -> str:
-    """What an agent shows for its question, as text."""
+    """The text of one part of the evidence that an agent gives with its question."""
     if "text" in part:
         return str(part["text"])
     return plain(part["data"]) if "data" in part else "a file"
@@ -152,7 +152,7 @@ class Field:
 
     @property
     def top(self) -> str:
-        """The argument that it is part of."""
+        """The name of the argument that holds this value."""
         return re.split(r"[.\[]", self.name, maxsplit=1)[0] or self.name
 
     @property
@@ -165,11 +165,11 @@ class Field:
 
 
 def compared(row: Transaction) -> Iterator[Field]:
-    """Every single value: nothing hides within a list or an object."""
+    """Every single value of the arguments, also those within lists and objects."""
     tool = contracts.tools.get(row.tool)
-    in_order = list(tool.arguments_model.model_fields) if tool else []
-    # The database keeps an object's names in an order of its own; people read the author's.
-    for top in dict.fromkeys([*in_order, *row.arguments, *row.payload]):
+    declared = list(tool.arguments_model.model_fields) if tool else []
+    # PostgreSQL's jsonb does not keep the order of names; people expect the tool author's.
+    for top in dict.fromkeys([*declared, *row.arguments, *row.payload]):
         requested = dict(leaves({top: row.payload[top]})) if top in row.payload else {}
         validated = dict(leaves({top: row.arguments[top]})) if top in row.arguments else {}
         for name in dict.fromkeys([*validated, *requested]):
@@ -183,7 +183,7 @@ def compared(row: Transaction) -> Iterator[Field]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value that holds no other, with the path to it."""
+    """Each value that holds no other value, with its path."""
     if isinstance(value, dict) and value:
         for name, item in value.items():
             yield from leaves(item, _below(path, str(name)))
@@ -195,7 +195,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _below(path: str, name: str) -> str:
-    """A name that could be taken for a path, or for nothing, is quoted."""
+    """The path of a member. A name is quoted if it is empty or could be read as a path."""
     if not name or re.search(r'[.\[\]"]|^\s|\s$|[^\S ]', name):
         return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
     return f"{path}.{name}" if path else name

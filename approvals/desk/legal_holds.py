@@ -45,7 +45,7 @@ def release_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Tas
 
 
 def _tenant_of(model: type[Transaction] | type[Task], user: User, pk: UUID) -> str:
-    """A row of another tenant does not exist for this person."""
+    """Raises ``NotFound`` also for a row of a tenant that the person does not belong to."""
     tenant = (
         model.objects.for_tenants(tenants_of(user))
         .filter(pk=pk)

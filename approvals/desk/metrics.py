@@ -1,7 +1,7 @@
-"""What operators look at: how much waits, for how long, and what is late. Reads only.
+"""Metrics for operators: how much waits, for how long, and what is late.
 
-Every figure comes from the tables, over the open rows or the last minutes, so that a process that
-restarts loses none. Only the queue lengths and the count of reads are Redis's, and may be absent.
+Every figure is read from the tables, over the open rows or the last minutes, so a restart loses
+none. Only queue lengths and the number of reads come from Redis, and may be absent.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Metric:
 
     @property
     def value(self) -> float:
-        """Of a metric without labels."""
+        """The value of a metric without labels."""
         return self.values.get((), 0.0)
 
     def of(self, **labels: str) -> float:
         return self.values.get(tuple(sorted(labels.items())), 0.0)
 
 
-def _labelled(name: str, help: str, label: str, found: Any) -> Metric:
-    return Metric(name, help, {((label, str(key)),): float(value) for key, value in found})
+def _labelled(name: str, help: str, label: str, counts: Any) -> Metric:
+    return Metric(name, help, {((label, str(key)),): float(value) for key, value in counts})
 
 
 def _single(name: str, help: str, value: float | None) -> Metric:
@@ -77,13 +77,17 @@ def transactions(tenants: Tenants) -> Iterator[Metric]:
         kind__in=[EventKind.APPROVED, EventKind.REJECTED], transaction__decided_at__isnull=False
     )
     yield _quantiles(
-        "assent_decision_seconds", "From prepared to decided, last 5 minutes.",
-        recent.filter(decided), F("transaction__decided_at") - F("transaction__created_at"),
-    )  # fmt: skip
+        "assent_decision_seconds",
+        "From prepared to decided, last 5 minutes.",
+        recent.filter(decided),
+        F("transaction__decided_at") - F("transaction__created_at"),
+    )
     yield _quantiles(
-        "assent_commit_seconds", "From decided to committed, last 5 minutes.",
-        recent.filter(kind=EventKind.COMMITTED), F("at") - F("transaction__decided_at"),
-    )  # fmt: skip
+        "assent_commit_seconds",
+        "From decided to committed, last 5 minutes.",
+        recent.filter(kind=EventKind.COMMITTED),
+        F("at") - F("transaction__decided_at"),
+    )
 
 
 # --- tasks and questions ---------------------------------------------------------------------
@@ -98,31 +102,35 @@ def tasks(tenants: Tenants) -> Iterator[Metric]:
     yield _single("assent_input_required_seconds_max", "How long a question waits.", _age(oldest))
     answered = Question.objects.filter(state=QuestionState.ANSWERED, ended_at__gte=Now() - WINDOW)
     yield _quantiles(
-        "assent_answer_seconds", "From question to answer, last 5 minutes.",
-        _within(answered, tenants), F("ended_at") - F("created_at"),
-    )  # fmt: skip
+        "assent_answer_seconds",
+        "From question to answer, last 5 minutes.",
+        _within(answered, tenants),
+        F("ended_at") - F("created_at"),
+    )
     ended = _within(Task.objects.filter(ended_at__gte=Now() - WINDOW), tenants)
     outcomes = ended.values_list("state").annotate(Count("pk"))
     yield _labelled("assent_tasks_ended_recent", "Tasks of the last 5 minutes.", "state", outcomes)
-    misfits = ended.filter(state=TaskState.REJECTED, reason_code="schema_mismatch")
+    invalid = ended.filter(state=TaskState.REJECTED, reason_code="schema_mismatch")
     yield _labelled(
-        "assent_validation_errors_recent", "Inputs that did not fit, last 5 minutes.",
-        "card_version", _by_card_version(misfits),
-    )  # fmt: skip
+        "assent_validation_errors_recent",
+        "Inputs that did not fit, last 5 minutes.",
+        "card_version",
+        _by_card_version(invalid),
+    )
     yield _reads_per_task(ended.filter(state=TaskState.COMPLETED).count(), tenants)
     if tenants is None:
         drifted = RemoteAgent.objects.exclude(drift="").count()
         yield _single("assent_remote_agents_drifted", "Remote agents whose card differs.", drifted)
 
 
-def _by_card_version(misfits: QuerySet[Task]) -> list[tuple[str, int]]:
-    """Clients write what they like there, so only the most common ones have a series each."""
-    counted = misfits.values_list("card_version").annotate(number=Count("pk"))
+def _by_card_version(invalid: QuerySet[Task]) -> list[tuple[str, int]]:
+    """Counts by card version. Clients choose the text, so only common ones get a series."""
+    counted = invalid.values_list("card_version").annotate(number=Count("pk"))
     common = [
         (version or "not said", number)
         for version, number in counted.order_by("-number", "card_version")[:MOST_CARD_VERSIONS]
     ]
-    others = misfits.count() - sum(number for _, number in common)
+    others = invalid.count() - sum(number for _, number in common)
     return [*common, ("others", others)] if others > 0 else common
 
 
@@ -145,10 +153,10 @@ def retention(tenants: Tenants) -> Iterator[Metric]:
     yield _labelled("assent_retention", "Content to erase, or held.", "state", counts)
 
 
-# --- the machinery ---------------------------------------------------------------------------
+# --- infrastructure ---------------------------------------------------------------------------
 
 
-def machinery(tenants: Tenants) -> Iterator[Metric]:
+def infrastructure(tenants: Tenants) -> Iterator[Metric]:
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING)
     given_up = Delivery.objects.filter(state=DeliveryState.GIVEN_UP)
     if tenants is not None:
@@ -162,7 +170,7 @@ def machinery(tenants: Tenants) -> Iterator[Metric]:
 
 
 def _lag() -> float:
-    """How late the sweeper is with what is most overdue; 0 when nothing is."""
+    """Seconds by which the oldest due work is late; 0 when nothing is due."""
     due = [
         Transaction.objects.due().aggregate(at=Min("expires_at"))["at"],
         Question.objects.due().aggregate(at=Min("expires_at"))["at"],
@@ -180,16 +188,22 @@ def _queues() -> list[tuple[str, int]]:
         return []
 
 
-# What is shown and exported. Another room adds its own here.
-sources: list[Callable[[Tenants], Iterator[Metric]]] = [transactions, tasks, retention, machinery]
+# The functions whose metrics are shown and exported.
+SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
+    transactions,
+    tasks,
+    retention,
+    infrastructure,
+)
 
 
 def gathered(tenants: Tenants = None) -> dict[str, Metric]:
-    return {metric.name: metric for source in sources for metric in source(tenants)}
+    """All metrics by name; only those of the given tenants if there are any given."""
+    return {metric.name: metric for source in SOURCES for metric in source(tenants)}
 
 
-class _Gathered(Collector):
-    """The figures of one scrape, for the client library's registry."""
+class _MetricsCollector(Collector):
+    """The metrics of one scrape, for the registry of the Prometheus client."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
@@ -203,13 +217,13 @@ class _Gathered(Collector):
 
 
 def as_prometheus(metrics: dict[str, Metric]) -> str:
-    """Text format 0.0.4, every figure a gauge.
+    """Prometheus text format 0.0.4, every metric a gauge.
 
-    In a registry made for this call: the library's global one would add figures of this process,
-    and the next scrape may reach another process.
+    The registry is made for this call: the global one would add metrics of this process, and the
+    next scrape may reach another process.
     """
     registry = CollectorRegistry()
-    registry.register(_Gathered(metrics.values()))
+    registry.register(_MetricsCollector(metrics.values()))
     return generate_latest(registry).decode()
 
 
@@ -222,17 +236,17 @@ def _age(at: Any) -> float | None:
 
 
 def _quantiles(name: str, help: str, rows: QuerySet[Any], span: Any) -> Metric:
-    """By PostgreSQL, over the rows' time spans in seconds."""
+    """Quantiles of the rows' time spans in seconds, computed by PostgreSQL."""
     sql, params = rows.annotate(span=span).values_list("span").query.sql_with_params()
-    wanted = ", ".join(
+    columns = ", ".join(
         f"percentile_cont({q}) WITHIN GROUP (ORDER BY extract(epoch FROM span))" for q in QUANTILES
     )
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {wanted} FROM ({sql}) AS spans (span)", params)
-        found = cursor.fetchone()
+        cursor.execute(f"SELECT {columns} FROM ({sql}) AS spans (span)", params)
+        quantiles = cursor.fetchone()
     values: dict[tuple[tuple[str, str], ...], float] = {
         (("quantile", str(q)),): float(value)
-        for q, value in zip(QUANTILES, found, strict=True)
+        for q, value in zip(QUANTILES, quantiles, strict=True)
         if value is not None
     }
     return Metric(name, help, values)

@@ -1,4 +1,4 @@
-"""Who may sign off what. Says no by default, and always says why."""
+"""Who may decide, settle, answer or cancel. The default is no; every no has a reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Roles = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class May:
-    """A yes, or a no with its reason in words."""
+    """A permission, or a refusal with its reason."""
 
     is_allowed: bool
     why_not: str = ""
@@ -45,13 +45,13 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
         return May(False, f"Only an approver of {row.tenant} may decide. {who_can(row.tenant)}")
     if row.proposed_by == principal:
         return May(False, "You proposed it yourself; somebody else has to decide.")
-    if any(vote.principal == principal for vote in row.decisions.all()):
+    if any(decision.principal == principal for decision in row.decisions.all()):
         return May(False, "You have approved it. It waits for another approver.")
     return YES
 
 
 def only_on_the_desk(row: Transaction) -> bool:
-    """Whether no other surface may take the decision. Yes for a tool that nobody knows any more."""
+    """Whether only the desk may accept the decision. True also for an undeclared tool."""
     tool = tools.get(row.tool)
     return tool is None or tool.contract.web_only
 
@@ -72,24 +72,26 @@ def may_answer(question: Question, principal: str, roles: Roles, now: datetime) 
         return May(False, f"It is {question.get_state_display()}.")
     if question.expires_at <= now:
         return May(False, "Its time is up; the task is being canceled.")
-    # Being named gives no role: whoever only looks on does not answer.
-    acting = roles.get(question.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}
-    if acting and {principal, *acting} & set(question.may_answer):
+    # A viewer who is named may not answer: being named does not replace a role.
+    own_roles = roles.get(question.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}
+    if own_roles and {principal, *own_roles} & set(question.may_answer):
         return YES
     return May(False, f"You may not answer it. {who_may_answer(question)}")
 
 
 def who_may_answer(question: Question) -> str:
-    """In a sentence: roles with the people who have them, named people, the agent that asked."""
-    said = [
+    """A sentence with everybody who may answer: roles and their holders, people, the agent."""
+    answerers = [
         f"{role}s ({who_can(question.tenant, role).removeprefix('One of: ').rstrip('.')})"
         for role in (Role.APPROVER, Role.OPERATOR)
         if role in question.may_answer
     ]
-    said += names_of(one for one in question.may_answer if ":" in one)
+    answerers += names_of(name for name in question.may_answer if ":" in name)
     if CLIENT in question.may_answer:
-        said.append("the agent that submitted the task")
-    return f"It may be answered by {', or '.join(said)}." if said else "Nobody may answer it."
+        answerers.append("the agent that submitted the task")
+    if not answerers:
+        return "Nobody may answer it."
+    return f"It may be answered by {', or '.join(answerers)}."
 
 
 def may_cancel(task: Task, roles: Roles) -> May:
@@ -104,7 +106,7 @@ def may_cancel(task: Task, roles: Roles) -> May:
 
 
 def who_can(tenant: str, role: Role = Role.APPROVER) -> str:
-    """``One of: Alice Moreau, Bob Tanaka.``"""
+    """A sentence with the people who have the role: ``One of: Alice Moreau, Bob Tanaka.``"""
     people = User.objects.filter(
         memberships__in=Membership.objects.filter(tenant=tenant, role=role), is_active=True
     ).order_by("first_name", "username")[:6]
@@ -115,21 +117,21 @@ def who_can(tenant: str, role: Role = Role.APPROVER) -> str:
 
 
 def what_it_takes(row: Transaction) -> str:
-    """The policy of the contract, in a sentence."""
-    who = {
+    """A sentence with the approval that the tool's contract requires."""
+    approver = {
         "HUMAN": "a person",
         "SUPERVISOR": "a supervising agent or a person",
         "NONE": "nobody: it passes by policy",
     }[row.required_approver]
     if row.quorum > 1:
-        who = f"{row.quorum} different people"
-    return f"The contract of {row.tool} asks for {who} ({row.risk_level.lower()} risk)."
+        approver = f"{row.quorum} different people"
+    return f"The contract of {row.tool} asks for {approver} ({row.risk_level.lower()} risk)."
 
 
 def still_missing(row: Transaction) -> int:
-    """How many more approvals it takes."""
-    given = sum(vote.verdict == Verdict.APPROVE for vote in row.decisions.all())
-    return max(0, row.quorum - given)
+    """The number of approvals that are still needed."""
+    approvals = sum(decision.verdict == Verdict.APPROVE for decision in row.decisions.all())
+    return max(0, row.quorum - approvals)
 
 
 def is_irreversible(row: Transaction) -> bool:
@@ -137,9 +139,9 @@ def is_irreversible(row: Transaction) -> bool:
 
 
 def confirmation_word(row: Transaction) -> str:
-    """What the approver of something irreversible types: the amount, or what it is done to.
+    """The text that the approver of an irreversible transaction types.
 
-    What it is done to is what the operation key names first.
+    It is the amount; without one, the first argument of the operation key, or the tool's name.
     """
     if row.amount is not None:
         return money(row)
@@ -158,7 +160,7 @@ def money(row: Transaction) -> str:
 
 
 def undo_of(row: Transaction) -> str:
-    """How it can be undone, in the words of the contract."""
+    """A sentence on how it can be undone, from the tool's contract if that has one."""
     tool = tools.get(row.tool)
     if tool is not None and tool.contract.undo:
         return tool.contract.undo
@@ -175,7 +177,7 @@ def can_compensate(row: Transaction) -> bool:
     return has_content and tool is not None and tool.has("compensate")
 
 
-# How a person is asked which outcome it was.
+# The outcomes that an operator can state, with their labels.
 OUTCOMES = {
     "committed": "It happened; the receipt is below",
     "nothing_happened": "Nothing happened, and it will not any more",
@@ -191,11 +193,11 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """What operators may still say of a row."""
+    """The outcomes that operators may still state for a transaction."""
 
     outcomes: list[tuple[str, str]]
     takes_two: bool
-    # What one operator has said, and who; it waits for another.
+    # The outcome that one operator proposed, which waits for a second operator.
     proposed: str = ""
     proposed_by: str = ""
     why: str = ""
@@ -203,14 +205,15 @@ class Settling:
 
 
 def settling(row: Transaction, viewer: str = "") -> Settling:
-    """Who proposed something may only take it back: the other word is another operator's."""
+    """The open outcomes for this viewer. Who proposed one may only withdraw it."""
     outcomes = [(name, OUTCOMES[name]) for name in settlements.open_outcomes(row)]
     takes_two = settlements.needs_a_second(row)
-    before = row.settlement
-    if before is None:
+    proposal = row.settlement
+    if proposal is None:
         return Settling(outcomes, takes_two)
-    is_own = before["by"] == viewer
+    is_own = proposal["by"] == viewer
     if is_own:
         outcomes = [("decline", "Take back what I proposed")]
-    described = settlements.described(before)
-    return Settling(outcomes, takes_two, described, before["by_name"], before["reason"], is_own)
+    described = settlements.described(proposal)
+    by_name, reason = proposal["by_name"], proposal["reason"]
+    return Settling(outcomes, takes_two, described, by_name, reason, is_own)

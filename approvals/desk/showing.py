@@ -1,8 +1,8 @@
-"""As shown: a surface may take a decision only on what it has shown in full.
+"""A surface accepts a decision only on a transaction or question that it has shown in full.
 
-The digest binds the row; this binds the eye. What there is to show is the same everywhere
-(``parts_of``); how much of it a surface shows without cutting is data (``Surface``). A surface
-that is not in the list shows nothing, so nothing is decided there.
+The intent digest proves which row was decided; this rule proves that the person could read all of
+it. The texts to show are the same on every surface (``parts_of``); ``SURFACES`` has how much each
+surface shows without cutting. A surface that is not listed shows nothing and decides nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DESK, SLACK = principals.Surface.WEB, principals.Surface.SLACK
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One text that whoever decides has to have seen."""
+    """One text that the person who decides has to see."""
 
     name: str
     text: str
@@ -34,8 +34,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """How much one surface shows without cutting: characters of a text, its lines, how many texts,
-    and the characters of all of them together with the markup that each takes."""
+    """How much one surface shows without cutting.
+
+    ``part_most`` and ``lines_most`` are the characters and lines of one text, ``parts_most`` is the
+    number of texts, ``all_most`` the characters of all texts, with ``markup`` added for each.
+    """
 
     part_most: int
     lines_most: int
@@ -44,7 +47,7 @@ class Surface:
     markup: int = 0
 
 
-# The desk folds what is longer, and takes an approval of it only from the page that shows it all.
+# The desk folds longer texts, and then accepts an approval only from the page that unfolds them.
 SURFACES: dict[str, Surface] = {
     DESK: Surface(part_most=1200, lines_most=25, parts_most=60, all_most=12_000),
     SLACK: Surface(part_most=1000, lines_most=25, parts_most=40, all_most=6000, markup=150),
@@ -53,7 +56,7 @@ SURFACES: dict[str, Surface] = {
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """Whether one surface shows one row in full; if not, what it leaves out, in words."""
+    """The names of the texts that a surface does not show in full."""
 
     missing: tuple[str, ...]
 
@@ -70,19 +73,19 @@ class NotShownInFull(NotAllowed):
 
 
 def of(row: Transaction, surface: str) -> Showing:
-    """Whether this surface shows the row in full as it is opened there."""
+    """What the surface leaves out of a transaction when it is opened there."""
     return _measured(list(parts_of(row)), surface)
 
 
 def of_question(question: Question, surface: str) -> Showing:
-    """The same of a question: its text and what the agent shows for it."""
+    """What the surface leaves out of a question and its evidence."""
     showing = _measured(list(parts_of_question(question)), surface)
     has_files = any("text" not in part and "data" not in part for part in question.evidence)
     return Showing((*showing.missing, "a file")) if has_files and surface != DESK else showing
 
 
 def parts_of(row: Transaction) -> Iterator[Part]:
-    """Everything that the digest covers, and in whose words it was asked for."""
+    """Every text that the intent digest covers, and the reason that the agent gave."""
     yield Part("the summary", row.action_summary)
     for number, warning in enumerate(row.warnings, 1):
         yield Part(f"warning {number}", str(warning))
@@ -128,7 +131,7 @@ def _cost(part: Part, limits: Surface) -> int:
 
 
 def _units(text: str) -> int:
-    """UTF-16 units of the text as JSON: no surface counts a text as longer."""
+    """The length of the text as JSON in UTF-16 units: no surface counts more."""
     return len(json.dumps(text, ensure_ascii=False).encode("utf-16-le", "surrogatepass")) // 2 - 2
 
 
@@ -136,15 +139,15 @@ def _units(text: str) -> int:
 
 
 def proof_of(row: Transaction, user: User) -> str:
-    """What only the page carries that shows this person the whole row."""
-    said = f"{row.pk}:{row.intent_digest}:{user.pk}"
-    return salted_hmac("approvals.showing", said, algorithm="sha256").hexdigest()
+    """An HMAC that only the page carries which shows this person the whole transaction."""
+    message = f"{row.pk}:{row.intent_digest}:{user.pk}"
+    return salted_hmac("approvals.showing", message, algorithm="sha256").hexdigest()
 
 
 def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
     """Raises ``NotShownInFull`` unless this surface has shown this person the row in full.
 
-    A row that is open no more is left to the verb, which says who was faster.
+    A decided row passes: the function that decides explains who was faster.
     """
     showing = of(row, via)
     if showing.is_complete or row.state != State.PREPARED:
@@ -155,7 +158,7 @@ def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
 
 
 def check_question(question: Question, *, via: str) -> None:
-    """The desk shows a question whole; any other surface may be too small for it."""
+    """Raises ``NotShownInFull`` if the surface is too small for the question; the desk never is."""
     if via != DESK and not of_question(question, via).is_complete:
         raise NotShownInFull(hint="Nothing was answered. Open it on the desk.")
 

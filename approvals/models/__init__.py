@@ -8,16 +8,24 @@ from approvals.models.people import (
     PendingChange,
     PendingState,
     Role,
+    UserName,
+)
+from approvals.models.slack import (
+    LINK_VALID,
+    RISKS,
+    Concern,
     SlackClick,
     SlackIdentity,
     SlackLinkRequest,
     SlackMessage,
     SlackRoute,
     SlackWorkspace,
-    UserName,
 )
 
 __all__ = [
+    "LINK_VALID",
+    "RISKS",
+    "Concern",
     "Membership",
     "Notice",
     "PendingChange",

@@ -1,4 +1,4 @@
-"""Who may do what at the desk."""
+"""People of the desk: user names, roles, requested changes of rights, and notices."""
 
 from __future__ import annotations
 
@@ -6,21 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
-from approvals.models.slack import (
-    SlackClick,
-    SlackIdentity,
-    SlackLinkRequest,
-    SlackMessage,
-    SlackRoute,
-    SlackWorkspace,
-)
 from ledger.models import Event, Tenant
-
-__all__ = [
-    "Membership", "Notice", "PendingChange", "PendingState", "Role", "SlackClick",
-    "SlackIdentity", "SlackLinkRequest", "SlackMessage", "SlackRoute", "SlackWorkspace",
-    "UserName",
-]  # fmt: skip
 
 
 class Role(models.TextChoices):
@@ -30,10 +16,10 @@ class Role(models.TextChoices):
 
 
 class UserName(models.Model):
-    """A user name that somebody has, or once had. It is never given to anybody else.
+    """A user name that somebody has or had. Nobody else ever gets it.
 
-    The database enters it (``approvals/sql/user_name.sql``), whoever makes or renames a user. The
-    key of the user is no foreign key: a name stays taken when the account is gone.
+    A database trigger inserts it (``approvals/sql/user_name.sql``) when a user is created or
+    renamed. ``user_id`` is no foreign key: a name stays taken when the account is gone.
     """
 
     name = models.CharField(max_length=150, primary_key=True, help_text="In small letters.")
@@ -74,9 +60,10 @@ class PendingState(models.TextChoices):
 
 
 class PendingChange(models.Model):
-    """What somebody may do, about to change: waits for an operator who neither asked nor gains.
+    """A requested change of a person's rights, until another operator confirms or declines it.
 
-    Written by ``approvals.people.second_operator`` alone.
+    That operator is neither who asked nor the person concerned. Only
+    ``approvals.people.second_operator`` writes it.
     """
 
     user = models.ForeignKey(
@@ -114,7 +101,7 @@ class PendingChange(models.Model):
 
 
 class Notice(models.Model):
-    """What was changed about a person, shown to them on the desk until they have seen it."""
+    """A change of a person's account, shown to them on the desk until they dismiss it."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notices"
@@ -124,7 +111,7 @@ class Notice(models.Model):
 
     class Meta:
         indexes = [
-            # What every page of the desk asks.
+            # Every page of the desk reads the open notices of its user.
             models.Index(
                 name="approvals_notice_open",
                 fields=["user", "-id"],

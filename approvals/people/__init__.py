@@ -1,1 +1,1 @@
-"""People: accounts, roles, rights, second operators, and notices to them."""
+"""People: their accounts, roles and rights, and notices of changes to them."""

@@ -1,7 +1,7 @@
-"""The verbs of people: accounts, roles, rights and passwords. Admin, desk and commands call these.
+"""Changes of accounts, roles, rights and passwords, for the admin, the desk and commands.
 
-Each appends a sealed event in its own database transaction, and tells the person whom it concerns.
-What a person may do never changes by that person alone: see ``approvals.people.second_operator``.
+Each function appends a sealed event in its own database transaction and notifies the person. Nobody
+changes their own rights alone: see ``approvals.people.second_operator``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from django.db.transaction import atomic
 
 from approvals.models import Role
 from approvals.people import second_operator
-from approvals.people.rights import apply, in_words, is_so, kind_of_flag, record
+from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag, record
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal, Surface
 
-# Columns of an account that say who it is, and what their change is called.
+# Columns that identify an account, and the kind of event of their change.
 LABELS = {
     "username": ChangeKind.USER_RENAMED,
     "first_name": ChangeKind.USER_RENAMED,
@@ -29,7 +29,7 @@ LABELS = {
 
 
 def opened(person: User, *, by: Principal, via: Surface) -> None:
-    """An account was made a moment ago, in the same database transaction."""
+    """Record an account that the caller created in the same database transaction."""
     record(
         person,
         ChangeKind.USER_CREATED,
@@ -39,12 +39,12 @@ def opened(person: User, *, by: Principal, via: Surface) -> None:
         email=person.email,
     )
     for flag in ("is_staff", "is_superuser"):
-        if getattr(person, flag):  # a command on the server may make the first ones
+        if getattr(person, flag):  # only a command on the server creates such accounts
             record(person, kind_of_flag(flag, True), by=by, via=via)
 
 
 def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surface) -> None:
-    """Its names or its address were changed a moment ago, in the same database transaction."""
+    """Record names or an address that the caller changed in the same database transaction."""
     edits = account_changes.edits(before, {name: getattr(person, name) for name in LABELS})
     for kind in dict.fromkeys(LABELS[name] for name in edits):
         of_kind = {name: edit for name, edit in edits.items() if LABELS[name] == kind}
@@ -52,20 +52,21 @@ def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surf
 
 
 def give_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:
-    """True when it counts at once, False when a second operator has to confirm it."""
+    """Give a role. Returns False if a second operator has to confirm it first."""
     return _change(
         person, ChangeKind.ROLE_GRANTED, by=by, via=via, tenant=tenant, role=Role(role).value
     )
 
 
 def take_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:
+    """Take a role away. Returns False if a second operator has to confirm it first."""
     return _change(
         person, ChangeKind.ROLE_REVOKED, by=by, via=via, tenant=tenant, role=Role(role).value
     )
 
 
 def set_flag(person: User, flag: str, value: bool, *, by: Principal, via: Surface) -> bool:
-    """``is_active``, ``is_staff`` or ``is_superuser``. As ``give_role``."""
+    """Set ``is_active``, ``is_staff`` or ``is_superuser``. Returns as ``give_role`` does."""
     kind = kind_of_flag(flag, value)
     return _change(person, kind, by=by, via=via)
 
@@ -73,6 +74,7 @@ def set_flag(person: User, flag: str, value: bool, *, by: Principal, via: Surfac
 def set_permissions(
     person: User, permissions: Iterable[Permission], *, by: Principal, via: Surface
 ) -> bool:
+    """Set the permissions in the admin. Returns as ``give_role`` does."""
     keys = sorted(permission.pk for permission in permissions)
     return _change(person, ChangeKind.PERMISSIONS_CHANGED, by=by, via=via, permissions=keys)
 
@@ -81,20 +83,20 @@ def _change(
     person: User, kind: str, *, by: Principal, via: Surface, tenant: str = "", **details: Any
 ) -> bool:
     with atomic():
-        # One change of an account at a time; also what it has now is read under this lock.
+        # One change of an account at a time; its present rights are read under this lock.
         User.objects.select_for_update().get(pk=person.pk)
-        if is_so(person, kind, tenant, details):
+        if is_in_effect(person, kind, tenant, details):
             return True
         if second_operator.has_to_confirm(person, kind, by, details.get("role", "")):
             second_operator.ask(person, kind, by=by, via=via, tenant=tenant, details=details)
             return False
         apply(person, kind, tenant, details)
-        record(person, kind, by=by, via=via, tenant=tenant, **in_words(details))
+        record(person, kind, by=by, via=via, tenant=tenant, **event_details(details))
     return True
 
 
 def set_password(person: User, password: str, *, by: Principal, via: Surface) -> None:
-    """Ends every session of the account but the one that the caller keeps on purpose."""
+    """Set a new password. This ends every session that the caller does not renew."""
     with atomic():
         person.set_password(password)
         person.save(update_fields=["password"])
@@ -102,5 +104,5 @@ def set_password(person: User, password: str, *, by: Principal, via: Surface) ->
 
 
 def password_was_set(person: User, *, by: Principal, via: Surface) -> None:
-    """It was set a moment ago, in the same database transaction."""
+    """Record a password that the caller set in the same database transaction."""
     record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)

@@ -1,7 +1,7 @@
-"""Whether two accounts are two people, as far as the sealed log knows.
+"""Separation of duties: whether two accounts belong to two people, as far as the log shows.
 
-Whoever opened an account or set its password can sign in as its person, so for a while the two
-count as one. That also holds over a third account in between.
+Who creates an account or sets its password can sign in to it. For ``WINDOW`` after that, both
+accounts count as one person; this is transitive over further accounts.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from ledger.events.account_changes import ChangeKind
 from ledger.models import Event
 from ledger.principals import USERS, Principal
 
-AFTER = timedelta(days=30)
+WINDOW = timedelta(days=30)
 
 
-def may_be_one(one: User, other: User) -> bool:
-    """Whether somebody could sign in as both."""
-    return bool(_speakers(str(principal_of(one))) & _speakers(str(principal_of(other))))
+def may_be_same_person(first: User, second: User) -> bool:
+    """Whether somebody could sign in to both accounts."""
+    users_of_first = _possible_users(str(principal_of(first)))
+    return bool(users_of_first & _possible_users(str(principal_of(second))))
 
 
-def could_speak_for(principal: str, person: User) -> bool:
-    """Whether this principal could sign in as that person."""
-    return principal in _speakers(str(principal_of(person)))
+def could_sign_in_as(principal: str, person: User) -> bool:
+    """Whether this principal could sign in to the account of that person."""
+    return principal in _possible_users(str(principal_of(person)))
 
 
-def require_another_person(person: User, before: Iterable[str], what: str) -> None:
-    """Raises ``NotAllowed`` when one of those who said it before could sign in as this person, or
-    the other way round."""
-    for other in User.objects.filter(pk__in=[key for key in map(_key_of, before) if key]):
+def require_another_person(person: User, earlier: Iterable[str], deed: str) -> None:
+    """Raises ``NotAllowed`` if one of the earlier principals could sign in as this person, or the
+    other way round. ``deed`` completes the sentence "Alice has …"."""
+    for other in User.objects.filter(pk__in=[key for key in map(_key_of, earlier) if key]):
         if other.pk != person.pk and (
-            could_speak_for(str(principal_of(other)), person)
-            or could_speak_for(str(principal_of(person)), other)
+            could_sign_in_as(str(principal_of(other)), person)
+            or could_sign_in_as(str(principal_of(person)), other)
         ):
             raise NotAllowed(
-                f"{name_of(other)} has {what}, and one of you opened the account of the other or "
-                f"set its password less than {AFTER.days} days ago: somebody else has to.",
+                f"{name_of(other)} has {deed}, and one of you opened the account of the other or "
+                f"set its password less than {WINDOW.days} days ago: somebody else has to.",
                 hint="Nothing was decided.",
             )
 
@@ -51,16 +52,16 @@ def _key_of(principal: str) -> int | None:
     return Principal.parse(principal).user_key
 
 
-def _speakers(principal: str) -> set[str]:
-    """It, and the people who could sign in as it; commands on the server are nobody."""
-    found, new = {principal}, {principal}
+def _possible_users(principal: str) -> set[str]:
+    """The principal and every person who could sign in as it, without commands on the server."""
+    users, new = {principal}, {principal}
     while new:
         events = Event.objects.filter(
-            subject__in=[account_changes.chain_of(one) for one in new],
+            subject__in=[account_changes.chain_of(user) for user in new],
             kind__in=[ChangeKind.USER_CREATED, ChangeKind.PASSWORD_CHANGED],
             principal__startswith=USERS,
-            at__gt=Now() - AFTER,
+            at__gt=Now() - WINDOW,
         )
-        new = set(events.values_list("principal", flat=True)) - found
-        found |= new
-    return found
+        new = set(events.values_list("principal", flat=True)) - users
+        users |= new
+    return users

@@ -1,6 +1,6 @@
-"""Telling a person what was changed about their account.
+"""Notices to a person of the changes of their account.
 
-Notices stand on the desk; ``approvals.slack.messages.notices`` sends them to linked Slack users.
+The desk shows them until they are dismissed; linked Slack users get them as messages, too.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ledger.events.account_changes import ChangeKind
 from ledger.models import Event
 from ledger.principals import Principal
 
-NAME = "notice"
-# What is said to the person: by somebody else, and of their own doing where that is said at all.
+NAME = "notice"  # of the delivery channel
+# Texts by kind of event: for a change by somebody else, and for one by the person themselves.
 BY_ANOTHER: dict[str, str] = {
     ChangeKind.USER_RENAMED: "{who} changed the name of your account.",
     ChangeKind.EMAIL_CHANGED: "{who} changed the e-mail address of your account.",
@@ -46,37 +46,39 @@ BY_THEMSELVES: dict[str, str] = {
 
 
 def text_of(event: Event, person: User) -> str:
-    """Empty if the person need not be told."""
-    return _words(event.kind, event.principal, person).format(**_facts(event))
+    """The text of the notice; empty if the person need not be told."""
+    return _template(event.kind, event.principal, person).format(**_template_values(event))
 
 
-def _words(kind: str, by: str, person: User) -> str:
-    said = BY_THEMSELVES if by == str(principal_of(person)) else BY_ANOTHER
-    return said.get(kind, "")
+def _template(kind: str, by: str, person: User) -> str:
+    templates = BY_THEMSELVES if by == str(principal_of(person)) else BY_ANOTHER
+    return templates.get(kind, "")
 
 
-def _facts(event: Event) -> dict[str, str]:
+def _template_values(event: Event) -> dict[str, str]:
     details: dict[str, Any] = json.loads(event.details)
-    facts = {"who": event.principal_name, "tenant": event.tenant, "role": "", "slack_user": ""}
-    return facts | {name: str(value) for name, value in details.items() if name in facts}
+    values = {"who": event.principal_name, "tenant": event.tenant, "role": "", "slack_user": ""}
+    return values | {name: str(value) for name, value in details.items() if name in values}
 
 
-def owed(person: User, kind: str, by: Principal) -> list[tuple[str, str]]:
-    """The delivery that the event owes the person; by Slack nobody else is told."""
-    if _words(kind, str(by), person) and settings.SLACK_BOT_TOKENS:
+def deliveries(person: User, kind: str, by: Principal) -> list[tuple[str, str]]:
+    """Channel and recipient of the notice by Slack; none if Slack is not set up."""
+    if _template(kind, str(by), person) and settings.SLACK_BOT_TOKENS:
         return [(NAME, str(principal_of(person)))]
     return []
 
 
-def leave(person: User, event: Event) -> None:
-    """On the desk, until it is dismissed."""
-    if _words(event.kind, event.principal, person):
+def show_on_desk(person: User, event: Event) -> None:
+    """Show the notice on the desk until the person dismisses it."""
+    if _template(event.kind, event.principal, person):
         Notice.objects.create(user=person, event=event)
 
 
 def waiting_for(person: User) -> QuerySet[Notice]:
+    """The notices that the person has not dismissed."""
     return Notice.objects.filter(user=person, dismissed_at=None).select_related("event")
 
 
 def dismiss(notice_id: int, person: User) -> bool:
+    """Returns False if the person has no such open notice."""
     return bool(waiting_for(person).filter(pk=notice_id).update(dismissed_at=Now()))

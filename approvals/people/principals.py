@@ -1,4 +1,4 @@
-"""Principals of people: from a request, a Slack click or a user name, and back to a name."""
+"""Principals of people: from a user or a user name, and back to a name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def name_of(user: User) -> str:
     return user.get_full_name() or user.get_username()
 
 
-def who_may_act(tenant: str, user_name: str) -> str | None:
-    """The principal of an approver or operator by one of the names that were ever theirs."""
+def approver_or_operator_named(tenant: str, user_name: str) -> str | None:
+    """The principal of an approver or operator with this user name, now or formerly."""
     owner = UserName.objects.filter(name=user_name.lower()).values("user_id")
     roles = Membership.objects.filter(
         user__in=owner, user__is_active=True, tenant=tenant, role__in=[Role.APPROVER, Role.OPERATOR]
@@ -31,7 +31,7 @@ def who_may_act(tenant: str, user_name: str) -> str | None:
 
 
 def names_of(written: Iterable[str]) -> list[str]:
-    """What people call these principals, in their order."""
+    """The display names of these principals, in the same order."""
     parsed = [Principal.parse(text) for text in written]
     keys = [principal.user_key for principal in parsed if principal.user_key is not None]
     people = {str(person.pk): name_of(person) for person in User.objects.filter(pk__in=keys)}

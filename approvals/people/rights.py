@@ -1,6 +1,6 @@
-"""What a person may do, as rows: whether it is so, how it is written, and its sealed event.
+"""Roles, flags and permissions of a person: compare, write, and record a change.
 
-Only ``accounts`` and ``second_operator`` decide that something changes.
+Only ``accounts`` and ``second_operator`` call these to change a right.
 """
 
 from __future__ import annotations
@@ -23,22 +23,36 @@ FLAGS = {"is_active": "user", "is_staff": "staff", "is_superuser": "superuser"}
 
 
 def record(
-    person: User, kind: str, *, by: Principal, via: Surface, tenant: str = "",
-    also_owed: Iterable[tuple[str, str]] = (), **details: Any,
-) -> Event:  # fmt: skip
-    """Seal a change of this account, and tell its person unless they did it themselves."""
+    person: User,
+    kind: str,
+    *,
+    by: Principal,
+    via: Surface,
+    tenant: str = "",
+    also_owed: Iterable[tuple[str, str]] = (),
+    **details: Any,
+) -> Event:
+    """Append a sealed event of a change of this account, and notify the person.
+
+    ``also_owed`` has channel and recipient of further deliveries of the event.
+    """
     with atomic():
         event = account_changes.record(
-            str(principal_of(person)), ChangeKind(kind), tenant=tenant, by=by, via=via,
-            name=name_of(person), details=details,
-            owed_to=[*notices.owed(person, kind, by), *also_owed],
-        )  # fmt: skip
-        notices.leave(person, event)
+            str(principal_of(person)),
+            ChangeKind(kind),
+            tenant=tenant,
+            by=by,
+            via=via,
+            name=name_of(person),
+            details=details,
+            owed_to=[*notices.deliveries(person, kind, by), *also_owed],
+        )
+        notices.show_on_desk(person, event)
     return event
 
 
-def is_so(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool:
-    """Whether nothing would change."""
+def is_in_effect(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool:
+    """Whether the person's rights are already as the change would make them."""
     if kind in {ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED}:
         roles = Membership.objects.filter(user=person, tenant=tenant, role=details["role"])
         return bool(roles.exists()) == (kind == ChangeKind.ROLE_GRANTED)
@@ -46,12 +60,12 @@ def is_so(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool
         keys = person.user_permissions.order_by("pk").values_list("pk", flat=True)
         return bool(list(keys) == details["permissions"])
     flag, value = _flag_of(kind)
-    now: bool = getattr(User.objects.get(pk=person.pk), flag)
-    return now == value
+    current: bool = getattr(User.objects.get(pk=person.pk), flag)
+    return current == value
 
 
 def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None:
-    """Write it. Only inside the database transaction that records it."""
+    """Write the change. Only inside the database transaction that records it."""
     if kind == ChangeKind.ROLE_GRANTED:
         Membership.objects.create(user=person, tenant_id=tenant, role=details["role"])
     elif kind == ChangeKind.ROLE_REVOKED:
@@ -65,12 +79,14 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
 
 
 def _flag_of(kind: str) -> tuple[str, bool]:
-    found = {kind_of_flag(flag, value): (flag, value) for flag in FLAGS for value in (True, False)}
-    return found[kind]
+    by_kind = {
+        kind_of_flag(flag, value): (flag, value) for flag in FLAGS for value in (True, False)
+    }
+    return by_kind[kind]
 
 
-def in_words(details: dict[str, Any]) -> dict[str, Any]:
-    """What an event keeps: permissions by their names, which stay the same elsewhere."""
+def event_details(details: dict[str, Any]) -> dict[str, Any]:
+    """The details of a change as its event keeps them: permissions by name, not by key."""
     if "permissions" not in details:
         return details
     rows = Permission.objects.filter(pk__in=details["permissions"]).select_related("content_type")

@@ -1,7 +1,7 @@
-"""Four eyes for rights: who may do what never changes by the person who gains, or on one word.
+"""The four-eyes rule for rights: some changes count only when a second operator confirms them.
 
-A change that takes a second operator is a row; confirming it is one compare-and-set, and the change
-and its sealed event are in the same database transaction.
+A requested change is a row. Confirming it is a compare-and-set on that row; the change and its
+sealed event are in the same database transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal, Surface
 
 VALID = timedelta(days=3)
-# Rights over people and the ledger's own pages, whoever gets them.
+# These rights need a second operator, whoever gets them.
 ALWAYS = frozenset(
     {ChangeKind.STAFF_GRANTED, ChangeKind.SUPERUSER_GRANTED, ChangeKind.PERMISSIONS_CHANGED}
 )
@@ -32,41 +32,49 @@ ROLES = frozenset({ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED})
 
 
 def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bool:
-    """Commands on the server need nobody: they are how the very first operator is made.
+    """Whether the change needs a second operator.
 
-    A role that decides, given to an account that the giver could sign in as, is as good as given
-    to oneself.
+    Commands on the server never do: they create the first operator. Giving an approver or operator
+    role to an account that the giver could sign in to counts as giving it to oneself.
     """
     if by.is_system:
         return False
     is_own = str(by) == str(principal_of(person))
     decides = kind == ChangeKind.ROLE_GRANTED and role != Role.VIEWER
-    return kind in ALWAYS or is_own or (decides and independence.could_speak_for(str(by), person))
+    return kind in ALWAYS or is_own or (decides and independence.could_sign_in_as(str(by), person))
 
 
 def ask(
     person: User, kind: str, *, by: Principal, via: Surface, tenant: str, details: Mapping[str, Any]
 ) -> PendingChange:
-    """Put a change before the other operators. The same one, asked again, is not asked twice."""
+    """Request a change. Returns the open request if there is an equal one."""
     with atomic():
-        same = {"user": person, "kind": kind, "tenant": tenant, "details": dict(details)}
-        waiting = open_changes().filter(**same).first()
+        request = {"user": person, "kind": kind, "tenant": tenant, "details": dict(details)}
+        waiting = open_changes().filter(**request).first()
         if waiting is not None:
             return waiting
-        row = PendingChange.objects.create(**same, asked_by_id=int(by.id), expires_at=Now() + VALID)
+        row = PendingChange.objects.create(
+            **request, asked_by_id=int(by.id), expires_at=Now() + VALID
+        )
         rights.record(
-            person, ChangeKind.CHANGE_REQUESTED, by=by, via=via, tenant=tenant, change=kind,
-            **rights.in_words(dict(details)),
-        )  # fmt: skip
+            person,
+            ChangeKind.CHANGE_REQUESTED,
+            by=by,
+            via=via,
+            tenant=tenant,
+            change=kind,
+            **rights.event_details(dict(details)),
+        )
     return row
 
 
 def open_changes() -> QuerySet[PendingChange]:
+    """The requests that are neither settled nor expired."""
     return PendingChange.objects.filter(state=PendingState.WAITING, expires_at__gt=Now())
 
 
 def visible_to(operator: User) -> QuerySet[PendingChange]:
-    """Those that this person may confirm, or asked for."""
+    """The open requests in the tenants of this operator; all of them for a superuser."""
     rows = open_changes().select_related("user", "asked_by")
     if operator.is_superuser and operator.is_active:
         return rows
@@ -74,7 +82,7 @@ def visible_to(operator: User) -> QuerySet[PendingChange]:
     return rows.filter(kind__in=ROLES, tenant__in=tenants)
 
 
-def why_not(operator: User, row: PendingChange) -> str:
+def refusal(operator: User, row: PendingChange) -> str:
     """Why this operator may not confirm it; empty if they may."""
     if operator.pk == row.asked_by_id:
         return "You asked for it: another operator has to confirm it."
@@ -82,52 +90,57 @@ def why_not(operator: User, row: PendingChange) -> str:
         return "It is about yourself: another operator has to confirm it."
     if not row.asked_by.is_active:
         return "Whoever asked for it has no account any more."
-    if independence.may_be_one(operator, row.asked_by) or independence.could_speak_for(
+    if independence.may_be_same_person(operator, row.asked_by) or independence.could_sign_in_as(
         str(principal_of(row.user)), operator
     ):
         return (
             "Somebody could sign in both as you and as a person whom this change concerns: one "
             "opened the account of the other, or set its password, less than "
-            f"{independence.AFTER.days} days ago, or a third person did so for both."
+            f"{independence.WINDOW.days} days ago, or a third person did so for both."
         )
     return ""
 
 
 def confirm(change_id: int, *, by: User, via: Surface) -> PendingChange:
-    """Make the change. Raises ``NotFound, NotAllowed, NotPossible``; nothing was changed then."""
+    """Confirm a request, which makes the change. Raises ``NotFound, NotAllowed, NotPossible``."""
     row = _row(change_id, by)
-    if reason := why_not(by, row):
+    if reason := refusal(by, row):
         raise NotAllowed(reason, hint="Nothing was changed.")
     with atomic():
         _end(row, PendingState.CONFIRMED, by)
         User.objects.select_for_update().get(pk=row.user_id)
-        if not rights.is_so(row.user, row.kind, row.tenant, row.details):
+        if not rights.is_in_effect(row.user, row.kind, row.tenant, row.details):
             rights.apply(row.user, row.kind, row.tenant, row.details)
-            rights.record(
-                row.user, row.kind, by=principal_of(by), via=via, tenant=row.tenant,
-                asked_by=str(principal_of(row.asked_by)), asked_by_name=name_of(row.asked_by),
-                **rights.in_words(row.details),
-            )  # fmt: skip
+            asked_by, asked_by_name = str(principal_of(row.asked_by)), name_of(row.asked_by)
+            _record(row, row.kind, by, via, asked_by=asked_by, asked_by_name=asked_by_name)
     return row
 
 
 def decline(change_id: int, *, by: User, via: Surface) -> PendingChange:
-    """Nothing changes. Whoever asked may take it back in the same way."""
+    """Decline a request, or withdraw one's own. Raises ``NotFound, NotPossible``."""
     row = _row(change_id, by)
     with atomic():
         _end(row, PendingState.DECLINED, by)
-        rights.record(
-            row.user, ChangeKind.CHANGE_DECLINED, by=principal_of(by), via=via, tenant=row.tenant,
-            change=row.kind, **rights.in_words(row.details),
-        )  # fmt: skip
+        _record(row, ChangeKind.CHANGE_DECLINED, by, via, change=row.kind)
     return row
+
+
+def _record(row: PendingChange, kind: str, by: User, via: Surface, **more: Any) -> None:
+    rights.record(
+        row.user,
+        kind,
+        by=principal_of(by),
+        via=via,
+        tenant=row.tenant,
+        **more,
+        **rights.event_details(row.details),
+    )
 
 
 def _row(change_id: int, by: User) -> PendingChange:
     row = visible_to(by).filter(pk=change_id).first()
     if row is None:
-        gone = PendingChange.objects.filter(pk=change_id, ended_by=by).exists()
-        if gone:
+        if PendingChange.objects.filter(pk=change_id, ended_by=by).exists():
             raise NotPossible("You have settled it already.", hint="Nothing was changed.")
         raise NotFound("No such change waits: it was settled, or its time was up.")
     return row

@@ -15,8 +15,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock, LinkButtonElement
 
 from approvals.http.middleware import roles_of
-from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
-from approvals.models.slack import LINK_VALID
+from approvals.models import LINK_VALID, SlackIdentity, SlackLinkRequest, SlackWorkspace
 from approvals.people import rights
 from approvals.people.principals import name_of, principal_of
 from approvals.slack.api.calls import Unreachable, call, error_of

@@ -71,7 +71,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     is_position = before.isdecimal() and len(before) < 19
     page = keyset_page(rows, PAGE, before=(int(before),) if is_position else None)
     pending = [
-        (row, second_operator.why_not(person, row), line_of_pending(row),
+        (row, second_operator.refusal(person, row), line_of_pending(row),
          permissions_of_pending(row))
         for row in second_operator.visible_to(person).order_by("pk")
     ]  # fmt: skip
@@ -149,7 +149,7 @@ def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
         return []
     has = set(row.user.user_permissions.values_list("pk", flat=True))
     wanted = set(row.details["permissions"])
-    named = [(word, rights.in_words({"permissions": list(keys)})["permissions"])
+    named = [(word, rights.event_details({"permissions": list(keys)})["permissions"])
              for word, keys in (("Gives", wanted - has), ("Takes", has - wanted))]  # fmt: skip
     return [(word, names) for word, names in named if names]
 

@@ -9,8 +9,15 @@ from django.db.models import Q
 
 from a2a.models import Question
 from a2a.models.answerers import CLIENT
-from approvals.models import Membership, Role, SlackIdentity, SlackRoute, SlackWorkspace
-from approvals.models.slack import RISKS, Concern
+from approvals.models import (
+    RISKS,
+    Concern,
+    Membership,
+    Role,
+    SlackIdentity,
+    SlackRoute,
+    SlackWorkspace,
+)
 from ledger.contracts import RequiredApprover
 from ledger.models import Transaction
 
