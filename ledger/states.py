@@ -74,6 +74,21 @@ class EventKind(StrEnum):
 S = TypeVar("S", bound=str)
 
 
+class Outcome(StrEnum):
+    """What an operator may settle a transaction as. The audit log seals the values."""
+
+    COMMITTED = "committed"
+    NOTHING_HAPPENED = "nothing_happened"
+    RETRY = "retry"
+    KEEP_RECEIPT = "keep_receipt"
+    NOT_OURS = "not_ours"
+    DEALT_WITH = "dealt_with"
+    WITHDRAW = "withdraw"
+    LET_GO = "let_go"
+    DECLINE = "decline"
+    COMPENSATE = "compensate"
+
+
 @dataclass(frozen=True, slots=True)
 class Move(Generic[S]):
     """One arrow of a map: the kind of event that it appends, where it starts, where it leads.

@@ -25,7 +25,7 @@ from approvals.people.principals import principal_of
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Transaction, Verdict
 from ledger.principals import Surface
-from ledger.states import State
+from ledger.states import Outcome, State
 from ledger.transactions import coordinator, settlements
 
 
@@ -80,13 +80,19 @@ def reject(
 
 
 def resolve(
-    user: User, transaction_id: UUID, *, outcome: str, via: Surface, reason: str, receipt: str = ""
+    user: User,
+    transaction_id: UUID,
+    *,
+    outcome: Outcome,
+    via: Surface,
+    reason: str,
+    receipt: str = "",
 ) -> Transaction:
     """Record an operator's statement of the outcome of a transaction in doubt."""
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
     statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
-    if outcome == "decline":
+    if outcome == Outcome.DECLINE:
         return coordinator.resolve(transaction_id, outcome=outcome, **statement)
     with _by_another_person(row, user):
         return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **statement)

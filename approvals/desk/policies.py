@@ -15,7 +15,7 @@ from approvals.models import Membership, Role
 from approvals.people.principals import name_of, names_of
 from ledger.contracts import ConsequenceLevel, key_fields, tools
 from ledger.models import Transaction, Verdict
-from ledger.states import State
+from ledger.states import Outcome, State
 from ledger.transactions import settlements
 
 Roles = Mapping[str, frozenset[str]]
@@ -178,16 +178,16 @@ def can_compensate(row: Transaction) -> bool:
 
 
 # The outcomes that an operator can state, with their labels.
-OUTCOMES = {
-    "committed": "It happened; the receipt is below",
-    "nothing_happened": "Nothing happened, and it will not any more",
-    "retry": "Run it again with the same operation key (the tool is retry-safe)",
-    "keep_receipt": "It did happen: keep the late receipt, the transaction is committed",
-    "not_ours": "The late receipt is another operation's; nothing happened here",
-    "dealt_with": "It did happen, and was made good outside of Assent",
-    "withdraw": "Withdraw it: nobody has begun, and nobody shall",
-    "let_go": "Everything held was let go of by hand",
-    "decline": "Decline what was proposed, or take back what you proposed",
+OUTCOMES: dict[str, str] = {
+    Outcome.COMMITTED: "It happened; the receipt is below",
+    Outcome.NOTHING_HAPPENED: "Nothing happened, and it will not any more",
+    Outcome.RETRY: "Run it again with the same operation key (the tool is retry-safe)",
+    Outcome.KEEP_RECEIPT: "It did happen: keep the late receipt, the transaction is committed",
+    Outcome.NOT_OURS: "The late receipt is another operation's; nothing happened here",
+    Outcome.DEALT_WITH: "It did happen, and was made good outside of Assent",
+    Outcome.WITHDRAW: "Withdraw it: nobody has begun, and nobody shall",
+    Outcome.LET_GO: "Everything held was let go of by hand",
+    Outcome.DECLINE: "Decline what was proposed, or take back what you proposed",
 }
 
 
@@ -206,14 +206,16 @@ class Settling:
 
 def settling(row: Transaction, viewer: str = "") -> Settling:
     """The open outcomes for this viewer. Who proposed one may only withdraw it."""
-    outcomes = [(name, OUTCOMES[name]) for name in settlements.open_outcomes(row)]
+    outcomes: list[tuple[str, str]] = [
+        (name, OUTCOMES[name]) for name in settlements.open_outcomes(row)
+    ]
     takes_two = settlements.needs_a_second(row)
     proposal = row.settlement
     if proposal is None:
         return Settling(outcomes, takes_two)
     is_own = proposal["by"] == viewer
     if is_own:
-        outcomes = [("decline", "Take back what I proposed")]
+        outcomes = [(Outcome.DECLINE, "Take back what I proposed")]
     described = settlements.described(proposal)
     by_name, reason = proposal["by_name"], proposal["reason"]
     return Settling(outcomes, takes_two, described, by_name, reason, is_own)

@@ -1,6 +1,6 @@
 """What operators settle: doubt, late receipts, work that nobody can do, compensations.
 
-What is consequential takes two of them: the first one's word is a proposal, sealed as an event, and
+What is consequential takes two of them: the first one proposes, which is sealed as an event, and
 another one has to say the same.
 """
 
@@ -21,10 +21,10 @@ from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.events import seals
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
-from ledger.states import EventKind, Move, State
+from ledger.states import EventKind, Move, Outcome, State
 from ledger.transactions import sign_offs
 from ledger.transactions.decisions import check_reason
-from ledger.transactions.transitions import advance
+from ledger.transactions.transitions import ALWAYS, advance
 from ledger.transactions.work_columns import FRESH, REVOKED
 
 RECEIPT_MAX = 500  # characters
@@ -42,13 +42,13 @@ EXECUTION = {
 def resolve(
     transaction_id: UUID,
     *,
-    outcome: str,
+    outcome: Outcome,
     by: Principal,
     via: Surface,
     reason: str,
     receipt: str = "",
 ) -> Transaction:
-    """Settle on an operator's word what no worker can. ``outcome`` is one of
+    """Settle, as an operator orders it, what no worker can. ``outcome`` is one of
 
     - of what is in doubt: ``committed`` (needs the receipt), ``nothing_happened``, or ``retry``
       (only for retry-safe tools);
@@ -69,7 +69,7 @@ def resolve(
     if verb is None:
         raise InvalidRequest(f"{outcome!r:.40} is not an outcome.")
     row = _row(transaction_id, by)
-    verb(row, _Word(outcome, receipt.strip()[:RECEIPT_MAX], by, via, reason))
+    verb(row, _Order(outcome, receipt.strip()[:RECEIPT_MAX], by, via, reason))
     return Transaction.objects.get(pk=transaction_id)
 
 
@@ -90,8 +90,8 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
             "tool cannot be told what to make up for.",
             snapshot=row,
         )
-    word = _Word("compensate", "", by, via, reason)
-    word.settle(
+    order = _Order(Outcome.COMPENSATE, "", by, via, reason)
+    order.settle(
         row, states.COMPENSATE, only_if=Q(content_erased_at=None), error="", error_detail="",
         work=FRESH,
     )  # fmt: skip
@@ -99,25 +99,25 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
 
 
 def needs_a_second(row: Transaction) -> bool:
-    """Whether one operator's word is not enough: it cannot be undone, is critical, or is dear."""
-    is_dear = row.amount is not None and row.amount >= settings.SECOND_OPERATOR_FROM
-    return is_dear or sign_offs.is_grave(row)
+    """Whether it takes two operators: it cannot be undone, is critical, or the amount is large."""
+    is_large = row.amount is not None and row.amount >= settings.SECOND_OPERATOR_FROM
+    return is_large or sign_offs.is_grave(row)
 
 
-def open_outcomes(row: Transaction) -> list[str]:
+def open_outcomes(row: Transaction) -> list[Outcome]:
     """What ``resolve`` may be told of this row, as it is now."""
     tool = tools.get(row.tool)
-    found: list[str] = []
+    outcomes: list[Outcome] = []
     if row.state == State.IN_DOUBT:
-        found += ["committed", "nothing_happened"]
-        found += ["retry"] if tool is not None and tool.contract.retry_safe else []
+        outcomes += [Outcome.COMMITTED, Outcome.NOTHING_HAPPENED]
+        outcomes += [Outcome.RETRY] if tool is not None and tool.contract.retry_safe else []
     if row.late_receipt:
-        found += ["keep_receipt", "not_ours", "dealt_with"]
+        outcomes += [Outcome.KEEP_RECEIPT, Outcome.NOT_OURS, Outcome.DEALT_WITH]
     if row.state == State.APPROVED:
-        found.append("withdraw")
+        outcomes.append(Outcome.WITHDRAW)
     if row.state == State.ROLLING_BACK and _nobody_rolls_back(row) and had_no_effect(row):
-        found.append("let_go")
-    return [*found, "decline"] if row.settlement else found
+        outcomes.append(Outcome.LET_GO)
+    return [*outcomes, Outcome.DECLINE] if row.settlement else outcomes
 
 
 def _nobody_rolls_back(row: Transaction) -> bool:
@@ -133,11 +133,11 @@ def had_no_effect(row: Transaction) -> bool:
     return not last or last[0] in NO_EFFECT_BEFORE
 
 
-class _Word:
-    """What one operator says, and how it takes effect."""
+class _Order:
+    """What one operator orders, and how it takes effect."""
 
     def __init__(
-        self, outcome: str, receipt: str, by: Principal, via: Surface, reason: str
+        self, outcome: Outcome, receipt: str, by: Principal, via: Surface, reason: str
     ) -> None:
         self.outcome, self.receipt = outcome, receipt
         self.by, self.via, self.reason = by, via, reason
@@ -151,7 +151,7 @@ class _Word:
         details: dict[str, Any] | None = None,
         **changes: Any,
     ) -> None:
-        """Take the step, or propose it where another operator has to say the same."""
+        """Take the step, or propose it where another operator has to confirm it."""
         wanted = Q() if only_if is None else only_if
         details = details or {}
         before = row.settlement
@@ -163,25 +163,27 @@ class _Word:
             details |= {"first_word_by": before["by"]}
         self.take(row, step, only_if=wanted, details=details, settlement=None, **changes)
 
-    def take(self, row: Transaction, step: Move[State], *, only_if: Q = Q(), **said: Any) -> None:  # noqa: B008
+    def take(
+        self, row: Transaction, step: Move[State], *, only_if: Q = ALWAYS, **columns: Any
+    ) -> None:
         not_own = ~Q(proposed_by=str(self.by))
         advance(
             row.pk, step, by=self.by, via=self.via, reason=self.reason, only_if=not_own & only_if,
-            **said,
+            **columns,
         )  # fmt: skip
 
     def _is_confirmed(self, row: Transaction, before: dict[str, str]) -> bool:
-        """Another operator has said the same. Raises ``NotPossible`` if something else was said."""
+        """Another operator proposed the same. Raises ``NotPossible`` for another proposal."""
         if (before["outcome"], before["receipt"]) != (self.outcome, self.receipt):
             raise NotPossible(
                 f"{before['by_name']} has proposed something else: {described(before)}.",
                 snapshot=row,
-                hint="Say the same to confirm it, or decline it first.",
+                hint="Order the same to confirm it, or decline it first.",
             )
         return before["by"] != str(self.by) and self._stands_in_the_log(row, before)
 
     def _stands_in_the_log(self, row: Transaction, before: dict[str, str]) -> bool:
-        """The row may be updated by others; the event that sealed the first word may not."""
+        """The row may be updated by others; the event that sealed the proposal may not."""
         links = sign_offs.links_of(row.pk)
         proposals = [link for link in links if link.kind == states.SETTLEMENT_PROPOSED.kind]
         sealed = seals.sealed_outcome(link.says for link in links)["settlement"]
@@ -199,7 +201,7 @@ class _Word:
 
     def _propose(self, row: Transaction, step: Move[State], only_if: Q) -> None:
         if row.settlement is not None:
-            return  # said already; it waits for another operator
+            return  # proposed already; it waits for another operator
         proposal = {
             "outcome": self.outcome, "receipt": self.receipt, "reason": self.reason,
             "by": str(self.by), "by_name": self.by.display_name,
@@ -222,33 +224,33 @@ def described(proposal: dict[str, str]) -> str:
 # --- in doubt -------------------------------------------------------------------------------
 
 
-def _committed(row: Transaction, word: _Word) -> None:
-    if not word.receipt:
+def _committed(row: Transaction, order: _Order) -> None:
+    if not order.receipt:
         raise InvalidRequest("Without a receipt nothing counts as committed.")
-    word.settle(
-        row, states.COMMIT, only_if=Q(state=State.IN_DOUBT), details={"receipt": word.receipt},
-        receipt=word.receipt, ended_at=Now(), work=REVOKED,
+    order.settle(
+        row, states.COMMIT, only_if=Q(state=State.IN_DOUBT), details={"receipt": order.receipt},
+        receipt=order.receipt, ended_at=Now(), work=REVOKED,
     )  # fmt: skip
 
 
-def _nothing_happened(row: Transaction, word: _Word) -> None:
-    word.settle(
+def _nothing_happened(row: Transaction, order: _Order) -> None:
+    order.settle(
         row,
         states.DISPROVE,
         work=replace(REVOKED, attempts=0),
         ending=Ending.FAILED,
-        ending_reason=word.reason,
+        ending_reason=order.reason,
     )
 
 
-def _retry(row: Transaction, word: _Word) -> None:
+def _retry(row: Transaction, order: _Order) -> None:
     """Let a worker run it again with the same operation key; the world counts it as one."""
     if not tool_named(row.tool).contract.retry_safe:
         raise NotPossible(
             f"{row.tool} is not retry-safe: running it again could do it twice.", snapshot=row
         )
-    # What somebody found out before this run says nothing of what comes of it.
-    word.take(row, states.ORDER_RETRY, attempts=0, next_attempt_at=Now(), settlement=None)
+    # A proposal from before this run says nothing about the outcome of the run.
+    order.take(row, states.ORDER_RETRY, attempts=0, next_attempt_at=Now(), settlement=None)
 
 
 # --- a receipt that came late ---------------------------------------------------------------
@@ -260,7 +262,7 @@ def _late(row: Transaction) -> Q:
     return Q(late_receipt=row.late_receipt)
 
 
-def _keep_receipt(row: Transaction, word: _Word) -> None:
+def _keep_receipt(row: Transaction, order: _Order) -> None:
     """It did happen: the row becomes COMMITTED after all."""
     only_if, receipt = _late(row), row.late_receipt
     others = Transaction.objects.holding(row.tenant, row.operation_key).exclude(pk=row.pk)
@@ -270,30 +272,34 @@ def _keep_receipt(row: Transaction, word: _Word) -> None:
             snapshot=row,
             hint="Reject or withdraw that one first; or say that this one was dealt with outside.",
         )
-    word.receipt = receipt
-    word.settle(
+    order.receipt = receipt
+    order.settle(
         row, states.KEEP_RECEIPT, only_if=only_if, details={"receipt": receipt}, receipt=receipt,
         late_receipt="", error="", ending="", ending_reason="", ended_at=Now(),
         work=REVOKED,
     )  # fmt: skip
 
 
-def _settle_late(row: Transaction, word: _Word) -> None:
+def _settle_late(row: Transaction, order: _Order) -> None:
     only_if, receipt = _late(row), row.late_receipt
-    word.receipt = receipt
-    details = {"receipt": receipt, "outcome": word.outcome}
-    word.settle(row, states.LATE_RECEIPT_SETTLED, only_if=only_if, details=details, late_receipt="")
+    order.receipt = receipt
+    details = {"receipt": receipt, "outcome": order.outcome}
+    order.settle(
+        row, states.LATE_RECEIPT_SETTLED, only_if=only_if, details=details, late_receipt=""
+    )
 
 
 # --- what nobody can do ---------------------------------------------------------------------
 
 
-def _withdraw(row: Transaction, word: _Word) -> None:
+def _withdraw(row: Transaction, order: _Order) -> None:
     """Signed off, and nobody has begun: take it back."""
-    word.take(row, states.WITHDRAW, ending=Ending.WITHDRAWN, ending_reason=word.reason, work=FRESH)
+    order.take(
+        row, states.WITHDRAW, ending=Ending.WITHDRAWN, ending_reason=order.reason, work=FRESH
+    )
 
 
-def _let_go(row: Transaction, word: _Word) -> None:
+def _let_go(row: Transaction, order: _Order) -> None:
     """What the rollback would have done was done by hand. Never hides an effect."""
     if not _nobody_rolls_back(row):
         raise NotPossible(
@@ -309,23 +315,25 @@ def _let_go(row: Transaction, word: _Word) -> None:
         )
     step = states.LET_GO_FAILED if row.ending == Ending.FAILED else states.LET_GO
     only_if = Q(late_receipt="", receipt="")
-    word.take(row, step, only_if=only_if, work=REVOKED, ended_at=Now())
+    order.take(row, step, only_if=only_if, work=REVOKED, ended_at=Now())
 
 
-def _decline(row: Transaction, word: _Word) -> None:
-    word.take(row, states.SETTLEMENT_DECLINED, only_if=Q(settlement__isnull=False), settlement=None)
+def _decline(row: Transaction, order: _Order) -> None:
+    order.take(
+        row, states.SETTLEMENT_DECLINED, only_if=Q(settlement__isnull=False), settlement=None
+    )
 
 
-OUTCOMES: dict[str, Callable[[Transaction, _Word], None]] = {
-    "committed": _committed,
-    "nothing_happened": _nothing_happened,
-    "retry": _retry,
-    "keep_receipt": _keep_receipt,
-    "not_ours": _settle_late,
-    "dealt_with": _settle_late,
-    "withdraw": _withdraw,
-    "let_go": _let_go,
-    "decline": _decline,
+OUTCOMES: dict[Outcome, Callable[[Transaction, _Order], None]] = {
+    Outcome.COMMITTED: _committed,
+    Outcome.NOTHING_HAPPENED: _nothing_happened,
+    Outcome.RETRY: _retry,
+    Outcome.KEEP_RECEIPT: _keep_receipt,
+    Outcome.NOT_OURS: _settle_late,
+    Outcome.DEALT_WITH: _settle_late,
+    Outcome.WITHDRAW: _withdraw,
+    Outcome.LET_GO: _let_go,
+    Outcome.DECLINE: _decline,
 }
 
 

@@ -18,7 +18,7 @@ from ledger.events import seals
 from ledger.events.seals import Link
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind
-from ledger.states import Move
+from ledger.states import Move, Outcome
 from ledger.transactions import erasures
 
 Map = Mapping[str, Move[Any]]
@@ -42,13 +42,13 @@ AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.kind, states.LATE_RECEIPT.kind})
 # What came of a call, as a tool is handed it to make up for that call.
 HANDED_OVER = ("receipt", "result")
 # What operators settle by their word, and the move or note that it becomes.
-BY_WORD = {
-    "committed": states.COMMIT.kind,
-    "nothing_happened": states.DISPROVE.kind,
-    "keep_receipt": states.KEEP_RECEIPT.kind,
-    "not_ours": states.LATE_RECEIPT_SETTLED.kind,
-    "dealt_with": states.LATE_RECEIPT_SETTLED.kind,
-    "compensate": states.COMPENSATE.kind,
+BY_WORD: dict[str, str] = {
+    Outcome.COMMITTED: states.COMMIT.kind,
+    Outcome.NOTHING_HAPPENED: states.DISPROVE.kind,
+    Outcome.KEEP_RECEIPT: states.KEEP_RECEIPT.kind,
+    Outcome.NOT_OURS: states.LATE_RECEIPT_SETTLED.kind,
+    Outcome.DEALT_WITH: states.LATE_RECEIPT_SETTLED.kind,
+    Outcome.COMPENSATE: states.COMPENSATE.kind,
 }
 SETTLED = frozenset(BY_WORD.values())
 # What kinds of principals a contract takes. Of the system, only its policy signs anything off.
