@@ -12,7 +12,7 @@ from django.db import IntegrityError
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 from slack_sdk.errors import SlackApiError
-from slack_sdk.models.blocks import ActionsBlock, LinkButtonElement
+from slack_sdk.models.blocks import ActionsBlock, Block
 
 from approvals.http.middleware import roles_of
 from approvals.models import LINK_VALID, SlackIdentity, SlackLinkRequest, SlackWorkspace
@@ -21,8 +21,7 @@ from approvals.people.principals import name_of, principal_of
 from approvals.slack.api.calls import Unreachable, call, error_of
 from approvals.slack.api.credentials import NoSuchApp
 from approvals.slack.api.workspaces import app_for
-from approvals.slack.rendering.blocks import desk_link
-from approvals.slack.rendering.text import escaped, plain, rich, words
+from approvals.slack.rendering import as_dicts, desk_link, escaped, open_button, regular, rich
 from ledger.events.account_changes import ChangeKind
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
@@ -94,18 +93,23 @@ def _send(request: SlackLinkRequest, why: str) -> None:
     app = app_for(request.workspace)
     url = desk_link("slack-confirm", signing.dumps(request.pk, salt=SALT))
     text = f"{why} If that is you, open the link."
-    button = LinkButtonElement(text=plain("Link my account"), url=url, action_id="open")
-    blocks = [
-        rich(words(f"{text} It is good once, for {minutes(LINK_VALID)} minutes. "
-                   "If you did not ask for it, do nothing.")),
-        ActionsBlock(elements=[button]),
-    ]  # fmt: skip
-    to = request.slack_user_id
-    channel = call(app, "conversations.open", users=to)["channel"]["id"]
+    terms = (
+        f"It is good once, for {minutes(LINK_VALID)} minutes. "
+        "If you did not ask for it, do nothing."
+    )
+    blocks: list[Block] = [
+        rich(regular(f"{text} {terms}")),
+        ActionsBlock(elements=[open_button(url, "Link my account")]),
+    ]
+    opened = call(app, "conversations.open", users=request.slack_user_id)
     call(
-        app, "chat.postMessage", channel=channel, text=escaped(text), parse="none",
-        blocks=[block.to_dict() for block in blocks],
-    )  # fmt: skip
+        app,
+        "chat.postMessage",
+        channel=opened["channel"]["id"],
+        text=escaped(text),
+        parse="none",
+        blocks=as_dicts(blocks),
+    )
 
 
 def minutes(span: timedelta) -> int:

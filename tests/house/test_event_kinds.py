@@ -104,9 +104,9 @@ def test_slack_posts_or_leaves_out_every_kind():
 
 
 def test_slacks_threads_tell_or_leave_out_every_kind():
-    assert parts(set(thread_replies.SAID), NOT_IN_THREADS) == TRANSACTION_KINDS | TASK_KINDS
-    assert thread_replies.BY_NOBODY <= thread_replies.SAID
-    assert thread_replies.SAID <= slack_channel.CHANGES
+    assert parts(set(thread_replies.KINDS), NOT_IN_THREADS) == TRANSACTION_KINDS | TASK_KINDS
+    assert thread_replies.WITHOUT_ACTOR <= thread_replies.KINDS
+    assert thread_replies.KINDS <= slack_channel.CHANGES
 
 
 def test_webhooks_tell_or_leave_out_every_kind():
@@ -141,8 +141,9 @@ def test_the_channels_are_these():
 def test_every_table_of_kinds_is_made_of_the_enums():
     tables = [
         labels.SAID_OF, account_changes.DESCRIPTIONS, notices.BY_ANOTHER, notices.BY_THEMSELVES,
-        slack_channel.ASKS, slack_channel.CHANGES, thread_replies.SAID, thread_replies.BY_NOBODY,
-        webhooks.KINDS, owners.ALERTS, owners.MAY_GET_STUCK, jobs.JOB_FOR, task_doorbell.NEW_WORK,
+        slack_channel.ASKS, slack_channel.CHANGES, thread_replies.KINDS,
+        thread_replies.WITHOUT_ACTOR, webhooks.KINDS, owners.ALERTS, owners.MAY_GET_STUCK,
+        jobs.JOB_FOR, task_doorbell.NEW_WORK,
     ]  # fmt: skip
     kinds = states.EventKind | task_states.TaskEventKind | account_changes.ChangeKind
 

@@ -30,7 +30,7 @@ WRITERS = {
 DYNAMIC = {
     "approvals.admin.people": "flags of an account",
     "approvals.people.rights": "flags of an account",
-    "approvals.slack.messages.messages": "columns of a message in Slack",
+    "approvals.slack.messages.posting": "columns of a message in Slack",
     "ledger.contracts.contract": "fields of a contract, which has no state",
     "ledger.transactions.proposals": "fields of the contract, which are copied to the transaction",
 }

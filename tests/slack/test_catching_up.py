@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from approvals.models import SlackMessage, SlackRoute, SlackWorkspace
 from approvals.slack.api import credentials
-from approvals.slack.messages import messages
-from approvals.slack.rendering import blocks
+from approvals.slack.messages import posting
+from approvals.slack.rendering import render
 from ledger.events.outbox import NotNow
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.transactions import coordinator
@@ -86,20 +86,20 @@ def test_who_held_a_message_for_too_long_cannot_leave_buttons_on_it(slack, poste
     app = credentials.apps()[0]
 
     def wake_up_too_late():
-        with messages._held(copy.pk) as late:
-            stale = blocks.shown(late)
+        with posting._locked(copy.pk) as late:
+            stale = render(late)
             SlackMessage.objects.update(busy_until=Now() - timedelta(seconds=1))
             coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
             settle()
             assert "Rejected" in FakeSlack.plain(message)
             late.shown = ""
-            messages._update(app, late, stale)
+            posting._update(app, late, stale)
 
     with pytest.raises(NotNow, match="meanwhile"):
         wake_up_too_late()
     assert "approve" in str(message.blocks[-1])
 
-    messages.refresh(copy.pk)
+    posting.refresh(copy.pk)
 
     assert "Rejected" in FakeSlack.plain(message)
     assert len(message.blocks[-1]["elements"]) == 1

@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as some
 
 from approvals.models import Membership, SlackMessage, SlackRoute
-from approvals.slack.rendering import blocks, text
+from approvals.slack.rendering import render, shortened
 from ledger import contracts
 from ledger.api.rendering import render_token
 from ledger.models import Delivery, Transaction
@@ -222,7 +222,7 @@ def test_no_row_can_break_a_block(
     )
     copy = SlackMessage(pk=1, workspace=workspace_row, transaction=row)
 
-    shown = blocks.shown(copy)
+    shown = render(copy)
 
     refuse_bad_blocks(shown.blocks)
     assert FakeSlack.mentions_in(shown.blocks) == []
@@ -242,7 +242,7 @@ def workspace_row(db):
 
 @given(some.text("a😀", max_size=300), some.integers(2, 150))
 def test_a_shortened_text_is_as_long_as_slack_counts(words, most):
-    short = text.shortened(words, most)
+    short = shortened(words, most)
 
     assert len(short.encode("utf-16-le")) // 2 <= most
     assert short == words or short.endswith("…")

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 
 from approvals.desk import showing
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.slack.rendering import blocks
+from approvals.slack.rendering import render
 from approvals.slack.rendering.signed_values import ButtonValue
 from ledger import contracts, intents
 from ledger.models import Transaction
@@ -175,7 +175,7 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         expires_at=timezone.now(),
     )
 
-    shown = blocks.shown(SlackMessage(pk=1, workspace=workspace_row, transaction=row)).blocks
+    shown = render(SlackMessage(pk=1, workspace=workspace_row, transaction=row)).blocks
 
     names = {
         one["action_id"]

@@ -14,7 +14,7 @@ from approvals.slack.api.calls import NETWORK
 from approvals.slack.api.credentials import NoSuchApp, SlackApp, apps
 from approvals.slack.api.workspaces import app_for, workspace_of
 from approvals.slack.interactions.commands import Source
-from approvals.slack.rendering.blocks import desk_link
+from approvals.slack.rendering import desk_link
 from approvals.slack.rendering.signed_values import ButtonValue
 from ledger.errors import LedgerError
 

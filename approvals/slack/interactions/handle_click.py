@@ -29,7 +29,7 @@ from approvals.slack.interactions.authorization import (
 )
 from approvals.slack.interactions.click_queue import Claim
 from approvals.slack.interactions.commands import Click, Tell, UpdateMessage, read_click
-from approvals.slack.rendering import blocks, modals
+from approvals.slack.rendering import choices_of, digest_of, modals
 from ledger.errors import LedgerError
 from ledger.models import Transaction
 from ledger.principals import Surface
@@ -148,7 +148,7 @@ def _decide(person: User, row: Transaction, claim: Claim) -> None:
 
 
 def _answer(person: User, question: Question, claim: Claim) -> None:
-    if claim.click.button.digest != blocks.digest_of(question):
+    if claim.click.button.digest != digest_of(question):
         raise Refused("The question is not the one that was shown. Nothing was answered.")
     had_answered = question.answered_by == str(principal_of(person)) and (
         question.ended_at is not None and _is_older(question.ended_at, claim)
@@ -166,7 +166,7 @@ def _is_older(at: datetime, claim: Claim) -> bool:
 def _value(question: Question, click: Click) -> Any:
     """The answer that the click gives. Raises ``Refused``."""
     if click.button.verb == "choose":
-        choices = blocks.choices_of(question.form)
+        choices = choices_of(question.form)
         if not 0 <= click.button.choice < len(choices):
             raise Refused("There is no such answer. Nothing was answered.")
         return choices[click.button.choice][1]

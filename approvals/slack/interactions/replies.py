@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from slack_sdk.errors import SlackApiError
-from slack_sdk.models.blocks import ActionsBlock, LinkButtonElement
+from slack_sdk.models.blocks import ActionsBlock
 from slack_sdk.models.views import View
 
 from a2a.models import QuestionState
@@ -41,11 +41,19 @@ from approvals.slack.interactions.commands import (
     to_text,
 )
 from approvals.slack.interactions.deadlines import REPLIES
-from approvals.slack.messages import messages
-from approvals.slack.rendering import home, modals
-from approvals.slack.rendering.blocks import desk_link
+from approvals.slack.messages import posting
+from approvals.slack.rendering import (
+    as_dicts,
+    desk_link,
+    escaped,
+    home,
+    modals,
+    open_button,
+    regular,
+    rich,
+    shortened,
+)
 from approvals.slack.rendering.signed_values import ModalValue
-from approvals.slack.rendering.text import escaped, plain, rich, shortened, words
 from ledger.errors import LedgerError
 from ledger.events.outbox import NotNow
 from ledger.workers import jobs, queues
@@ -133,7 +141,7 @@ def _show_error(reply: Reply, text: str, page: str = "") -> None:
     for app in apps_that_signed(reply.source)[:1]:
         match reply:
             case ShowHome(source=source):
-                view = home.with_words(text).to_dict()
+                view = home.with_text(text).to_dict()
                 _call_quietly(app, "views.publish", user_id=source.user, view=view)
             case ShowForm():
                 view = modals.trouble(text, page).to_dict()
@@ -216,10 +224,10 @@ def _update_message(reply: UpdateMessage) -> None:
     if message is None or not source.ts or message.channel not in {"", source.channel}:
         return
     try:
-        if messages.is_known(message, source.channel, source.ts):
-            messages.refresh(message.pk)
+        if posting.recognize(message, source.channel, source.ts):
+            posting.refresh(message.pk)
         else:
-            messages.rewrite_stray(message, source.channel, source.ts)
+            posting.update_duplicate(message, source.channel, source.ts)
     except Exception as failure:
         logger.info("the outbox will update the message: %s", failure)
 
@@ -230,14 +238,12 @@ def _update_message(reply: UpdateMessage) -> None:
 def _tell(reply: Tell) -> None:
     """As an ephemeral message where the person clicked, else as a direct message."""
     source = reply.source
-    link = LinkButtonElement(
-        text=plain("Open the desk"), url=reply.page or desk_link("inbox"), action_id="open"
-    )
-    blocks = [rich(words(shortened(reply.text, 2000))), ActionsBlock(elements=[link])]
+    link = open_button(reply.page or desk_link("inbox"), "Open the desk")
+    text = rich(regular(shortened(reply.text, 2000)))
     content: dict[str, Any] = {
         "text": escaped(reply.text, 2000),
-        "blocks": [block.to_dict() for block in blocks],
-        "parse": messages.PARSE,
+        "blocks": as_dicts([text, ActionsBlock(elements=[link])]),
+        "parse": posting.PARSE,
     }
     for app in apps_that_signed(source):
         if source.channel and _posted_ephemeral(app, source, content):

@@ -1,4 +1,4 @@
-"""Slack as a channel of the outbox: an event becomes posts, rewrites, notes and reminders.
+"""Slack as a channel of the outbox: events become posts, updates, thread replies and reminders.
 
 A delivery names its action and its message (``recipients``): ``UPDATE`` brings a message up to
 date, ``REPLY`` adds the event to its thread; ``REMIND`` and ``ESCALATE`` fall due later, and act
@@ -20,15 +20,18 @@ from a2a.states import ASK, TaskEventKind
 from approvals.models import SlackMessage
 from approvals.slack.api import credentials
 from approvals.slack.api.calls import error_of
-from approvals.slack.messages import messages, recipients, routing, thread_replies
+from approvals.slack.messages import posting, recipients, routing, thread_replies
 from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
 from approvals.slack.messages.routing import Place
 from ledger import contracts
+from ledger.backoff import Backoff
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.states import EventKind
 
+# A message is posted for these.
 ASKS = frozenset({EventKind.PREPARED, TaskEventKind.ASKED})
+# After these the message may show something else.
 CHANGES = frozenset(
     {
         EventKind.APPROVAL_RECORDED,
@@ -61,10 +64,10 @@ CHANGES = frozenset(
         TaskEventKind.CONTENT_ERASED,
     }
 )
-SOON, LONGEST = timedelta(seconds=1), timedelta(minutes=1)
+# While a delivery waits for an earlier one.
+BACKOFF = Backoff(first=timedelta(seconds=1), longest=timedelta(minutes=1))
 
-
-# What an operator does about what Slack says.
+# What an operator does about an error that Slack answered.
 REMEDY = {
     "not_in_channel": "Invite the bot there: /invite @Assent.",
     "channel_not_found": "Check the route's channel, and invite the bot there.",
@@ -78,25 +81,27 @@ REMEDY = {
 
 
 class SlackRefused(Exception):
-    """Slack answered, and said no."""
+    """Slack answered with an error; the text says what an operator can do."""
 
     def __init__(self, error: str) -> None:
         super().__init__(f"{error}. {REMEDY.get(error, '')}".strip())
 
 
 class SlackChannel:
+    """Posts and updates the messages that the routes ask for."""
+
     name = CHANNEL
 
     def wants(self, kind: str) -> bool:
         return credentials.is_configured() and kind in ASKS | CHANGES
 
     def address(self, event: Event) -> Iterable[Owed]:
-        """Every copy that there is, or that has to be."""
+        """One or more deliveries for every message that exists, or that a route asks for."""
         if event.kind == EventKind.PREPARED:
-            return list(_ask_for_sign_off(event))
+            return list(_for_sign_off(event))
         if event.kind == TaskEventKind.ASKED:
-            return list(_ask(event))
-        return list(_tell(event))
+            return list(_for_question(event))
+        return list(_for_change(event))
 
     def send(self, delivery: Delivery) -> None:
         """Raises ``NotNow, Unreachable, NoSuchApp`` and ``SlackRefused``."""
@@ -107,101 +112,97 @@ class SlackChannel:
             raise SlackRefused(error_of(refusal)) from None
 
 
-def _ask_for_sign_off(event: Event) -> Iterator[Owed]:
+# --- addressing ------------------------------------------------------------------------------
+
+
+def _for_sign_off(event: Event) -> Iterator[Owed]:
     row = event.transaction
     assert row is not None
     tool = contracts.tools.get(row.tool)
     remind = tool.contract.remind if tool else None
     for place in routing.places_for(row):
-        copy = _new_copy(place, transaction=row)
-        yield Owed(recipient_of(Action.UPDATE, copy))
+        message = _message_at(place, transaction=row)
+        yield Owed(recipient_of(Action.UPDATE, message))
         if remind is not None and row.expires_at - remind > row.created_at:
-            yield Owed(recipient_of(Action.REMIND, copy), row.expires_at - remind)
-        yield from _escalation(place, copy, event)
+            yield Owed(recipient_of(Action.REMIND, message), row.expires_at - remind)
+        yield from _escalation(place, message, event)
 
 
-def _ask(event: Event) -> Iterator[Owed]:
-    asked = _named_in(event)
-    question = Question.objects.filter(pk=asked).first() if asked else None
+def _for_question(event: Event) -> Iterator[Owed]:
+    question_id = _question_named_in(event)
+    question = Question.objects.filter(pk=question_id).first() if question_id else None
     if question is None:
         return
     for place in routing.places_for_question(question):
-        copy = _new_copy(place, question=question)
-        yield Owed(recipient_of(Action.UPDATE, copy))
-        yield from _escalation(place, copy, event)
+        message = _message_at(place, question=question)
+        yield Owed(recipient_of(Action.UPDATE, message))
+        yield from _escalation(place, message, event)
 
 
-def _escalation(place: Place, copy: SlackMessage, event: Event) -> Iterator[Owed]:
-    if place.escalate_to and place.escalate_after is not None:
-        yield Owed(recipient_of(Action.ESCALATE, copy), event.at + place.escalate_after)
-
-
-def _new_copy(place: Place, **subject: Any) -> SlackMessage:
-    return messages.new_copy(
+def _message_at(place: Place, **subject: Any) -> SlackMessage:
+    return posting.get_or_create(
         place.workspace, place.target, escalate_to=place.escalate_to, **subject
     )
 
 
-def _tell(event: Event) -> Iterator[Owed]:
-    """Every copy looks again; a note goes below those that the event is about."""
-    found = messages.copies_of(event)
-    about = _question_of(event, {copy.question_id for copy in found})
-    for copy in found:
-        yield Owed(recipient_of(Action.UPDATE, copy))
-        if thread_replies.is_said(event) and copy.question_id == about:
-            yield Owed(recipient_of(Action.REPLY, copy))
+def _escalation(place: Place, message: SlackMessage, event: Event) -> Iterator[Owed]:
+    if place.escalate_to and place.escalate_after is not None:
+        yield Owed(recipient_of(Action.ESCALATE, message), event.at + place.escalate_after)
+
+
+def _for_change(event: Event) -> Iterator[Owed]:
+    """Every message about the subject is updated; those that the event is about get a reply."""
+    messages = posting.messages_about(event)
+    question_id = _question_of(event, {message.question_id for message in messages})
+    for message in messages:
+        yield Owed(recipient_of(Action.UPDATE, message))
+        if thread_replies.is_posted(event) and message.question_id == question_id:
+            yield Owed(recipient_of(Action.REPLY, message))
 
 
 def _question_of(event: Event, posted: set[UUID | None]) -> UUID | None:
-    """The question below whose message an event of a task is told; ``None`` for a transaction.
+    """The question whose thread an event of a task belongs to; ``None`` for a transaction.
 
-    The one that the event names. The end of the task names none: it is told below the last
+    The question that the event names. The end of a task names none: it belongs to the last
     question that was asked before it and ``posted``.
     """
     if event.transaction_id is not None:
         return None
-    if named := _named_in(event):
+    if named := _question_named_in(event):
         return named
     asked = Event.objects.filter(subject=event.subject, kind=ASK.kind, seq__lt=event.seq)
-    earlier = map(_named_in, asked.order_by("-seq"))
+    earlier = map(_question_named_in, asked.order_by("-seq"))
     return next((question for question in earlier if question in posted), None)
 
 
-def _named_in(event: Event) -> UUID | None:
+def _question_named_in(event: Event) -> UUID | None:
     return Question.named_in(json.loads(event.details))
 
 
 # --- sending ---------------------------------------------------------------------------------
 
 
-def _send_copy(delivery: Delivery, copy_id: int) -> None:
-    messages.refresh(copy_id)
+def _send_update(delivery: Delivery, message_id: int) -> None:
+    posting.refresh(message_id)
 
 
-def _send_note(delivery: Delivery, copy_id: int) -> None:
-    """In the order of the events; a copy that was never posted needs none."""
-    copy = _copy(copy_id)
-    if copy is None or copy.is_gone:
+def _send_reply(delivery: Delivery, message_id: int) -> None:
+    """In the order of the events. A message that was never posted has no thread."""
+    message = _message(message_id)
+    if message is None or message.is_gone:
         return
-    if not copy.ts:
-        if _is_owed(delivery, recipient_of(Action.UPDATE, copy)):
-            raise NotNow(_patience(delivery), "The message itself is not posted yet.")
+    if not message.ts:
+        if _is_owed(delivery, recipient_of(Action.UPDATE, message)):
+            raise NotNow(_wait(delivery), "The message itself is not posted yet.")
         return
     if _is_owed(delivery, delivery.recipient):
-        raise NotNow(_patience(delivery), "An earlier note is still on its way.")
-    text, said = thread_replies.note(delivery.event)
-    messages.say_in_thread(
-        copy, text, said, mark=f"{copy_id}.{delivery.event_id}",
-        is_repeated=delivery.attempts > 1, since=delivery.event.at,
-    )  # fmt: skip
-
-
-def _patience(delivery: Delivery) -> timedelta:
-    return min(SOON * delivery.attempts, LONGEST)
+        raise NotNow(_wait(delivery), "An earlier reply is still on its way.")
+    reply = thread_replies.about(delivery.event)
+    _post_reply(delivery, message, reply, mark=f"{message_id}.{delivery.event_id}")
 
 
 def _is_owed(delivery: Delivery, recipient: str) -> bool:
-    """Whether the like of it is still on its way for an earlier event, or for this one."""
+    """Whether another delivery to ``recipient`` waits, of this event or an earlier one."""
     return (
         Delivery.objects.filter(
             event__subject=delivery.event.subject,
@@ -215,51 +216,72 @@ def _is_owed(delivery: Delivery, recipient: str) -> bool:
     )
 
 
-def _remind(delivery: Delivery, copy_id: int) -> None:
-    copy = _copy(copy_id)
-    if copy is None or copy.is_gone or not _is_still_asked(copy):
+def _send_reminder(delivery: Delivery, message_id: int) -> None:
+    message = _message(message_id)
+    if message is None or message.is_gone or not _is_open(message):
         return
-    if not copy.ts:
-        raise NotNow(_patience(delivery), "The message itself is not posted yet.")
-    text, said = thread_replies.reminder(copy)
-    reminder = messages.say_in_thread(
-        copy, text, said, mark=f"{copy_id}.reminder", is_repeated=delivery.attempts > 1,
-        since=delivery.event.at, to_all=True,
-    )  # fmt: skip
-    messages.remember_reminder(copy, reminder)
-    if not messages.is_waiting(copy):
-        messages.refresh(copy.pk)  # decided meanwhile, by whoever did not know of the reminder
+    if not message.ts:
+        raise NotNow(_wait(delivery), "The message itself is not posted yet.")
+    reply = thread_replies.reminder(message)
+    ts = _post_reply(delivery, message, reply, mark=f"{message_id}.reminder", to_channel=True)
+    posting.remember_reminder(message, ts)
+    if not posting.is_waiting(message):
+        # Decided in the meantime, when the reminder was not known: settle it now.
+        posting.refresh(message.pk)
 
 
-def _is_still_asked(copy: SlackMessage) -> bool:
-    return messages.is_waiting(copy) and messages.is_served(copy)
-
-
-def _escalate(delivery: Delivery, copy_id: int) -> None:
-    """Nobody has acted: the next channel gets a copy of its own, and the first hears of it."""
-    copy = _copy(copy_id)
-    if copy is None or not _is_still_asked(copy) or not copy.escalate_to:
+def _escalate(delivery: Delivery, message_id: int) -> None:
+    """Nobody has decided: post a message in the next channel, and say so below the first."""
+    message = _message(message_id)
+    if message is None or not _is_open(message) or not message.escalate_to:
         return
-    subject = {"transaction": copy.transaction} if copy.transaction else {"question": copy.question}
+    subject = (
+        {"transaction": message.transaction}
+        if message.transaction
+        else {"question": message.question}
+    )
     why = "Escalated: nobody acted in time where it was asked first."
-    next_one = messages.new_copy(copy.workspace, copy.escalate_to, why=why, **subject)
-    messages.refresh(next_one.pk)
-    if copy.ts and not copy.is_gone:
-        text, said = thread_replies.escalated(copy.escalate_to)
-        messages.say_in_thread(
-            copy, text, said, mark=f"{copy_id}.escalation",
-            is_repeated=delivery.attempts > 1, since=delivery.event.at,
-        )  # fmt: skip
+    escalated = posting.get_or_create(message.workspace, message.escalate_to, why=why, **subject)
+    posting.refresh(escalated.pk)
+    if message.ts and not message.is_gone:
+        reply = thread_replies.escalation(message.escalate_to)
+        _post_reply(delivery, message, reply, mark=f"{message_id}.escalation")
 
 
-def _copy(copy_id: int) -> SlackMessage | None:
+def _post_reply(
+    delivery: Delivery,
+    message: SlackMessage,
+    reply: thread_replies.ThreadReply,
+    *,
+    mark: str,
+    to_channel: bool = False,
+) -> str:
+    return posting.reply_in_thread(
+        message,
+        *reply,
+        mark=mark,
+        look_first=delivery.attempts > 1,
+        since=delivery.event.at,
+        to_channel=to_channel,
+    )
+
+
+def _message(message_id: int) -> SlackMessage | None:
     related = ("workspace", "transaction", "question__task")
-    return SlackMessage.objects.select_related(*related).filter(pk=copy_id).first()
+    return SlackMessage.objects.select_related(*related).filter(pk=message_id).first()
+
+
+def _is_open(message: SlackMessage) -> bool:
+    return posting.is_waiting(message) and posting.is_served(message)
+
+
+def _wait(delivery: Delivery) -> timedelta:
+    return BACKOFF.wait(delivery.attempts)
 
 
 SENDERS: dict[Action, Callable[[Delivery, int], None]] = {
-    Action.UPDATE: _send_copy,
-    Action.REPLY: _send_note,
-    Action.REMIND: _remind,
+    Action.UPDATE: _send_update,
+    Action.REPLY: _send_reply,
+    Action.REMIND: _send_reminder,
     Action.ESCALATE: _escalate,
 }

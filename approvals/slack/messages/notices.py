@@ -11,8 +11,7 @@ from approvals.models import SlackIdentity
 from approvals.people import notices
 from approvals.slack.api.calls import call, error_of
 from approvals.slack.api.workspaces import app_for
-from approvals.slack.rendering.blocks import desk_link
-from approvals.slack.rendering.text import escaped
+from approvals.slack.rendering import desk_link, escaped
 from ledger.events.outbox import Owed
 from ledger.models import Delivery, Event
 

@@ -1,4 +1,4 @@
-"""What is said in the thread below a message: who decided what, and what came of it."""
+"""What is posted in the thread below a message: who decided what, and what came of it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from slack_sdk.models.blocks import Block, SectionBlock
 from a2a.states import TaskEventKind
 from approvals.desk import labels, policies
 from approvals.models import SlackMessage
-from approvals.slack.rendering.text import (
+from approvals.slack.rendering import (
+    as_dicts,
     bold,
     escaped,
     fixed,
-    marked,
-    moment,
+    mrkdwn,
     quoted,
+    regular,
+    regular_date,
     rich,
     shortened,
-    words as said,
 )
 from ledger.models import Event
 from ledger.principals import Principal
 from ledger.states import EventKind
 
-Note = tuple[str, list[dict[str, Any]]]
+# The text for notifications, and the blocks.
+ThreadReply = tuple[str, list[dict[str, Any]]]
 
-SAID = frozenset(
+KINDS = frozenset(
     {
         EventKind.APPROVAL_RECORDED,
         EventKind.APPROVED,
@@ -48,8 +50,8 @@ SAID = frozenset(
         TaskEventKind.CANCELED,
     }
 )
-# Whose doing it is goes without saying.
-BY_NOBODY = frozenset(
+# Who did these need not be said.
+WITHOUT_ACTOR = frozenset(
     {
         EventKind.COMMITTED,
         EventKind.EXPIRED,
@@ -61,30 +63,29 @@ BY_NOBODY = frozenset(
 )
 
 
-def is_said(event: Event) -> bool:
-    return event.kind in SAID
+def is_posted(event: Event) -> bool:
+    return event.kind in KINDS
 
 
-def note(event: Event) -> Note:
-    """As text for notifications, and as blocks."""
-    what, who = labels.said(event), ""
-    if event.kind not in BY_NOBODY and not Principal.parse(event.principal).is_system:
-        who = f"{event.principal_name} {labels.via(event)}"
-    parts = [bold(what), *([said(f" by {who}")] if who else [])]
+def about(event: Event) -> ThreadReply:
+    """What happened and by whom; with the receipt, the reason or the answer."""
+    label, actor = labels.said(event), ""
+    if event.kind not in WITHOUT_ACTOR and not Principal.parse(event.principal).is_system:
+        actor = f"{event.principal_name} {labels.via(event)}"
+    parts = [bold(label), *([regular(f" by {actor}")] if actor else [])]
     row = event.transaction
     if event.kind == EventKind.COMMITTED and row is not None:
-        parts += [said(" · receipt "), fixed(shortened(row.receipt, 200))]
+        parts += [regular(" · receipt "), fixed(shortened(row.receipt, 200))]
     blocks: list[Block] = [rich(*parts)]
-    if why := _words_of(event):
-        blocks.append(quoted(*why))
-    told = f"{what} by {who}" if who else what
-    if why:
-        told += f": {why[1]}"
-    return escaped(told), [block.to_dict() for block in blocks]
+    text = f"{label} by {actor}" if actor else label
+    if quotation := _quotation_of(event):
+        blocks.append(quoted(*quotation))
+        text += f": {quotation[1]}"
+    return escaped(text), as_dicts(blocks)
 
 
-def _words_of(event: Event) -> tuple[str, str] | None:
-    """Somebody's own words that belong to the event."""
+def _quotation_of(event: Event) -> tuple[str, str] | None:
+    """A label, and the text of an agent, a person or a tool that belongs to the event."""
     if event.kind == TaskEventKind.ANSWERED:
         return "Answer", event.reason or "-"
     if event.kind == TaskEventKind.COMPLETED:
@@ -96,19 +97,20 @@ def _words_of(event: Event) -> tuple[str, str] | None:
     return None
 
 
-def reminder(copy: SlackMessage) -> Note:
-    row = copy.transaction
+def reminder(message: SlackMessage) -> ThreadReply:
+    row = message.transaction
     assert row is not None
     missing = policies.still_missing(row)
     who = "somebody" if missing <= 1 else f"{missing} more people"
-    blocks = [rich(bold("Still waits for sign-off"), said(f" by {who}. It lapses "),
-                   moment(row.expires_at))]  # fmt: skip
-    text = f"Still waits for sign-off: {row.action_summary}"
-    return escaped(text), [block.to_dict() for block in blocks]
+    block = rich(
+        bold("Still waits for sign-off"),
+        regular(f" by {who}. It lapses "),
+        regular_date(row.expires_at),
+    )
+    return escaped(f"Still waits for sign-off: {row.action_summary}"), as_dicts([block])
 
 
-def escalated(channel: str) -> Note:
+def escalation(channel: str) -> ThreadReply:
     text = f"Nobody acted in time; it was put before <#{channel}> as well."
-    return escaped("Nobody acted in time; it was escalated."), [
-        SectionBlock(text=marked(text)).to_dict()
-    ]
+    block = SectionBlock(text=mrkdwn(text))
+    return escaped("Nobody acted in time; it was escalated."), as_dicts([block])

@@ -1,1 +1,40 @@
-"""Rows as Slack's blocks, modals and texts."""
+"""Rows as Slack's blocks: messages, modals and the Home tab.
+
+``home``, ``modals`` and ``signed_values`` are imported as modules; the rest is exported here.
+"""
+
+from approvals.slack.rendering.message import RenderedMessage, render
+from approvals.slack.rendering.parts import as_dicts, desk_link, open_button
+from approvals.slack.rendering.question import choices_of, digest_of
+from approvals.slack.rendering.text import (
+    bold,
+    escaped,
+    fixed,
+    mrkdwn,
+    plain,
+    quoted,
+    regular,
+    regular_date,
+    rich,
+    shortened,
+)
+
+__all__ = [
+    "RenderedMessage",
+    "as_dicts",
+    "bold",
+    "choices_of",
+    "desk_link",
+    "digest_of",
+    "escaped",
+    "fixed",
+    "mrkdwn",
+    "open_button",
+    "plain",
+    "quoted",
+    "regular",
+    "regular_date",
+    "render",
+    "rich",
+    "shortened",
+]

@@ -1,4 +1,4 @@
-"""The Home tab: what waits for me, most urgent first."""
+"""The Home tab: what waits for this person, the most urgent first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from slack_sdk.models.blocks import (
     Block,
     DividerBlock,
     HeaderBlock,
-    LinkButtonElement,
 )
 from slack_sdk.models.views import View
 
@@ -19,39 +18,40 @@ from approvals.desk import inbox, policies
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.models import Role
 from approvals.people.principals import principal_of
-from approvals.slack.rendering.blocks import desk_link
+from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.text import (
     bold,
-    moment,
     one_line,
     plain,
+    regular,
+    regular_date,
     rich,
     shortened,
-    words,
 )
 
 MOST_ROWS = 30  # three blocks each; a view has a hundred
+FOR_OPERATORS = frozenset({"doubt", "stuck"})  # groups of the inbox
 
 
 def waiting_for(user: User) -> list[inbox.Entry]:
     """What this person may decide, answer or settle now."""
     tenants, roles, now = tenants_of(user), roles_of(user), timezone.now()
-    me = str(principal_of(user))
+    principal = str(principal_of(user))
 
-    def is_mine(entry: inbox.Entry) -> bool:
-        """Roles first: to say why not, policies look up who else may."""
-        if (one := entry.question) is not None:
-            mine = roles.get(one.tenant, frozenset()) | {me}
-            is_named = bool(mine & set(one.may_answer))
-            return is_named and bool(policies.may_answer(one, me, roles, now))
+    def may_act(entry: inbox.Entry) -> bool:
+        """Roles first, because ``policies`` looks up who else may when the answer is no."""
+        if (question := entry.question) is not None:
+            own = roles.get(question.tenant, frozenset()) | {principal}
+            is_named = bool(own & set(question.may_answer))
+            return is_named and bool(policies.may_answer(question, principal, roles, now))
         row = entry.tx
         assert row is not None
-        mine = roles.get(row.tenant, frozenset())
-        if entry.group in {"doubt", "stuck"}:
-            return Role.OPERATOR in mine and bool(policies.may_operate(row, me, roles))
-        return Role.APPROVER in mine and bool(policies.may_decide(row, me, roles, now))
+        own = roles.get(row.tenant, frozenset())
+        if entry.group in FOR_OPERATORS:
+            return Role.OPERATOR in own and bool(policies.may_operate(row, principal, roles))
+        return Role.APPROVER in own and bool(policies.may_decide(row, principal, roles, now))
 
-    return [entry for entry in inbox.waiting(tenants, inbox.Filters(), now) if is_mine(entry)]
+    return [entry for entry in inbox.waiting(tenants, inbox.Filters(), now) if may_act(entry)]
 
 
 def in_words(number: int) -> str:
@@ -66,49 +66,46 @@ def view_for(user: User) -> View:
     for entry in entries[:MOST_ROWS]:
         blocks += [DividerBlock(), *_row(entry)]
     if len(entries) > MOST_ROWS:
-        blocks.append(rich(words(f"{len(entries) - MOST_ROWS} more are on the desk.")))
+        blocks.append(rich(regular(f"{len(entries) - MOST_ROWS} more are on the desk.")))
     return View(type="home", blocks=blocks)
 
 
 def for_a_stranger() -> View:
-    """For a Slack user of whom we do not know who it is."""
-    link = LinkButtonElement(
-        text=plain("Link my account"), url=desk_link("slack"), action_id="open", style="primary"
-    )
+    """For a Slack user who is not linked with an account of the desk."""
+    link = open_button(desk_link("slack"), "Link my account", "primary")
     return View(
         type="home",
         blocks=[
             HeaderBlock(text=plain("Assent does not know yet who you are")),
-            rich(words("Link your Slack user with your account at the desk, once.")),
+            rich(regular("Link your Slack user with your account at the desk, once.")),
             ActionsBlock(elements=[link]),
         ],
     )
 
 
-def with_words(text: str) -> View:
-    return View(type="home", blocks=[rich(words(text)), _desk()])
+def with_text(text: str) -> View:
+    return View(type="home", blocks=[rich(regular(text)), _desk()])
 
 
 def _desk() -> ActionsBlock:
-    link = LinkButtonElement(text=plain("Open the desk"), url=desk_link("inbox"), action_id="open")
-    return ActionsBlock(elements=[link])
+    return ActionsBlock(elements=[open_button(desk_link("inbox"), "Open the desk")])
 
 
 def _row(entry: inbox.Entry) -> Iterator[Block]:
-    if entry.question is not None:
-        one = entry.question
-        summary, about, page = one.headline, f"{one.asked_by_name} asks", ("question", one.pk)
+    if (question := entry.question) is not None:
+        summary, about = question.headline, f"{question.asked_by_name} asks"
+        page = desk_link("question", question.pk)
     else:
-        assert entry.tx is not None
         row = entry.tx
-        summary, page = row.headline, ("transaction", row.pk)
+        assert row is not None
+        summary, page = row.headline, desk_link("transaction", row.pk)
         about = f"{row.proposed_by_name} · {row.consequence_level.lower()}"
-        if entry.group in {"doubt", "stuck"}:
+        if entry.group in FOR_OPERATORS:
             about = f"{about} · {row.get_state_display()}"
-    yield rich(
-        bold(shortened(one_line(summary), 300)), words(f"\n{about} · "),
-        *([words("until "), moment(entry.expires_at)] if entry.group not in {"doubt", "stuck"}
-          else [words("an operator has to look")]),
-    )  # fmt: skip
-    link = LinkButtonElement(text=plain("Open"), url=desk_link(*page), action_id="open")
-    yield ActionsBlock(elements=[link])
+    title = bold(shortened(one_line(summary), 300))
+    if entry.group in FOR_OPERATORS:
+        yield rich(title, regular(f"\n{about} · "), regular("an operator has to look"))
+    else:
+        deadline = regular_date(entry.expires_at)
+        yield rich(title, regular(f"\n{about} · "), regular("until "), deadline)
+    yield ActionsBlock(elements=[open_button(page)])

@@ -1,4 +1,4 @@
-"""The modals: a reason, a word to type, an agent's form. All within the limits of a view."""
+"""The modals: a reason, a confirmation to type, an agent's form; and what was filled in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from slack_sdk.models.blocks import (
     CheckboxesElement,
     InputBlock,
     InputInteractiveElement,
-    LinkButtonElement,
     NumberInputElement,
     Option,
     PlainTextInputElement,
@@ -25,7 +24,8 @@ from slack_sdk.models.views import View
 
 from a2a.models import Question
 from approvals.desk.answer_forms import Field, answer_from, fields_of
-from approvals.slack.rendering.blocks import are_told_apart, desk_link
+from approvals.slack.rendering.parts import desk_link, open_button
+from approvals.slack.rendering.question import are_distinct
 from approvals.slack.rendering.signed_values import ModalValue
 from approvals.slack.rendering.text import (
     SECTION_MOST,
@@ -33,12 +33,12 @@ from approvals.slack.rendering.text import (
     fixed,
     one_line,
     plain,
+    regular,
     rich,
     shortened,
-    words as said,
 )
 
-# What a view can hold, less what we put there ourselves.
+# What a view can hold, less what Assent puts there itself.
 MOST_FIELDS = 45
 MOST_OPTIONS = 100
 FEW_OPTIONS = 10  # radio buttons and checkboxes
@@ -51,19 +51,22 @@ def reject(value: ModalValue) -> View:
     reason = InputBlock(
         block_id=REASON,
         label=plain("Why? The agent reads it.", 150),
-        element=PlainTextInputElement(action_id=REASON, multiline=True, min_length=1,
-                                      max_length=2000, focus_on_load=True),
-    )  # fmt: skip
-    about = rich(said(value.button.about))
+        element=PlainTextInputElement(
+            action_id=REASON, multiline=True, min_length=1, max_length=2000, focus_on_load=True
+        ),
+    )
+    about = rich(regular(value.button.about))
     return _modal("Reject", "Reject", [about, reason], value.signed())
 
 
 def confirm(value: ModalValue) -> View:
-    """For what cannot be undone: what it is and how much, to be typed."""
+    """For what cannot be undone: the amount, or the target, has to be typed."""
     blocks = [
-        rich(said(value.button.about)),
+        rich(regular(value.button.about)),
         rich(
-            bold("This cannot be undone."), said(" To approve it, type "), fixed(value.button.word)
+            bold("This cannot be undone."),
+            regular(" To approve it, type "),
+            fixed(value.button.word),
         ),
         InputBlock(
             block_id=TYPED,
@@ -75,35 +78,31 @@ def confirm(value: ModalValue) -> View:
 
 
 def one_moment(value: ModalValue, name: str) -> View:
-    """Opened before anything was looked up; the form follows, into the view of this name."""
-    link = LinkButtonElement(
-        text=plain("Answer on the desk"),
-        url=desk_link("question", value.button.subject),
-        action_id="open",
-    )
+    """Shown until the form has been made, which replaces the view of this ``name``."""
+    link = open_button(desk_link("question", value.button.subject), "Answer on the desk")
     blocks = [
-        rich(said("One moment… If nothing comes, close this and press the button again.")),
+        rich(regular("One moment… If nothing comes, close this and press the button again.")),
         ActionsBlock(elements=[link]),
     ]
     return _modal("Answer", "", blocks, value.signed(), name)
 
 
 def trouble(text: str, url: str = "") -> View:
+    """A message instead of what was asked for."""
     blocks: list[Block] = [SectionBlock(text=plain(text))]
     if url:
-        link = LinkButtonElement(text=plain("Open the desk"), url=url, action_id="open")
-        blocks.append(ActionsBlock(elements=[link]))
+        blocks.append(ActionsBlock(elements=[open_button(url, "Open the desk")]))
     return _modal("Assent", "", blocks, "")
 
 
 def form(question: Question, value: ModalValue) -> View:
-    """The agent's form; one that no view can show as it is is answered on the desk."""
+    """The agent's form; or a link to the desk, if no view can show the form as it is."""
     fields = fields_of(question.form)
     if not _fits(fields):
         link = desk_link("question", question.pk)
         return trouble("Slack cannot show this form whole: answer on the desk.", link)
     blocks: list[Block] = [SectionBlock(text=plain(question.text, SECTION_MOST))]
-    blocks += [_input(number, one) for number, one in enumerate(fields)]
+    blocks += [_input(number, field) for number, field in enumerate(fields)]
     return _modal("Answer", "Answer", blocks, value.signed())
 
 
@@ -122,25 +121,25 @@ def _modal(title: str, submit: str, blocks: list[Any], metadata: str, name: str 
 
 def _fits(fields: list[Field]) -> bool:
     return len(fields) <= MOST_FIELDS and all(
-        len(one.choices) <= MOST_OPTIONS
-        and len(one.default) <= INPUT_MOST
-        and shortened(one_line(one.label), 200) == one_line(one.label)
-        and shortened(one.help, 500) == one.help
-        and are_told_apart([choice.label for choice in one.choices])
-        for one in fields
+        len(field.choices) <= MOST_OPTIONS
+        and len(field.default) <= INPUT_MOST
+        and shortened(one_line(field.label), 200) == one_line(field.label)
+        and shortened(field.help, 500) == field.help
+        and are_distinct([choice.label for choice in field.choices])
+        for field in fields
     )
 
 
 # --- the fields of a form --------------------------------------------------------------------
 
 
-def _input(number: int, one: Field) -> InputBlock:
+def _input(number: int, field: Field) -> InputBlock:
     return InputBlock(
         block_id=_block_id(number),
-        label=plain(one_line(one.label), 200),
-        hint=plain(one.help, 500) if one.help else None,
-        element=_element(one),
-        optional=not one.is_required,
+        label=plain(one_line(field.label), 200),
+        hint=plain(field.help, 500) if field.help else None,
+        element=_element(field),
+        optional=not field.is_required,
     )
 
 
@@ -148,26 +147,26 @@ def _block_id(number: int) -> str:
     return f"field.{number}"
 
 
-def _element(one: Field) -> InputInteractiveElement:
-    if one.kind == "yes_no":
-        return _one_of([Option(value="true", text=plain("Yes")), _no()], one.default)
-    if one.kind in {"choice", "several"}:
+def _element(field: Field) -> InputInteractiveElement:
+    if field.kind == "yes_no":
+        return _one_of([Option(value="true", text=plain("Yes")), _no()], field.default)
+    if field.kind in {"choice", "several"}:
         options = [
             Option(value=str(index), text=plain(one_line(choice.label), 75))
-            for index, choice in enumerate(one.choices)
+            for index, choice in enumerate(field.choices)
         ]
-        return _one_of(options, _chosen(one)) if one.kind == "choice" else _some_of(options)
-    if one.kind == "number":
-        is_whole = one.step == "1"
+        return _one_of(options, _chosen(field)) if field.kind == "choice" else _some_of(options)
+    if field.kind == "number":
+        is_whole = field.step == "1"
         return NumberInputElement(
             action_id=ANSWER,
             is_decimal_allowed=not is_whole,
-            initial_value=one.default if _is_number(one.default, is_whole) else None,
+            initial_value=field.default if _is_number(field.default, is_whole) else None,
         )
     return PlainTextInputElement(
         action_id=ANSWER,
-        multiline=one.kind != "text",
-        initial_value=one.default or None,
+        multiline=field.kind != "text",
+        initial_value=field.default or None,
         max_length=INPUT_MOST,
     )
 
@@ -180,10 +179,10 @@ def _no() -> Option:
     return Option(value="false", text=plain("No"))
 
 
-def _chosen(one: Field) -> str:
-    """The index of the choice that the form has by default."""
-    for index, choice in enumerate(one.choices):
-        if one.default and one.default in {choice.value, choice.label}:
+def _chosen(field: Field) -> str:
+    """The index of the form's default choice, as text; empty if it has none."""
+    for index, choice in enumerate(field.choices):
+        if field.default and field.default in {choice.value, choice.label}:
             return str(index)
     return ""
 
@@ -201,46 +200,46 @@ def _some_of(options: list[Option]) -> InputInteractiveElement:
     return element
 
 
-# --- and back --------------------------------------------------------------------------------
+# --- what was filled in ----------------------------------------------------------------------
 
 
-def answer_of(state: dict[str, Any], schema: dict[str, Any]) -> Any:
-    """What was filled in, in the shape of the form. Raises ``answer_forms.Unreadable``."""
+def answer_of(inputs: dict[str, Any], schema: dict[str, Any]) -> Any:
+    """The answer, as the form's schema describes it. Raises ``answer_forms.Unreadable``."""
     filled = QueryDict(mutable=True)
-    for number, one in enumerate(fields_of(schema)):
-        values = _values(state.get(_block_id(number), {}).get(ANSWER, {}), one)
-        filled.setlist(one.input_name, values)
+    for number, field in enumerate(fields_of(schema)):
+        values = _values(inputs.get(_block_id(number), {}).get(ANSWER, {}), field)
+        filled.setlist(field.input_name, values)
     return answer_from(filled, schema)
 
 
-def _values(said_there: dict[str, Any], one: Field) -> list[str]:
-    if (options := said_there.get("selected_options")) is not None:
-        return [_value(option, one) for option in options]
-    if (option := said_there.get("selected_option")) is not None:
-        return [_value(option, one)]
-    text = said_there.get("value")
+def _values(filled_in: dict[str, Any], field: Field) -> list[str]:
+    if (options := filled_in.get("selected_options")) is not None:
+        return [_value(option, field) for option in options]
+    if (option := filled_in.get("selected_option")) is not None:
+        return [_value(option, field)]
+    text = filled_in.get("value")
     return [str(text)] if text is not None else []
 
 
-def _value(option: dict[str, Any], one: Field) -> str:
-    """An option is the number of its choice, because a value may be longer than Slack takes."""
+def _value(option: dict[str, Any], field: Field) -> str:
+    """Options carry the index of their choice, because a value may be longer than Slack takes."""
     value = str(option.get("value", ""))
-    if one.kind == "yes_no":
+    if field.kind == "yes_no":
         return value
-    known = dict(enumerate(choice.value for choice in one.choices))
+    known = dict(enumerate(choice.value for choice in field.choices))
     return known.get(int(value), "") if value.isascii() and value.isdigit() else ""
 
 
 def errors_for(errors: list[dict[str, str]], schema: dict[str, Any]) -> dict[str, str]:
-    """Misfits of an answer, each at the field that it is about; the first, if it is about none."""
-    numbers = {one.name: number for number, one in enumerate(fields_of(schema))}
-    found: dict[str, str] = {}
+    """What is wrong with an answer, by block id; what is about no field is put at the first."""
+    numbers = {field.name: number for number, field in enumerate(fields_of(schema))}
+    by_block: dict[str, str] = {}
     for error in errors:
         name = error["field"].strip("/").replace("/", ".").split(".")[0]
-        found.setdefault(_block_id(numbers.get(name, 0)), error["message"][:1000])
-    return found
+        by_block.setdefault(_block_id(numbers.get(name, 0)), error["message"][:1000])
+    return by_block
 
 
 def error_at(name: str, message: str, schema: dict[str, Any]) -> dict[str, str]:
-    numbers = {one.name: number for number, one in enumerate(fields_of(schema))}
+    numbers = {field.name: number for number, field in enumerate(fields_of(schema))}
     return {_block_id(numbers.get(name, 0)): message[:1000]}

@@ -1,7 +1,7 @@
-"""Text for Slack in which nobody is mentioned, nothing is linked and nothing breaks out.
+"""Text for Slack that mentions nobody and links nothing, whatever agents and people wrote.
 
-Somebody else's words go into ``plain_text`` or the elements of ``rich_text``, which Slack does not
-interpret; a value within our own mrkdwn is escaped inline code, and ``verbatim`` is set.
+Their texts go into ``plain_text`` or the elements of ``rich_text``, which Slack does not
+interpret. ``mrkdwn``, which it does, holds only what Assent wrote, and values of fixed form.
 https://docs.slack.dev/messaging/formatting-message-text
 """
 
@@ -18,11 +18,12 @@ from slack_sdk.models.blocks import (
     RichTextSectionElement,
 )
 
-SECTION_MOST, FIELD_MOST, HEADER_MOST, BUTTON_MOST = 3000, 2000, 150, 75
+SECTION_MOST, HEADER_MOST, BUTTON_MOST = 3000, 150, 75  # characters that Slack takes
+DATE_FORMAT = "{date_short_pretty} at {time}"
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many UTF-16 units, which is how Slack may count; ends in … if it was longer."""
+    """At most ``most`` UTF-16 units, because Slack may count so; ends in … if it was longer."""
     if _units(text) <= most:
         return text
     kept = text[: most - 1]
@@ -44,35 +45,38 @@ def plain(text: str, most: int = SECTION_MOST) -> PlainTextObject:
     return PlainTextObject(text=shortened(text, most).strip() or "-", emoji=False)
 
 
-def marked(text: str) -> MarkdownTextObject:
-    """Our own mrkdwn, around values that went through ``code``."""
+def mrkdwn(text: str) -> MarkdownTextObject:
+    """Slack's markup; never around a text of an agent or a person."""
     return MarkdownTextObject(text=text or "-", verbatim=True)
 
 
 def escaped(text: str, most: int = 1000) -> str:
-    """For the ``text`` of a message: what notifications and screen readers say."""
-    said = shortened(one_line(text), most)
-    while _units(safe := _without_markup(said)) > most:
-        # An & becomes five characters; what is too long by that is shortened once more.
-        said = shortened(said, _units(said) - 1 - (_units(safe) - most) // 5)
+    """For the ``text`` of a message: what notifications show and screen readers read."""
+    short = shortened(one_line(text), most)
+    while _units(safe := _without_markup(short)) > most:
+        # An & becomes five characters: shorten by as much as that made the text too long.
+        short = shortened(short, _units(short) - 1 - (_units(safe) - most) // 5)
     return safe
 
 
 def _without_markup(text: str) -> str:
-    for sign, other in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(sign, other)
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(character, entity)
     return text
 
 
-def code(text: str, most: int = 300) -> str:
-    """A value as inline code: a field of a payload, an id."""
-    safe = escaped(text.replace("`", "'"), most)
-    return f"`{safe}`" if safe else "-"
-
-
-def date(at: datetime, said: str = "{date_short_pretty} at {time}") -> str:
+def mrkdwn_date(at: datetime) -> str:
     """In the reader's own time zone and language; the fallback is for clients that cannot."""
-    return f"<!date^{int(at.timestamp())}^{said}|{at:%Y-%m-%d %H:%M} UTC>"
+    return f"<!date^{int(at.timestamp())}^{DATE_FORMAT}|{_in_utc(at)}>"
+
+
+def regular_date(at: datetime) -> Part.Date:
+    """The same, for rich text."""
+    return Part.Date(timestamp=int(at.timestamp()), format=DATE_FORMAT, fallback=_in_utc(at))
+
+
+def _in_utc(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def rich(*parts: Part.Text | Part.Date) -> RichTextBlock:
@@ -80,16 +84,16 @@ def rich(*parts: Part.Text | Part.Date) -> RichTextBlock:
 
 
 def quoted(label: str, text: str, most: int = 1500) -> RichTextBlock:
-    """A label, and below it somebody's words, marked as such."""
+    """A label, and below it a text of an agent or a person, as a quotation."""
     return RichTextBlock(
         elements=[
             RichTextSectionElement(elements=[bold(label)]),
-            RichTextQuoteElement(elements=[words(shortened(text.strip(), most))]),
+            RichTextQuoteElement(elements=[regular(shortened(text.strip(), most))]),
         ]
     )
 
 
-def words(text: str) -> Part.Text:
+def regular(text: str) -> Part.Text:
     return Part.Text(text=text or "-")
 
 
@@ -99,12 +103,3 @@ def bold(text: str) -> Part.Text:
 
 def fixed(text: str) -> Part.Text:
     return Part.Text(text=text or "-", style=Part.TextStyle(code=True))
-
-
-def moment(at: datetime) -> Part.Date:
-    """As ``date``, for rich text."""
-    return Part.Date(
-        timestamp=int(at.timestamp()),
-        format="{date_short_pretty} at {time}",
-        fallback=f"{at:%Y-%m-%d %H:%M} UTC",
-    )

@@ -1,0 +1,195 @@
+"""What a message shows of a transaction, and its buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from slack_sdk.models.blocks import (
+    ActionsBlock,
+    Block,
+    ButtonElement,
+    ContextBlock,
+    HeaderBlock,
+    RichTextBlock,
+    RichTextElementParts,
+    RichTextListElement,
+    RichTextSectionElement,
+    SectionBlock,
+)
+
+from approvals.desk import labels, policies
+from approvals.models import SlackMessage
+from approvals.slack.rendering.parts import (
+    BUTTON_ABOUT_MOST,
+    Detail,
+    cut_with_hint,
+    desk_link,
+    open_button,
+)
+from approvals.slack.rendering.signed_values import ButtonValue
+from approvals.slack.rendering.text import (
+    BUTTON_MOST,
+    HEADER_MOST,
+    bold,
+    fixed,
+    mrkdwn,
+    mrkdwn_date,
+    one_line,
+    plain,
+    quoted,
+    regular,
+    rich,
+    shortened,
+)
+from ledger import contracts
+from ledger.models import Transaction, Verdict
+from ledger.states import State
+
+
+def content(row: Transaction, detail: Detail) -> Iterator[Block]:
+    """Everything but the buttons."""
+    yield from _headline(row.headline, detail)
+    if row.state == State.PREPARED:
+        yield from _terms(row, detail)
+        yield from _payload(row, detail)
+    else:
+        yield from _outcome(row, detail)
+    yield from _origin(row)
+
+
+def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
+    """Approve and reject, if the message shows all there is; and the link to the desk."""
+    url = desk_link("transaction", row.pk)
+    if row.state != State.PREPARED:
+        return ActionsBlock(elements=[open_button(url)])
+    if policies.only_on_the_desk(row) or not detail.is_whole:
+        return ActionsBlock(elements=[open_button(url, "Decide on the desk", "primary")])
+    is_irreversible = policies.is_irreversible(row)
+    label = f"Approve {policies.money(row)}".strip()
+    approve = ButtonElement(
+        text=plain(f"{label}…" if is_irreversible else label, BUTTON_MOST),
+        action_id="approve",
+        value=_button_value("approve", message, row).signed(),
+        style="primary",
+    )
+    reject = ButtonElement(
+        text=plain("Reject…"),
+        action_id="reject",
+        value=_button_value("reject", message, row).signed(),
+    )
+    return ActionsBlock(elements=[approve, reject, open_button(url)])
+
+
+def _button_value(verb: str, message: SlackMessage, row: Transaction) -> ButtonValue:
+    return ButtonValue(
+        verb=verb,
+        subject=str(row.pk),
+        digest=row.intent_digest,
+        team=message.workspace.team_id,
+        message=message.pk,
+        about=shortened(one_line(row.action_summary), BUTTON_ABOUT_MOST),
+        word=policies.confirmation_word(row) if policies.is_irreversible(row) else "",
+    )
+
+
+def _headline(summary: str, detail: Detail) -> Iterator[Block]:
+    """The summary as a header; in full below it if it is longer than a header may be."""
+    yield HeaderBlock(text=plain(one_line(summary), HEADER_MOST))
+    if shortened(one_line(summary), HEADER_MOST) != one_line(summary):
+        yield SectionBlock(text=plain(cut_with_hint(summary, detail.summary)), expand=True)
+
+
+def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
+    """Warnings, amount, consequence, deadline, how to undo it, and who has approved so far."""
+    for warning in row.warnings[: detail.warnings]:
+        yield quoted("Warning", str(warning), detail.warning)
+    if (more := len(row.warnings) - detail.warnings) > 0:
+        yield rich(bold(f"{more} more warning{'s' if more > 1 else ''} on the desk."))
+    terms = [f"*Consequence*\n{row.consequence_level.lower().capitalize()}"]
+    if row.amount is not None:
+        terms.insert(0, f"*Amount*\n{policies.money(row)}")
+    terms.append(f"*Lapses*\n{mrkdwn_date(row.expires_at)}")
+    yield SectionBlock(fields=[mrkdwn(term) for term in terms])
+    yield rich(bold("To undo it: "), regular(shortened(policies.undo_of(row), 500)))
+    approvals = [given for given in row.decisions.all() if given.verdict == Verdict.APPROVE]
+    if approvals:
+        names = ", ".join(approval.principal_name for approval in approvals)
+        missing = policies.still_missing(row)
+        yield rich(bold(names), regular(f" approved. {missing} more needed."))
+
+
+def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
+    """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
+    parts = [bold(labels.what_became(row))]
+    if row.state != State.PREPARED and row.state != row.ending:
+        parts.append(regular(f" · {_progress(row)}"))
+    if row.receipt:
+        parts += [regular(" · receipt "), fixed(shortened(row.receipt, 200))]
+    yield rich(*parts)
+    if row.compensation_receipt:
+        yield rich(regular("Made up for · receipt "), fixed(row.compensation_receipt[:200]))
+    if row.ending_reason and row.ending != "expired":
+        yield quoted("Reason", row.ending_reason, min(600, detail.prose))
+    if row.error and row.error != row.ending_reason:
+        yield quoted("What the tool said", row.error, min(600, detail.prose))
+    if row.state == State.IN_DOUBT:
+        yield rich(regular("It may or may not have happened: an operator has to look."))
+
+
+def _progress(row: Transaction) -> str:
+    return {
+        State.APPROVED: "waiting for a worker",
+        State.COMMITTING: "being carried out",
+        State.COMMITTED: "committed",
+        State.IN_DOUBT: "outcome not known",
+        State.ROLLING_BACK: "letting go of what was held",
+        State.ABORTED: "nothing was done",
+        State.FAILED: "failed, nothing was done",
+        State.COMPENSATING: "being compensated",
+        State.COMPENSATED: "committed, then compensated",
+    }.get(State(row.state), str(row.get_state_display()))
+
+
+def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:
+    """The payload as it was validated: the fields of the operation key first, then the others in
+    the order of the tool's author; and the agent's reason."""
+    fields = list(labels.compared(row))
+    tool = contracts.tools.get(row.tool)
+    key = contracts.key_fields(tool.contract.operation_key) if tool else []
+    fields.sort(key=lambda field: key.index(field.top) if field.top in key else len(key))
+    if fields:
+        lines = [_field(field, detail) for field in fields[: detail.fields]]
+        yield RichTextBlock(elements=[RichTextListElement(style="bullet", elements=lines)])
+    if len(fields) > detail.fields:
+        left = len(fields) - detail.fields
+        yield ContextBlock(elements=[plain(f"{left} more fields are on the desk.")])
+    if row.stated_reason.strip():
+        yield quoted("In the agent's words", row.stated_reason, detail.prose)
+
+
+def _field(field: labels.Field, detail: Detail) -> RichTextSectionElement:
+    parts = [bold(shortened(field.name, detail.value)), regular(": ")]
+    if field.is_validated:
+        parts.append(_value(field.validated, detail))
+    if field.is_changed:
+        parts += [regular(" changed from "), _value(field.requested, detail)]
+    elif not field.is_validated:
+        parts += [regular("asked for as "), _value(field.requested, detail)]
+    return RichTextSectionElement(elements=parts)
+
+
+def _value(value: Any, detail: Detail) -> RichTextElementParts.Text:
+    return fixed(shortened(labels.plain(value), detail.value))
+
+
+def _origin(row: Transaction) -> Iterator[Block]:
+    """Who asked for it, with which tool, for which tenant."""
+    origin = (
+        f"Asked for by {row.proposed_by_name} ({row.proposed_by}) · {row.tool} · "
+        f"{row.risk_level.lower()} risk · {row.tenant}"
+    )
+    yield ContextBlock(elements=[plain(one_line(origin), 500)])
+    if row.state == State.PREPARED:
+        key = shortened(row.operation_key, 500)
+        yield ContextBlock(elements=[plain(f"Operation key: {key}", 600)])
