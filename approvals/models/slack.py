@@ -1,4 +1,4 @@
-"""The tables of Slack: where messages go, who clicks, and which were posted."""
+"""The tables of Slack: workspaces, routes, linked people, posted messages and clicks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINK_VALID = timedelta(minutes=15)
 
 
 class SlackWorkspace(models.Model):
-    """One workspace in which our bot is. ``manage.py slack_connect`` enters it."""
+    """One workspace that has Assent's bot. ``manage.py slack_connect`` creates the row."""
 
     team_id = models.CharField(max_length=20, unique=True)
     name = models.CharField(max_length=200)
@@ -47,7 +47,7 @@ class Concern(models.TextChoices):
 
 
 class SlackRoute(models.Model):
-    """Where a message goes. Of the routes that match, the most specific ones count."""
+    """Where messages go. Of the routes that match, only the most specific ones are used."""
 
     workspace = models.ForeignKey(SlackWorkspace, on_delete=models.CASCADE, related_name="routes")
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="slack_routes")
@@ -113,7 +113,7 @@ class SlackRoute(models.Model):
 
 
 class SlackIdentity(models.Model):
-    """Who clicks: one Slack user of one workspace is one person of the desk."""
+    """One Slack user of one workspace is one person of the desk."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="slack_identities"
@@ -122,7 +122,7 @@ class SlackIdentity(models.Model):
         SlackWorkspace, on_delete=models.CASCADE, related_name="identities"
     )
     slack_user_id = models.CharField(max_length=20)
-    # A guest of a shared channel has a home elsewhere; his clicks name it.
+    # The workspace of a guest in a shared channel; Slack sends it with every click.
     home_team_id = models.CharField(
         max_length=20, blank=True, help_text="Empty: the workspace itself."
     )
@@ -146,7 +146,7 @@ class SlackIdentity(models.Model):
 
 
 class SlackLinkRequest(models.Model):
-    """Asked for at the desk, sent to one Slack user, good for one person, once."""
+    """A one-time link: sent to one Slack user, and usable by one person of the desk."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
     workspace = models.ForeignKey(SlackWorkspace, on_delete=models.CASCADE)
@@ -160,7 +160,7 @@ class SlackLinkRequest(models.Model):
 
 
 class SlackMessage(models.Model):
-    """One copy of one transaction or question, in one channel or direct message."""
+    """One message about one transaction or question, in one channel or direct conversation."""
 
     workspace = models.ForeignKey(SlackWorkspace, on_delete=models.CASCADE, related_name="messages")
     target = models.CharField(max_length=20, help_text="Channel (C…), or user (U…).")
@@ -172,15 +172,16 @@ class SlackMessage(models.Model):
     )
     why = models.CharField(max_length=200, blank=True, help_text="Said above an escalated one.")
     escalate_to = models.CharField(max_length=20, blank=True, help_text="The next channel.")
-    # Where it is, once posted; a direct message has a channel (D…) of its own.
+    # Set when it is posted; a direct message has a channel (D…) of its own.
     channel = models.CharField(max_length=20, blank=True)
     ts = models.CharField(max_length=30, blank=True)
-    # The hash of what it shows. Whoever talks to Slack about it holds it until busy_until.
+    # The hash of what it shows.
     shown = models.CharField(max_length=64, blank=True)
+    # The worker that writes to Slack about it has a lease until then.
     busy_until = models.DateTimeField(null=True)
-    # Raised by one whenever somebody takes hold; who held before has no say any more.
+    # Incremented with each lease; updates under an older lease are ignored.
     hold = models.PositiveIntegerField(default=0)
-    # Set before the first post: without a ts, the outcome of that post is not known.
+    # Set before the first post; while ts is empty, the outcome of that post is not known.
     posting_at = models.DateTimeField(null=True)
     reminder_ts = models.CharField(max_length=30, blank=True, help_text="A reminder to rewrite.")
     is_gone = models.BooleanField(default=False, help_text="Slack does not know it any more.")

@@ -1,7 +1,8 @@
 """Slack: messages out, interactions in, and who is who.
 
-The web pages use what is exported here; the admin and the page that links accounts use
-``identities``.
+What the pages of the desk need is exported here. Besides, ``identities`` is for the admin and the
+page that links accounts, ``setup`` for the commands that set Slack up, and ``socket_mode`` for the
+process that keeps a WebSocket to Slack: no other process loads its client.
 """
 
 from approvals.slack.api.credentials import is_configured

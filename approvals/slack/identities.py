@@ -1,4 +1,4 @@
-"""Who clicks. A Slack user is a person of the desk only when both sides said so."""
+"""Which Slack user is which person of the desk. Linking them takes a confirmation on both sides."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SALT = "approvals.slack.link"
 
 
 class NotLinked(Exception):
-    """It could not be linked; says why, and what to do."""
+    """The account could not be linked; the text says why, and what to do."""
 
 
 def person_behind(workspace: SlackWorkspace, slack_user_id: str, home_team: str) -> User | None:
-    """The person whom this Slack user is, if that was verified. Nobody whose account is closed."""
+    """The person who is linked with this Slack user; ``None`` also for a closed account."""
     identity = (
         SlackIdentity.objects.select_related("user")
         .filter(workspace=workspace, slack_user_id=slack_user_id, user__is_active=True)
@@ -48,15 +48,15 @@ def person_behind(workspace: SlackWorkspace, slack_user_id: str, home_team: str)
 
 
 def workspaces_for(user: User) -> list[SlackWorkspace]:
-    """Those that serve one of the person's tenants."""
-    found = SlackWorkspace.objects.filter(tenants__in=roles_of(user).keys())
-    return list(found.distinct().order_by("name"))
+    """The workspaces that serve one of the person's tenants."""
+    workspaces = SlackWorkspace.objects.filter(tenants__in=roles_of(user).keys())
+    return list(workspaces.distinct().order_by("name"))
 
 
 def ask_to_link(user: User, workspace: SlackWorkspace) -> None:
-    """Send a one-time link, by direct message, to the Slack user with this person's e-mail.
+    """Send a one-time link, by direct message, to the Slack user with this person's e-mail address.
 
-    The e-mail is that of the account, which operators set. Raises ``NotLinked``.
+    The address is that of the account, which only operators can set. Raises ``NotLinked``.
     """
     if not user.email:
         raise NotLinked("Your account has no e-mail address: an operator can link you.")
@@ -77,14 +77,14 @@ def ask_to_link(user: User, workspace: SlackWorkspace) -> None:
 
 def _send_link(user: User, workspace: SlackWorkspace) -> None:
     app = app_for(workspace)
-    found: dict[str, Any] = call(app, "users.lookupByEmail", email=user.email)["user"]
-    if found.get("is_bot") or found.get("deleted"):
+    slack_user: dict[str, Any] = call(app, "users.lookupByEmail", email=user.email)["user"]
+    if slack_user.get("is_bot") or slack_user.get("deleted"):
         raise NotLinked(f"The address {user.email} is not a person's in {workspace.name}.")
     request = SlackLinkRequest.objects.create(
         user=user,
         workspace=workspace,
-        slack_user_id=found["id"],
-        home_team_id=str(found.get("team_id") or ""),
+        slack_user_id=slack_user["id"],
+        home_team_id=str(slack_user.get("team_id") or ""),
     )
     _send(request, f"{name_of(user)} asked at the desk to be linked with you.")
 
@@ -117,7 +117,7 @@ def minutes(span: timedelta) -> int:
 
 
 def request_of(token: str, user: User) -> SlackLinkRequest:
-    """The request behind a link, for the person who made it. Raises ``NotLinked``."""
+    """The request of a one-time link, if it was made for this person. Raises ``NotLinked``."""
     try:
         pk = signing.loads(token, salt=SALT, max_age=LINK_VALID)
     except signing.BadSignature:
@@ -131,7 +131,7 @@ def request_of(token: str, user: User) -> SlackLinkRequest:
 
 
 def link(token: str, user: User) -> SlackIdentity:
-    """Once per link. Raises ``NotLinked``."""
+    """Link the person as the one-time link says, which is used up then. Raises ``NotLinked``."""
     request = request_of(token, user)
     with atomic():
         if not SlackLinkRequest.objects.filter(pk=request.pk, used_at=None).update(used_at=Now()):
@@ -148,9 +148,13 @@ def link(token: str, user: User) -> SlackIdentity:
                     },
                 )
                 rights.record(
-                    user, ChangeKind.SLACK_LINKED, by=principal_of(user), via=Surface.WEB,
-                    slack_user=request.slack_user_id, workspace=request.workspace.name,
-                )  # fmt: skip
+                    user,
+                    ChangeKind.SLACK_LINKED,
+                    by=principal_of(user),
+                    via=Surface.WEB,
+                    slack_user=request.slack_user_id,
+                    workspace=request.workspace.name,
+                )
         except IntegrityError:
             taken = (
                 f"{request.slack_user_id} is linked to somebody else. An operator can change it."
@@ -165,25 +169,35 @@ def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface
         for identity in SlackIdentity.objects.filter(user=user, workspace=workspace):
             identity.delete()
             rights.record(
-                user, ChangeKind.SLACK_UNLINKED, by=by, via=via,
-                slack_user=identity.slack_user_id, workspace=workspace.name,
-            )  # fmt: skip
+                user,
+                ChangeKind.SLACK_UNLINKED,
+                by=by,
+                via=via,
+                slack_user=identity.slack_user_id,
+                workspace=workspace.name,
+            )
 
 
 def ask_for(
     user: User, workspace: SlackWorkspace, slack_user_id: str, home_team_id: str, *, by: Principal
 ) -> SlackLinkRequest:
-    """An operator proposes who is who. The link goes to that Slack user, by the outbox; it counts
-    when this person, and nobody else, opens it signed in at the desk and confirms."""
+    """Send a one-time link to the Slack user whom an operator proposes for this person.
+
+    It goes through the outbox. Only this person can use it: signed in at the desk.
+    """
     with atomic():
         request = SlackLinkRequest.objects.create(
             user=user, workspace=workspace, slack_user_id=slack_user_id, home_team_id=home_team_id
         )
         rights.record(
-            user, ChangeKind.SLACK_LINK_ASKED, by=by, via=Surface.ADMIN,
+            user,
+            ChangeKind.SLACK_LINK_ASKED,
+            by=by,
+            via=Surface.ADMIN,
             also_owed=[(CHANNEL, str(request.pk))],
-            slack_user=slack_user_id, workspace=workspace.name,
-        )  # fmt: skip
+            slack_user=slack_user_id,
+            workspace=workspace.name,
+        )
     return request
 
 
@@ -191,7 +205,7 @@ CHANNEL = "slack_link"
 
 
 class LinkChannel:
-    """Sends the one-time link of an operator's proposal to the Slack user whom it names."""
+    """Sends the one-time link that an operator asked for to the Slack user."""
 
     name = CHANNEL
 

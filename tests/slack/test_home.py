@@ -286,12 +286,12 @@ def test_connecting_says_what_is_wrong(team, acme, settings):
 def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else(settings):
     import yaml
 
-    from approvals.slack import diagnostics
+    from approvals.slack import setup
 
     page = (settings.BASE_DIR / "docs/slack.md").read_text()
     manifest = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
 
-    wanted = {*diagnostics.NEEDED, *diagnostics.HISTORY, "channels:read", "groups:read"}
+    wanted = {*setup.NEEDED, *setup.HISTORY, "channels:read", "groups:read"}
     assert set(manifest["oauth_config"]["scopes"]["bot"]) == wanted
     assert manifest["settings"]["interactivity"]["request_url"].endswith("/slack/interactions")
     assert manifest["settings"]["event_subscriptions"]["bot_events"] == ["app_home_opened"]

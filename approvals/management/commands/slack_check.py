@@ -7,17 +7,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from approvals.slack.diagnostics import inspect
+from approvals.slack import setup
 
-SIGN = {"ok": "ok      ", "hint": "hint    ", "missing": "MISSING "}
+LABELS = {"ok": "ok      ", "hint": "hint    ", "missing": "MISSING "}
 
 
 class Command(BaseCommand):
     help = "Says what is missing before Slack works. Ends with 1 when something is."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = list(inspect())
+        findings = list(setup.check())
         for finding in findings:
-            self.stdout.write(f"{SIGN[finding.level]}{finding.text}")
+            self.stdout.write(f"{LABELS[finding.level]}{finding.text}")
         if any(finding.level == "missing" for finding in findings):
             sys.exit(1)

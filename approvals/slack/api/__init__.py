@@ -1,1 +1,1 @@
-"""Calls of Slack's Web API, and the credentials for them."""
+"""Calls of Slack's Web API; the apps that may make them, and the workspaces that they are for."""

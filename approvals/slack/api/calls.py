@@ -1,4 +1,4 @@
-"""Calls of Slack's Web API that owe nobody a hurry: what Slack asks for in patience, it gets."""
+"""Calls of Slack's Web API that respect Slack's rate limits; for work that may be put off."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ logger = logging.getLogger(__name__)
 
 NETWORK = (OSError, HTTPException)  # URLError and TimeoutError are OSErrors
 RATE_LIMITED = 429
-# After a call that got no answer, nobody else need wait for one at once.
-SILENT_FOR = timedelta(seconds=5)
-SPREAD = timedelta(seconds=30)
+# After a call that got no answer, no other call of this app is made for so long.
+PAUSE_WHEN_SILENT = timedelta(seconds=5)
+WINDOW = timedelta(seconds=30)  # deliveries due in it are counted to spread them
 LONGEST_PAUSE = timedelta(minutes=10)
-PER_SECOND = 50  # of those put off, about so many come back
+PER_SECOND = 50  # deliveries that were put off come back at about this rate
 
 
 class Patience(NotNow):
-    """Slack asks to wait for ``left``; a delivery waits a little longer, with many others."""
+    """Slack asked to wait for ``left``. A delivery waits a little longer, to spread the load."""
 
     def __init__(self, left: timedelta, why: str) -> None:
         super().__init__(_spread(left), why)
@@ -41,32 +41,33 @@ class Unreachable(Exception):
 
 
 def call(app: SlackApp, method: str, **arguments: Any) -> dict[str, Any]:
-    """What Slack answered.
+    """The body of Slack's answer.
 
-    Raises ``NotNow`` while Slack asks for patience, ``Unreachable``, and ``SlackApiError`` for a
-    refusal, whose ``response["error"]`` is Slack's word for it.
+    Raises ``Patience`` (a ``NotNow``) while Slack asks to wait, ``Unreachable``, and
+    ``SlackApiError`` for a refusal; ``error_of`` gives its code.
     """
-    where = str(arguments.get("channel", ""))
-    _respect_pauses(app, method, where)
+    channel = str(arguments.get("channel", ""))
+    _respect_pauses(app, method, channel)
     try:
         answer: Any = getattr(client_of(app), method.replace(".", "_"))(**arguments)
     except SlackApiError as refusal:
         response: Any = refusal.response
         if response.status_code == RATE_LIMITED:
             wait = _wait_asked_for(response)
-            _pause(app, method, where, wait)
+            _pause(app, method, channel, wait)
             raise Patience(wait, f"Slack asked to wait {wait.seconds} s.") from None
         if response.status_code >= 500 or not isinstance(response.data, dict):
-            _pause(app, "", "", SILENT_FOR)
+            _pause(app, "", "", PAUSE_WHEN_SILENT)
             raise Unreachable(f"Slack answered {response.status_code}.") from None
         raise
     except NETWORK as failure:
-        _pause(app, "", "", SILENT_FOR)
+        _pause(app, "", "", PAUSE_WHEN_SILENT)
         raise Unreachable(f"Slack cannot be reached: {failure}") from failure
     return dict(answer.data)
 
 
 def error_of(refusal: SlackApiError) -> str:
+    """Slack's error code, such as ``channel_not_found``; empty if there is none."""
     response: Any = refusal.response
     return str(response["error"]) if isinstance(response.data, dict) else ""
 
@@ -74,43 +75,43 @@ def error_of(refusal: SlackApiError) -> str:
 def _wait_asked_for(response: Any) -> timedelta:
     """``Retry-After`` in seconds; Slack always sends it."""
     headers = {str(name).lower(): value for name, value in response.headers.items()}
-    said = headers.get("retry-after", "1")
-    seconds = float(said) if str(said).replace(".", "", 1).isdigit() else 1.0
+    value = str(headers.get("retry-after", "1"))
+    seconds = float(value) if value.replace(".", "", 1).isdigit() else 1.0
     return min(max(timedelta(seconds=seconds), timedelta(seconds=1)), LONGEST_PAUSE)
 
 
 def _spread(wait: timedelta) -> timedelta:
-    """Not all that wait come back at the same moment."""
+    """A longer wait, at random: the more deliveries wait, the longer."""
     soon = Delivery.objects.filter(
-        channel="slack", state=DeliveryState.WAITING, next_attempt_at__lte=Now() + wait + SPREAD
+        channel="slack", state=DeliveryState.WAITING, next_attempt_at__lte=Now() + wait + WINDOW
     )
-    waiting = len(soon.values_list("pk")[: PER_SECOND * int(SPREAD.total_seconds())])
+    waiting = len(soon.values_list("pk")[: PER_SECOND * int(WINDOW.total_seconds())])
     return wait + timedelta(seconds=random.uniform(0, 0.2 + waiting / PER_SECOND))
 
 
-# A pause is kept in Redis, where all workers see it. If Redis loses it, Slack says it again.
+# Pauses are kept in Redis, where all workers see them. If Redis loses one, Slack asks again.
 
 
-def _respect_pauses(app: SlackApp, method: str, where: str) -> None:
+def _respect_pauses(app: SlackApp, method: str, channel: str) -> None:
     try:
         left = max(
             doorbell.redis().pttl(_pause_key(app, "", "")),
-            doorbell.redis().pttl(_pause_key(app, method, where)),
+            doorbell.redis().pttl(_pause_key(app, method, channel)),
         )
     except RedisError:
         return
     if left > 0:
-        # Longer than Slack ever asks for, it is not Slack who asked.
+        # Redis may hold any number; Slack never asks for more than this.
         wait = min(timedelta(milliseconds=min(left, 2**31)), LONGEST_PAUSE)
         raise Patience(wait, "Slack asked to wait, or does not answer.")
 
 
-def _pause(app: SlackApp, method: str, where: str, wait: timedelta) -> None:
+def _pause(app: SlackApp, method: str, channel: str, wait: timedelta) -> None:
     try:
-        doorbell.redis().set(_pause_key(app, method, where), 1, px=wait)
+        doorbell.redis().set(_pause_key(app, method, channel), 1, px=wait)
     except RedisError as failure:
-        logger.info("no pause for Slack kept: %s", failure)
+        logger.info("a pause for Slack could not be stored: %s", failure)
 
 
-def _pause_key(app: SlackApp, method: str, where: str) -> str:
-    return f"assent:slack:pause:{app.fingerprint}:{method}:{where}"
+def _pause_key(app: SlackApp, method: str, channel: str) -> str:
+    return f"assent:slack:pause:{app.fingerprint}:{method}:{channel}"

@@ -1,4 +1,4 @@
-"""The Slack apps that the settings name: one bot token a workspace."""
+"""The Slack apps that the settings name: one bot token per workspace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SlackApp:
 
     @property
     def fingerprint(self) -> str:
-        """Names it where the token must not be written."""
+        """Identifies the app where the token must not be written."""
         return hashlib.sha256(self.bot_token.encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -42,6 +42,7 @@ def is_configured() -> bool:
 
 
 def apps() -> list[SlackApp]:
+    """One app for each bot token."""
     secrets, app_tokens = settings.SLACK_SIGNING_SECRETS, settings.SLACK_APP_TOKENS
     return [
         SlackApp(token, _nth(secrets, number), _nth(app_tokens, number))
@@ -50,16 +51,16 @@ def apps() -> list[SlackApp]:
 
 
 def _nth(values: list[str], number: int) -> str:
-    """One value stands for all; otherwise each app has its own."""
+    """A single value applies to all apps; otherwise each app has its own."""
     if len(values) == 1:
         return str(values[0])
     return str(values[number]) if number < len(values) else ""
 
 
 def signed_by(body: bytes, headers: Mapping[str, str]) -> list[SlackApp]:
-    """The apps in whose name Slack signed this body in the last five minutes.
+    """The apps with whose secret this body was signed in the last five minutes.
 
-    Several workspaces may have the same app. Empty: it does not come from Slack.
+    Workspaces that use the same app have the same secret. Empty: it does not come from Slack.
     """
     return [app for app in apps() if app.signing_secret and _is_signed(app, body, headers)]
 
@@ -68,11 +69,11 @@ def _is_signed(app: SlackApp, body: bytes, headers: Mapping[str, str]) -> bool:
     try:
         return SignatureVerifier(app.signing_secret).is_valid_request(body, dict(headers))
     except (ValueError, TypeError, OverflowError):
-        return False  # no number, no UTF-8, no ASCII: not Slack
+        return False  # a timestamp or body that Slack would not send
 
 
 def client_of(app: SlackApp, timeout_s: int = CALL_S) -> WebClient:
-    """The SDK would send again by itself when a connection breaks: a second message, perhaps."""
+    """A client that never retries: after a broken connection that could post a second message."""
     return WebClient(
         token=app.bot_token,
         base_url=settings.SLACK_API_URL,
@@ -86,7 +87,7 @@ _team_of_token: dict[str, str] = {}
 
 
 def team_of(app: SlackApp) -> str:
-    """The workspace that the token is for; asked of Slack once per process. Raises as calls do."""
+    """The id of the token's workspace. Asks Slack once per process; raises what the client does."""
     if app.bot_token not in _team_of_token:
         answer: Any = client_of(app, timeout_s=2).auth_test()
         _team_of_token[app.bot_token] = str(answer["team_id"])
@@ -94,9 +95,9 @@ def team_of(app: SlackApp) -> str:
 
 
 def app_of(team_id: str, among: list[SlackApp] | None = None) -> SlackApp:
-    """The app of a workspace. One that is out of order stands in the way of no other.
+    """The app of a workspace. An app whose token does not work is passed over.
 
-    Raises ``NoSuchApp``; as calls do, if it may be one of which Slack could not be asked.
+    Raises ``NoSuchApp``; or what the client raised, if the app may be one that was passed over.
     """
     trouble: Exception | None = None
     known_first = sorted(

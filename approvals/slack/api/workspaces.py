@@ -1,4 +1,4 @@
-"""Which app speaks for a workspace."""
+"""Which app belongs to which workspace."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from approvals.slack.api.credentials import SlackApp, app_of, apps, client_of
 
 
 def app_for(workspace: SlackWorkspace) -> SlackApp:
-    """By what was written down when it was connected; after a change of token, by asking Slack.
+    """The app stored with the workspace; after a change of token, the one that Slack names.
 
-    Raises ``NoSuchApp``, and as calls do.
+    Raises ``NoSuchApp``, and what the client does.
     """
     for app in apps():
         if app.fingerprint == workspace.app:
@@ -20,14 +20,17 @@ def app_for(workspace: SlackWorkspace) -> SlackApp:
 
 
 def workspace_of(app: SlackApp, team_id: str) -> SlackWorkspace | None:
-    """The workspace that a call of Slack is about. In an Enterprise Grid, or a channel shared with
-    another company, ``team_id`` may be the clicker's: then it is the app's own."""
+    """The workspace that a request of Slack is about.
+
+    In an Enterprise Grid, or a channel shared with another company, ``team_id`` may be that of the
+    person who clicked: then it is the app's own workspace.
+    """
     named = SlackWorkspace.objects.filter(team_id=team_id).first()
     return named or SlackWorkspace.objects.filter(app=app.fingerprint).first()
 
 
 def connect(app: SlackApp) -> SlackWorkspace:
-    """Enter the workspace of this app, or renew what is known of it. Raises as calls do."""
+    """Create the row of the app's workspace, or update it. Raises what the client does."""
     answer = client_of(app).auth_test()
     workspace, _ = SlackWorkspace.objects.update_or_create(
         team_id=answer["team_id"],

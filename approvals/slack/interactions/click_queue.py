@@ -21,6 +21,7 @@ from django.db.models.functions import Now
 from approvals.models import SlackClick
 from approvals.slack.interactions.commands import Click, to_text
 from approvals.slack.interactions.deadlines import CLICKS, WRITES, statement_timeout
+from ledger.backoff import Backoff
 from ledger.workers import jobs, queues
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ STORE_LIMIT = timedelta(milliseconds=500)
 STORE_STATEMENT_LIMIT = timedelta(milliseconds=400)
 
 LEASE = timedelta(seconds=60)  # after it another worker may try
-RETRY_AFTER = timedelta(seconds=5)
+BACKOFF = Backoff(first=timedelta(seconds=5), longest=LEASE)
 GRACE = timedelta(seconds=2)  # for the job that was queued with the row
 KEPT = timedelta(days=1)
 
@@ -107,7 +108,7 @@ def release(claim: Claim) -> None:
 
     If not even this can be stored, another worker may try after ``LEASE``.
     """
-    wait = min(RETRY_AFTER * claim.tries, LEASE)
+    wait = BACKOFF.wait(claim.tries)
     with suppress(OperationalError, InterfaceError):
         connection.close()
         _claimed(claim).update(claimed_until=Now() + wait)

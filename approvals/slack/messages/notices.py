@@ -14,6 +14,7 @@ from approvals.slack.api.workspaces import app_for
 from approvals.slack.rendering import desk_link, escaped
 from ledger.events.outbox import Owed
 from ledger.models import Delivery, Event
+from ledger.principals import Principal
 
 
 class NoticeChannel:
@@ -28,13 +29,13 @@ class NoticeChannel:
         return ()
 
     def send(self, delivery: Delivery) -> None:
-        """Twice, if the first answer was lost: better than never."""
-        key = delivery.recipient.partition(":")[2]
-        person = User.objects.filter(pk=int(key)).first()
+        """Sent twice if Slack's first answer was lost, which is better than never."""
+        key = Principal.parse(delivery.recipient).user_key
+        person = User.objects.filter(pk=key).first() if key is not None else None
         if person is None:
             return
         text = notices.text_of(delivery.event, person)
-        hint = f"If nobody agreed that with you, tell an operator: {desk_link('inbox')}"
+        hint = f"If nobody agreed this with you, tell an operator: {desk_link('inbox')}"
         for identity in SlackIdentity.objects.filter(user=person).select_related("workspace"):
             _tell(identity, f"{text} {hint}")
 

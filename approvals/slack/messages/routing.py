@@ -1,4 +1,4 @@
-"""Where a message goes: of the routes that match, the most specific ones."""
+"""Where a message goes: the most specific of the routes that match."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Place:
 
 
 def places_for(row: Transaction) -> list[Place]:
-    """Nowhere for what passes by policy."""
+    """Where to post a transaction; nowhere if policy approves it without a person."""
     if row.required_approver == RequiredApprover.NONE:
         return []
     routes = _routes(row.tenant, Concern.TRANSACTIONS, row.tool, row.owner_service)
-    return _places([route for route in routes if _is_grave_enough(route, row.risk_level)])
+    return _places([route for route in routes if _reaches_min_risk(route, row.risk_level)])
 
 
 def places_for_question(question: Question) -> list[Place]:
-    """Nowhere for what only the agent that submitted the task may answer."""
+    """Where to post a question; nowhere if only the agent that submitted the task may answer."""
     if set(question.may_answer) <= {CLIENT}:
         return []
     routes = _routes(question.tenant, Concern.QUESTIONS, question.task.skill_slug)
@@ -49,36 +49,37 @@ def places_for_question(question: Question) -> list[Place]:
 
 
 def _routes(tenant: str, concern: Concern, tool: str, owner: str = "") -> list[SlackRoute]:
-    found = SlackRoute.objects.filter(
+    routes = SlackRoute.objects.filter(
         Q(tool="") | Q(tool=tool),
         Q(owner="") | Q(owner=owner),
         tenant=tenant,
         workspace__tenants=tenant,
         concerns__in=[concern, Concern.EVERYTHING],
     )
-    return list(found.select_related("workspace").order_by("pk"))
+    return list(routes.select_related("workspace").order_by("pk"))
 
 
-def _is_grave_enough(route: SlackRoute, risk: str) -> bool:
+def _reaches_min_risk(route: SlackRoute, risk: str) -> bool:
     return not route.min_risk or RISKS.index(risk) >= RISKS.index(route.min_risk)
 
 
 def _places(routes: list[SlackRoute]) -> list[Place]:
-    """A route that names the tool beats one that does not, then one that names the service that
-    owns it; then the higher risk counts.
+    """The places of the most specific routes, each place once.
 
-    A route to a person who cannot be written to counts as if it were not there.
+    A route to a person who cannot get direct messages is ignored.
     """
     reachable = [(route, place) for route in routes if (place := _place(route)) is not None]
     best = max((_specificity(route) for route, _ in reachable), default=None)
-    found: dict[tuple[int, str], Place] = {}
+    places: dict[tuple[int, str], Place] = {}
     for route, place in reachable:
         if _specificity(route) == best:
-            found.setdefault((place.workspace.pk, place.target), place)
-    return list(found.values())
+            places.setdefault((place.workspace.pk, place.target), place)
+    return list(places.values())
 
 
 def _specificity(route: SlackRoute) -> tuple[bool, bool, int]:
+    """A route that names the tool comes first, then one that names the owning service, then the
+    one with the highest minimum risk."""
     risk = RISKS.index(route.min_risk) if route.min_risk else -1
     return bool(route.tool), bool(route.owner), risk
 
@@ -91,14 +92,14 @@ def _place(route: SlackRoute) -> Place | None:
 
 
 def _direct_messages_of(route: SlackRoute) -> str:
-    """Of an approver who is linked, and who still has a say in the tenant."""
-    has_a_say = Membership.objects.filter(
+    """The Slack user of the route's approver; empty unless linked and still with a role."""
+    memberships = Membership.objects.filter(
         tenant=route.tenant_id, role__in=[Role.APPROVER, Role.OPERATOR]
     )
     identity = SlackIdentity.objects.filter(
         workspace=route.workspace,
         user=route.approver_id,
         user__is_active=True,
-        user__memberships__in=has_a_say,
+        user__memberships__in=memberships,
     ).first()
     return identity.slack_user_id if identity else ""

@@ -1,34 +1,104 @@
-"""What is missing before Slack works, in the order in which one would mend it."""
+"""Setting Slack up: connect workspaces with tenants, and check what is still missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db.transaction import atomic
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
 
 from approvals.models import Membership, Role, SlackIdentity, SlackRoute, SlackWorkspace
+from approvals.slack.api import workspaces
 from approvals.slack.api.calls import NETWORK, error_of
 from approvals.slack.api.credentials import SlackApp, apps, client_of
 from approvals.slack.api.workspaces import app_for
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.models import Tenant
+from ledger.principals import Surface
 
+# The scopes of the bot.
 NEEDED = ("chat:write", "commands", "im:write", "users:read", "users:read.email")
-# Without them a post whose outcome got lost is made again.
+# Without these a message is posted twice when Slack's answer to the first post was lost.
 HISTORY = ("channels:history", "groups:history", "im:history")
+
+
+class NotConnected(Exception):
+    """No workspace was connected; the text says why, and what to do."""
+
+
+def connect(
+    tenant: Tenant, *, team: str = "", channel: str = "", warn: Callable[[str], object]
+) -> list[SlackWorkspace]:
+    """Connect the workspaces of the bot tokens with a tenant, and add a route to ``channel``.
+
+    ``team`` picks one of several workspaces. Whatever exists already stays as it is. A token that
+    Slack refuses is passed to ``warn``; if it is the only one, raises ``NotConnected``.
+    """
+    if not apps():
+        raise NotConnected("ASSENT_SLACK_BOT_TOKEN is not set. docs/slack.md says how.")
+    if len(apps()) > 1 and not team:
+        raise NotConnected("There are several bot tokens: say which workspace, --team T….")
+    connected = [workspace for workspace in _workspaces(warn) if team in {"", workspace.team_id}]
+    if not connected:
+        raise NotConnected("No bot token is for that workspace.")
+    for workspace in connected:
+        _serve(workspace, tenant)
+        if channel:
+            _add_route(workspace, tenant, channel)
+    return connected
+
+
+def _workspaces(warn: Callable[[str], object]) -> Iterator[SlackWorkspace]:
+    for app in apps():
+        try:
+            yield workspaces.connect(app)
+        except (SlackClientError, *NETWORK) as failure:
+            if len(apps()) == 1:
+                raise NotConnected(f"Slack refused the bot token: {failure}") from failure
+            warn(f"One bot token is left out, Slack refused it: {failure}")
+
+
+def _serve(workspace: SlackWorkspace, tenant: Tenant) -> None:
+    with atomic():
+        if not workspace.tenants.filter(pk=tenant.pk).exists():
+            workspace.tenants.add(tenant)
+            subject = f"slack_workspace:{workspace.pk}"
+            _record(subject, ChangeKind.SLACK_WORKSPACE_CONNECTED, tenant, str(workspace))
+
+
+def _add_route(workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
+    with atomic():
+        route, is_new = SlackRoute.objects.get_or_create(
+            workspace=workspace, tenant=tenant, channel=channel
+        )
+        if is_new:
+            subject = f"slack_route:{route.pk}"
+            _record(subject, ChangeKind.SLACK_ROUTE_ADDED, tenant, str(route))
+
+
+def _record(subject: str, kind: ChangeKind, tenant: Tenant, name: str) -> None:
+    by = account_changes.command()
+    account_changes.record(subject, kind, tenant=tenant.slug, by=by, via=Surface.COMMAND, name=name)
+
+
+# --- what is missing -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``level`` is ok, hint (works, but) or missing (does not)."""
+    """``level`` is ok, hint (it works, but could work better) or missing (it does not work)."""
 
     level: str
     text: str
 
 
-def inspect() -> Iterator[Finding]:
+def check() -> Iterator[Finding]:
+    """What works and what is missing, in the order in which one would put it right."""
     if not apps():
         yield Finding("missing", "ASSENT_SLACK_BOT_TOKEN is not set: nothing goes to Slack.")
         return
@@ -68,18 +138,18 @@ def _for_http() -> Iterator[Finding]:
 
 
 def _app(number: int, app: SlackApp) -> Iterator[Finding]:
-    who = f"Bot token {number}"
+    token = f"Bot token {number}"
     if not app.bot_token.startswith("xoxb-"):
-        yield Finding("missing", f"{who} is no bot token: it begins with xoxb-.")
+        yield Finding("missing", f"{token} is no bot token: those begin with xoxb-.")
     try:
         answer: Any = client_of(app).auth_test()
     except SlackApiError as refusal:
-        yield Finding("missing", f"{who} is refused by Slack: {error_of(refusal)}.")
+        yield Finding("missing", f"{token} is refused by Slack: {error_of(refusal)}.")
         return
     except NETWORK as failure:
-        yield Finding("missing", f"{who} could not be tried, Slack cannot be reached: {failure}")
+        yield Finding("missing", f"{token} could not be tried, Slack cannot be reached: {failure}")
         return
-    yield Finding("ok", f"{who} is @{answer['user']} of {answer['team']} ({answer['team_id']}).")
+    yield Finding("ok", f"{token} is @{answer['user']} of {answer['team']} ({answer['team_id']}).")
     yield from _scopes(answer)
     if not SlackWorkspace.objects.filter(team_id=answer["team_id"], tenants__isnull=False).exists():
         yield Finding(
@@ -94,12 +164,12 @@ def _scopes(answer: Any) -> Iterator[Finding]:
     headers = {str(name).lower(): value for name, value in answer.headers.items()}
     given = {scope.strip() for scope in str(headers.get("x-oauth-scopes", "")).split(",")}
     if missing := [scope for scope in NEEDED if scope not in given]:
-        said = ", ".join(missing)
-        yield Finding("missing", f"The app lacks {said}: add them and install it again.")
+        scopes = ", ".join(missing)
+        yield Finding("missing", f"The app lacks {scopes}: add them and install it again.")
     if missing := [scope for scope in HISTORY if scope not in given]:
         yield Finding(
             "hint",
-            f"Without {', '.join(missing)} a message whose outcome got lost is posted twice there.",
+            f"Without {', '.join(missing)} a message is posted twice if Slack's answer gets lost.",
         )
 
 
@@ -132,9 +202,9 @@ def _channels(routes: list[SlackRoute]) -> set[str]:
 
 
 def _channel(workspace: SlackWorkspace, channel: str) -> Iterator[Finding]:
-    """Whether the bot may post there; asked of Slack, where the scopes allow it."""
+    """Whether the bot may post there, as far as its scopes let it ask Slack."""
     if not channel.startswith(("C", "G")):
-        yield Finding("missing", f"{channel} is no channel id: it begins with C.")
+        yield Finding("missing", f"{channel} is no channel id: those begin with C.")
         return
     try:
         answer: Any = client_of(app_for(workspace)).conversations_info(channel=channel)
@@ -145,13 +215,14 @@ def _channel(workspace: SlackWorkspace, channel: str) -> Iterator[Finding]:
     except NETWORK as failure:
         yield Finding("missing", f"Channel {channel} could not be looked at: {failure}")
         return
-    found = answer["channel"]
-    if found.get("is_archived"):
-        yield Finding("missing", f"#{found.get('name')} is archived.")
-    elif not found.get("is_member"):
-        yield Finding("missing", f"The bot is not in #{found.get('name')}: /invite it there.")
+    properties = answer["channel"]
+    name = properties.get("name")
+    if properties.get("is_archived"):
+        yield Finding("missing", f"#{name} is archived.")
+    elif not properties.get("is_member"):
+        yield Finding("missing", f"The bot is not in #{name}: /invite it there.")
     else:
-        yield Finding("ok", f"Messages go to #{found.get('name')} in {workspace.name}.")
+        yield Finding("ok", f"Messages go to #{name} in {workspace.name}.")
 
 
 def _people(workspace: SlackWorkspace, tenant: str) -> Iterator[Finding]:
@@ -159,8 +230,8 @@ def _people(workspace: SlackWorkspace, tenant: str) -> Iterator[Finding]:
     linked = SlackIdentity.objects.filter(
         workspace=workspace, user__in=approvers.values("user")
     ).count()
-    every = approvers.values("user").distinct().count()
-    text = f"{linked} of {every} approvers of {tenant} are linked to {workspace.name}."
+    total = approvers.values("user").distinct().count()
+    text = f"{linked} of {total} approvers of {tenant} are linked to {workspace.name}."
     yield Finding("ok" if linked else "hint", text)
 
 
