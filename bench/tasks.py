@@ -22,7 +22,7 @@ from bench.engines import ROOT, free_port, process
 
 PARKED = 10_000
 KNOWN = 2_000
-# More than Assent keeps rendered (a2a.protocol.fast_path.MOST_KEPT), several times over.
+# More than Assent keeps rendered (a2a.protocol.render_cache.MOST_TASKS), several times over.
 MANY_KNOWN = 20_000
 RIVAL_HOME = ROOT / ".assent" / "a2a-rival"
 RIVAL_TOKEN = "only-for-the-bench"

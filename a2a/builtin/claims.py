@@ -61,6 +61,6 @@ def put_back_lapsed(task_id: UUID) -> None:
     """Put back a task whose process died or still plans after its lease."""
     task = Task.objects.of_assent().filter(LAPSED, pk=task_id).first()
     if task is not None:
-        reason = "The process that had taken it up fell silent."
+        reason = "The process that had claimed it did not finish in time."
         lapsed = Q(fencing_token=task.fencing_token, lease_expires_at__lte=Now())
         put_back(task, reason, lapsed)

@@ -153,7 +153,7 @@ class Task(models.Model):
             ),
         ]
         indexes = [
-            # A worker that looks for work.
+            # A worker's claim.
             models.Index(
                 name="a2a_task_to_claim", fields=["owner", "id"], condition=Q(state="submitted")
             ),

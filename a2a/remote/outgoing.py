@@ -77,21 +77,29 @@ def _accepts(mirror: Mirror) -> Accepts:
 
 def parts_of_task(task: Task, accepts: Accepts) -> list[Part]:
     """The task's input as the agent can read it, and the files that came with it."""
-    request = {"skill": accepts.skill_id, "input": task.input}
     first = task.messages.filter(role=Role.USER).order_by("pk").first()
     parts: list[Part] = first.parts if first else []
     files = [part for part in parts if "url" in part or "raw" in part]
     if accepts.requests:
-        return [{"data": request}, *files]
+        return [_request(task, accepts), *files]
     if parts and not any("data" in part for part in parts):
         return parts
     texts = [part for part in parts if "text" in part]
+    return [*_input_parts(task, texts, accepts), *files]
+
+
+def _request(task: Task, accepts: Accepts) -> Part:
+    return {"data": {"skill": accepts.skill_id, "input": task.input}}
+
+
+def _input_parts(task: Task, texts: list[Part], accepts: Accepts) -> list[Part]:
+    """The input, in place of or beside the client's own texts."""
     if _sole_text(task.input) is not None and accepts.text:
-        return [*(texts or _as_texts(task.input, accepts)), *files]
-    data = [{"data": request}] if accepts.json else []
+        return texts or _as_texts(task.input, accepts)
+    data = [_request(task, accepts)] if accepts.json else []
     # The input as text is for agents that cannot read the data part.
     prompt = texts if texts and data else [*texts, *_as_texts(task.input, accepts)]
-    return [*prompt, *data, *files]
+    return [*prompt, *data]
 
 
 def parts_of_answer(value: Any, accepts: Accepts) -> list[Part]:

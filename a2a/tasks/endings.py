@@ -233,7 +233,7 @@ def put_back_or_fail(task_id: UUID) -> None:
     task = Task.objects.abandoned().select_related("skill").filter(pk=task_id).first()
     if task is None:
         return
-    reason = "The worker fell silent while it was working."
+    reason = "The worker stopped sending heartbeats."
     lapsed = Q(lease_expires_at__lte=Now(), fencing_token=task.fencing_token)
     skill = task.skill
     # TaskNotPossible: the worker came back, or somebody else was faster.

@@ -57,7 +57,7 @@ def add_message(task_id: UUID, message: Message, *, by: Principal, via: Surface)
     refuse_unstorable([message.parts, message.metadata, message.message_id])
     with atomic():
         task = advance(
-            task_id, states.SPEAK, by=by, via=via, details={"message_id": message.message_id}
+            task_id, states.ADD_MESSAGE, by=by, via=via, details={"message_id": message.message_id}
         )
         message.task = task
         message.save(force_insert=True)

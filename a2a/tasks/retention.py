@@ -1,8 +1,8 @@
 """Erasing the content of tasks that are past their retention, and holding it back.
 
-As with transactions (``ledger.transactions.retention``): what was asked, said, made and answered
-is emptied, and an event seals the digest of what there was. A task that stands for a transaction
-has the retention of that one, and keeps its content while that one is under a legal hold.
+As with transactions (``ledger.transactions.retention``): input, result, messages, artifacts and
+questions are emptied, and an event seals their digests. A task that stands for a transaction has
+that transaction's retention, and keeps its content while the transaction is under a legal hold.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def erase_batch(most: int = BATCH) -> int:
     """Erase the content of up to ``most`` tasks, in one database transaction.
 
     Rows that somebody else has locked are left for the next time; one that does not verify is kept
-    as it is, under a legal hold. Returns how many rows were looked at.
+    as it is, under a legal hold. Returns how many rows were tried.
     """
     with atomic():
         rows = due().order_by("retain_until").select_for_update(skip_locked=True, of=("self",))

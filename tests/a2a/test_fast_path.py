@@ -1,4 +1,4 @@
-"""The short way for usual requests says and does what the SDK's way does."""
+"""The fast path for usual requests returns and stores what the SDK's path does."""
 
 from __future__ import annotations
 
