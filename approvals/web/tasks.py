@@ -68,7 +68,7 @@ def _question_page(
     request: HttpRequest, found: Question, status: int = 200, problem: str = ""
 ) -> HttpResponse:
     template = "desk/_question.html" if wants_fragment(request) else "desk/question.html"
-    context = question_context(request, found) | {"problem": problem, "said": request.POST}
+    context = question_context(request, found) | {"problem": problem, "answers": request.POST}
     return render(request, template, context, status=status)
 
 

@@ -43,7 +43,7 @@ export function tick() {
   expireWhileReading(now);
 }
 
-// Somebody is reading while the time runs out: no button that could not work.
+// When the time runs out while somebody reads the item: disable the buttons that would fail.
 function expireWhileReading(now) {
   const item = document.querySelector("[data-item][data-waits]");
   const time = item?.querySelector("time[data-until]");

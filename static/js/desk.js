@@ -1,4 +1,4 @@
-// The desk: keeps the list and the open item as they are now, and listens to the keyboard.
+// The desk: keeps the list and the open item up to date, and handles clicks and keys.
 import { setServerNow, tick } from "./clock.js";
 import { connect } from "./live.js";
 import { listenToKeys } from "./keys.js";
@@ -34,10 +34,18 @@ function showCount(number) {
 }
 
 function drawFavicon(number) {
-  const mark = number
-    ? `<circle cx="23" cy="9" r="9" fill="#c0362c"/><text x="23" y="13" font-size="12" font-family="sans-serif" font-weight="700" text-anchor="middle" fill="#fff">${number > 99 ? "99" : number}</text>`
-    : "";
-  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#4448b8"/><path d="M9 16.5l5 5 9.5-11" fill="none" stroke="#fff" stroke-width="3.5"/>${mark}</svg>`;
+  const badge = [
+    `<circle cx="23" cy="9" r="9" fill="#c0362c"/>`,
+    `<text x="23" y="13" font-size="12" font-family="sans-serif" font-weight="700"`,
+    ` text-anchor="middle" fill="#fff">${Math.min(number, 99)}</text>`,
+  ];
+  const svg = [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">`,
+    `<rect width="32" height="32" rx="8" fill="#4448b8"/>`,
+    `<path d="M9 16.5l5 5 9.5-11" fill="none" stroke="#fff" stroke-width="3.5"/>`,
+    ...(number ? badge : []),
+    `</svg>`,
+  ].join("");
   const link = $("[data-favicon]");
   if (link) link.href = `data:image/svg+xml,${encodeURIComponent(svg)}`;
 }
@@ -77,7 +85,7 @@ function leave(row) {
 
 function announce(text) { $("[data-announce]").textContent = text; }
 
-// What keeps the list fresh goes one after the other: a slow answer never undoes a newer one.
+// Updates of the list run one after the other, so a slow response never overwrites a newer one.
 let turn = Promise.resolve(true);
 const inTurn = (work) => { turn = turn.then(work, work); return turn; };
 
@@ -93,7 +101,9 @@ async function fetchRows(ids) {
   const fragment = parsed(html);
   const focused = document.activeElement?.closest?.(".row")?.id;
   for (const row of $$(".row", fragment)) patchRow(document.adoptNode(row));
-  if (focused && !document.activeElement?.closest(".row")) $("a", document.getElementById(focused) ?? document)?.focus?.();
+  if (focused && !document.activeElement?.closest(".row")) {
+    $("a", document.getElementById(focused) ?? document)?.focus?.();
+  }
   count(fragment);
   countGroups();
   markOpen();
@@ -126,7 +136,7 @@ async function fetchList() {
 
 const openItem = () => $("#item [data-item]");
 const openId = () => openItem()?.dataset.item;
-let openings = 0; // how many items were asked for; only the last one asked for is shown
+let openings = 0; // how many items were requested; only the last requested one is shown
 
 function markOpen() {
   for (const row of $$("#list .row")) row.classList.toggle("open", row.dataset.id === openId());
@@ -138,7 +148,7 @@ function show(html) {
   tick();
 }
 
-// Somebody is filling in an answer: what they typed is not thrown away.
+// Whether somebody has typed into the form; their text must not be replaced.
 const isTouched = (form) => [...form.elements].some((field) =>
   field.type === "radio" || field.type === "checkbox"
     ? field.checked !== field.defaultChecked
@@ -146,11 +156,11 @@ const isTouched = (form) => [...form.elements].some((field) =>
 const isBusy = () => $("#item dialog[open]") !== null;
 
 async function refreshItem() {
-  const item = openItem(), asked = openings;
+  const item = openItem(), opening = openings;
   if (!item || isBusy()) return;
   const html = await fetchFragment(item.dataset.address);
-  if (html === null || asked !== openings || isBusy()) return;
-  // Replaced meanwhile, by what may have been older than our news: ask again.
+  if (html === null || opening !== openings || isBusy()) return;
+  // The item was replaced meanwhile, perhaps with an older version: fetch it again.
   if (openItem() !== item) { refreshItem(); return; }
   const form = $("[data-answer]", item), next = $("[data-item]", parsed(html));
   if (form && isTouched(form) && next?.dataset.state === item.dataset.state) return;
@@ -162,11 +172,11 @@ async function refreshItem() {
 }
 
 export async function openRow(row) {
-  const address = $("a", row).getAttribute("href"), asked = ++openings;
+  const address = $("a", row).getAttribute("href"), opening = ++openings;
   if (isNarrow.matches) { location.href = address; return; }
   if (row.dataset.id === openId()) { refreshItem(); return; } // a dialog on it stays open
   const html = await fetchFragment(address);
-  if (asked !== openings) return;
+  if (opening !== openings) return;
   if (html === null) { location.href = address; return; }
   show(html);
   markOpen();
@@ -192,7 +202,9 @@ document.addEventListener("click", (click) => {
 });
 
 document.addEventListener("htmx:afterSwap", () => { countGroups(); markOpen(); tick(); });
-document.addEventListener("htmx:sendError", () => announce("Assent did not answer. Nothing was decided; try again."));
+document.addEventListener("htmx:sendError", () => {
+  announce("Assent did not answer. Nothing was decided; try again.");
+});
 
 // --- begin ---------------------------------------------------------------------------------------
 

@@ -22,8 +22,9 @@ export function listenToKeys({ openRow }) {
   }
 
   const press = (selector) => document.querySelector(`#item ${selector}:not(:disabled)`)?.click();
-  const answer = () => document.querySelector("#item [data-answer] :is(input, textarea):not([type=hidden])")?.focus();
-  const does = {
+  const firstField = "#item [data-answer] :is(input, textarea):not([type=hidden])";
+  const answer = () => document.querySelector(firstField)?.focus();
+  const actions = {
     j: () => step(1),
     k: () => step(-1),
     a: () => { press("[data-approve]"); answer(); },
@@ -40,6 +41,6 @@ export function listenToKeys({ openRow }) {
       return;
     }
     if (Date.now() - wentAt < GO_WITHIN && PAGES[event.key]) { location.href = PAGES[event.key]; return; }
-    if (does[event.key]) { event.preventDefault(); does[event.key](); }
+    if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
   });
 }

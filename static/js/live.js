@@ -1,4 +1,5 @@
-// The socket says which rows changed; the page then asks for them. One way for live and catch-up.
+// The socket names the rows that changed, and the page fetches them. Catching up after a lost
+// connection fetches the whole list.
 import { serverNow, setServerNow } from "./clock.js";
 
 const LONGEST_WAIT = 10_000; // milliseconds
@@ -8,10 +9,10 @@ const SIGN_OF_LIFE = 20_000;
 export function connect(url, { onChanged, onCatchUp }) {
   const sign = document.querySelector("[data-live]");
   const state = sign.querySelector("[role=status]"), age = sign.querySelector("[data-age]");
-  let attempt = 0, lastNews = Date.now(), isLive = false, socket;
+  let attempt = 0, lastMessage = Date.now(), isLive = false, socket;
 
   function show() {
-    const seconds = Math.round((Date.now() - lastNews) / 1000);
+    const seconds = Math.round((Date.now() - lastMessage) / 1000);
     const text = isLive ? "Live" : "Not live. Reconnecting…";
     if (state.textContent !== text) state.textContent = text;
     age.textContent = isLive ? "" : `last update ${seconds} s ago`;
@@ -19,7 +20,7 @@ export function connect(url, { onChanged, onCatchUp }) {
   }
 
   async function catchUp() {
-    if (await onCatchUp()) lastNews = Date.now();
+    if (await onCatchUp()) lastMessage = Date.now();
     show();
   }
 
@@ -27,12 +28,12 @@ export function connect(url, { onChanged, onCatchUp }) {
     socket = new WebSocket(url);
     socket.onopen = () => { attempt = 0; };
     socket.onmessage = (message) => {
-      const news = JSON.parse(message.data);
-      setServerNow(news.now);
-      lastNews = Date.now();
+      const update = JSON.parse(message.data);
+      setServerNow(update.now);
+      lastMessage = Date.now();
       if (!isLive) { isLive = true; catchUp(); }
-      else if (news.is_everything) catchUp();
-      else if (news.changed.length) onChanged(news.changed);
+      else if (update.is_everything) catchUp();
+      else if (update.changed.length) onChanged(update.changed);
       show();
     };
     socket.onclose = (end) => {

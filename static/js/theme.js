@@ -1,4 +1,4 @@
-// Before the first paint: the theme that was chosen, or the one that the system has.
+// Before the first paint: set the theme that the person chose, else the theme of the system.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const show = () => {
   const theme = localStorage.getItem("theme") || (dark.matches ? "dark" : "light");
