@@ -1,10 +1,10 @@
-"""The demo agent: proposes over REST with a real token, and says what it is told.
+"""The demo agent: proposes over REST with a real token, and prints what becomes of it.
 
     python examples/agent.py refund --token-file .assent/demo_agent_token
 
 ``refund``, ``flight`` and ``terminate`` propose one transaction and follow it to its end; ``short``
-is a refund that lapses after 45 seconds; ``all`` is the four together; ``invented`` is a refund of
-a payment that does not exist, as models make them up; ``forever`` goes on until it is stopped. The
+is a refund that expires after 45 seconds; ``all`` is the four together; ``invented`` is a refund of
+a payment that does not exist, as a model might invent it; ``forever`` runs until it is stopped. The
 address of Assent is in ASSENT_URL, the token in ASSENT_TOKEN.
 """
 
@@ -29,14 +29,14 @@ import httpx
 
 MOST_WAITING = 6  # proposals
 BETWEEN_PROPOSALS = (60.0, 90.0)  # seconds
-PATIENCE_S = 60  # with a server that is not up yet
+STARTUP_S = 60  # longest wait for a server that is not up yet
 WAITING = "prepared"
 FINAL = {"succeeded", "failed", "compensated"}
 stop = threading.Event()
 
 
 class Refused(Exception):
-    """Assent said no, as application/problem+json."""
+    """Assent refused a request, with application/problem+json."""
 
     def __init__(self, answer: httpx.Response) -> None:
         try:
@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 class Assent:
-    """The REST interface, with the patience that every caller needs. Threads may share one."""
+    """A client of the REST interface that retries. Threads may share one."""
 
     def __init__(self, url: str, token: str, transport: httpx.BaseTransport | None = None) -> None:
         is_here = urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
@@ -65,12 +65,12 @@ class Assent:
 
     def wait_until_up(self) -> None:
         """Raises ``Refused`` at once for a wrong token, and ``TransportError`` after a minute."""
-        self._persistently("GET", "/api/v1/tools", patience_s=PATIENCE_S)
+        self._persistently("GET", "/api/v1/tools", patience_s=STARTUP_S)
 
     def propose(self, proposal: dict[str, Any]) -> dict[str, Any]:
-        """Prepare a transaction; its Token of Intent.
+        """Prepare a transaction. Returns its Token of Intent.
 
-        One key names this request however often it is sent, so sending it again is safe.
+        Retries have the same Idempotency-Key, so they are safe.
         """
         headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
         token: dict[str, Any] = self._persistently(
@@ -79,17 +79,17 @@ class Assent:
         return token
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """Use a tool that only looks; it needs nobody's yes."""
+        """Use a tool that only reads and needs no sign-off."""
         body = {"arguments": arguments}
         return self._persistently("POST", f"/api/v1/tools/{tool}/call", json=body)["result"]
 
     def waiting(self) -> list[dict[str, Any]]:
-        """What this agent has proposed before, and nobody has decided on."""
+        """Proposals of this agent that nobody has decided on."""
         page = self._persistently("GET", f"/api/v1/transactions?state={WAITING}")
         items: list[dict[str, Any]] = page["items"]
         return items
 
-    def news(self, token: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def updates(self, token: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Every new version of a transaction, by long-poll, until it has ended."""
         etag = ""
         while not stop.is_set():
@@ -107,13 +107,13 @@ class Assent:
                 yield now
                 if now["ledger_status"] in FINAL:
                     return
-            elif monotonic() - asked_at < 1:  # there was no room to wait in
+            elif monotonic() - asked_at < 1:  # too many requests wait already
                 stop.wait(_retry_after(answer))
 
     def _persistently(
         self, method: str, path: str, *, patience_s: float = 30, **request: Any
     ) -> Any:
-        """Repeat what did not get through. Raises ``Refused`` or, in the end, what went wrong."""
+        """Retry for ``patience_s`` seconds. Raises ``Refused`` or the last ``TransportError``."""
         give_up_at = monotonic() + patience_s
         while True:
             try:
@@ -138,43 +138,43 @@ def _retry_after(answer: httpx.Response) -> float:
         return 2.0
 
 
-# --- in friendly words ----------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
-def say(mark: str, words: str) -> None:
-    """One line. Other people's text must not move the cursor."""
-    line = "".join(letter if letter.isprintable() else " " for letter in words)
+def say(mark: str, text: str) -> None:
+    """Print one line. Control characters in text of others are replaced by spaces."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text)
     print(f"{datetime.now():%H:%M:%S} {mark} {line}", flush=True)  # noqa: DTZ005  (for people)
 
 
 def introduce(token: dict[str, Any]) -> None:
     name = mark_of(token)
     if duplicate := token.get("duplicate_of"):
-        say("=", f"{short(token)} is proposed already ({duplicate}); nothing is done twice")
+        say("=", f"{short(token)} is already proposed ({duplicate}); nothing is done twice")
         return
-    say("→", f"{short(token)} waits for a yes, at most {_duration(token['expires_in'])}")
+    say("→", f"{short(token)} waits for approval, at most {_duration(token['expires_in'])}")
     for warning in token["warnings"]:
         say("!", f"{name} {warning}")
     say(" ", f"{name} decide at {token['links']['desk']}")
 
 
-def describe(now: dict[str, Any], votes_told: int) -> tuple[str, str] | None:
-    """What to say about this version of a transaction; ``None`` when nothing is worth a line."""
+def describe(now: dict[str, Any], decisions_told: int) -> tuple[str, str] | None:
+    """A mark and a line about this version of a transaction, or ``None`` if there is no news."""
     state = now["status"]
-    votes = now["decisions"][votes_told:]
+    decisions = now["decisions"][decisions_told:]
     match state:
-        case "prepared" if votes:
-            return "·", f"{_names(votes)} said yes; it takes {now['quorum']} of them"
+        case "prepared" if decisions:
+            return "·", f"{_names(decisions)} approved; it takes {now['quorum']} of them"
         case "approved":
             return "·", f"approved by {_names(now['decisions'])}; a worker takes over"
         case "in_doubt":
-            return "?", f"nobody knows yet whether it happened: {now['error']}"
+            return "?", f"the outcome is not known yet: {now['error']}"
         case "committed":
             return "✓", f"committed, receipt {now['receipt']} {now['receipt_url']}".rstrip()
         case "compensating":
-            return "·", "is being made up for"
+            return "·", "is being compensated"
         case "compensated":
-            return "✓", f"was made up for, receipt {now['compensation_receipt']}"
+            return "✓", f"was compensated, receipt {now['compensation_receipt']}"
         case "aborted" | "failed" | "refused":
             return "✗", _how_it_ended(now)
     return None
@@ -184,20 +184,20 @@ def _how_it_ended(now: dict[str, Any]) -> str:
     why = now["ending_reason"] or now["error"]
     match now["ending"]:
         case "rejected":
-            no = [vote for vote in now["decisions"] if vote["verdict"] == "reject"]
-            return f"rejected by {_names(no)}: '{why}'"
+            rejections = [row for row in now["decisions"] if row["verdict"] == "reject"]
+            return f"rejected by {_names(rejections)}: '{why}'"
         case "expired":
-            return "lapsed: nobody decided in time, and silence is not consent"
+            return "expired: nobody decided in time"
         case "canceled":
-            return f"taken back: '{why}'" if why else "taken back"
+            return f"canceled: '{why}'" if why else "canceled"
         case "hold_lapsed":
             return f"too late: {why}"
     return f"did not happen: {why}"
 
 
-def _names(votes: list[dict[str, Any]]) -> str:
-    said = [f"{vote['principal_name'] or vote['principal']} ({vote['via']})" for vote in votes]
-    return " and ".join(said) or "policy"
+def _names(decisions: list[dict[str, Any]]) -> str:
+    names = [f"{row['principal_name'] or row['principal']} ({row['via']})" for row in decisions]
+    return " and ".join(names) or "policy"
 
 
 def short(now: dict[str, Any]) -> str:
@@ -205,7 +205,7 @@ def short(now: dict[str, Any]) -> str:
 
 
 def mark_of(now: dict[str, Any]) -> str:
-    """By which the lines of one transaction are told apart from the others'."""
+    """Marks the lines about one transaction."""
     return f"[{now['transaction_id'][-4:]}]"
 
 
@@ -213,7 +213,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-# --- what a helpdesk might want -------------------------------------------------------------------
+# --- proposals ------------------------------------------------------------------------------------
 
 REFUNDS = (
     ("Arrived damaged", "{} sent photos of a broken lamp, and wants to keep the rest."),
@@ -254,7 +254,7 @@ DIGITS = {"JPY": 0}
 
 
 class Helpdesk:
-    """Makes up proposals, each a different operation. Looks before it proposes."""
+    """Makes up proposals, each a different operation, from data that it reads first."""
 
     def __init__(self, assent: Assent, dice: random.Random) -> None:
         self.assent = assent
@@ -283,7 +283,7 @@ class Helpdesk:
         return {**self.refund(), "ttl_s": 45}
 
     def invented(self) -> dict[str, Any]:
-        """A payment that nobody made: the provider refuses it, and no person is asked."""
+        """A refund of a payment that does not exist: the provider refuses it."""
         payment_id = f"pay_{self.dice.randint(10_000, 99_999)}"
         return self._proposal(
             "refund_customer",
@@ -294,27 +294,29 @@ class Helpdesk:
     def flight(self) -> dict[str, Any]:
         origin, destination = self.dice.choice(TRIPS)
         day = datetime.now(UTC).date() + timedelta(days=self.dice.randint(7, 120))
-        found = self.assent.call(
+        offers = self.assent.call(
             "find_flights", origin=origin, destination=destination, on=day.isoformat()
         )
-        flight = self.dice.choice(found["flights"])
+        flight = self.dice.choice(offers["flights"])
         fare, currency = Decimal(flight["price"]["amount"]), flight["price"]["currency"]
-        # Some of the fares that it remembers are out of date; the approver is warned of that.
-        seen = round(fare * self.dice.choice((Decimal(1), Decimal("0.9"))), DIGITS.get(currency, 2))
+        # Some expected fares are out of date; the approver gets a warning.
+        expected = round(
+            fare * self.dice.choice((Decimal(1), Decimal("0.9"))), DIGITS.get(currency, 2)
+        )
         arguments = {
             "flight_id": flight["flight_id"],
             "passenger": self.dice.choice(TRAVELLERS),
             "max_price": str(round(fare * Decimal("1.2"), DIGITS.get(currency, 2))),
-            "expected_price": str(seen),
+            "expected_price": str(expected),
         }
         return self._proposal(
             "book_flight", arguments, "Customer visit; the travel policy allows it."
         )
 
     def terminate(self) -> dict[str, Any]:
-        why = self.dice.choice(IDLE)
+        story = self.dice.choice(IDLE)
         arguments = {"instance_id": f"i-4{self.dice.getrandbits(12):03x}", "reason": "Not used"}
-        return self._proposal("terminate_cloud_instance", arguments, why)
+        return self._proposal("terminate_cloud_instance", arguments, story)
 
     def anything(self) -> dict[str, Any]:
         kinds: list[Callable[[], dict[str, Any]]] = [
@@ -337,11 +339,11 @@ class Helpdesk:
         }
 
 
-# --- at work --------------------------------------------------------------------------------------
+# --- following proposals --------------------------------------------------------------------------
 
 
 class Work:
-    """Everything that is proposed and not yet ended, each followed by a thread of its own."""
+    """The open transactions of this agent, each followed by its own thread."""
 
     def __init__(self, assent: Assent) -> None:
         self.assent = assent
@@ -349,7 +351,7 @@ class Work:
         self._lock = threading.Lock()
 
     def propose(self, make: Callable[[], dict[str, Any]]) -> bool:
-        """Whether something new is on its way. A refusal is said, and is no reason to stop."""
+        """Propose and follow one transaction. Returns whether it is a new one; prints refusals."""
         try:
             token = self.assent.propose(make())
         except Refused as refusal:
@@ -370,7 +372,7 @@ class Work:
         threading.Thread(target=self._follow, args=(token,), daemon=True).start()
 
     def has_room(self) -> bool:
-        """People are left alone while this many proposals wait for them."""
+        """Whether fewer than ``MOST_WAITING`` proposals wait for people."""
         with self._lock:
             return sum(state == WAITING for state in self._states.values()) < MOST_WAITING
 
@@ -379,13 +381,13 @@ class Work:
             return bool(self._states)
 
     def _follow(self, token: dict[str, Any]) -> None:
-        id_, state, votes = token["transaction_id"], token["status"], 0
+        id_, state, decisions = token["transaction_id"], token["status"], 0
         try:
-            for now in self.assent.news(token):
-                is_news = now["status"] != state or len(now["decisions"]) > votes
-                if is_news and (line := describe(now, votes)):
+            for now in self.assent.updates(token):
+                is_news = now["status"] != state or len(now["decisions"]) > decisions
+                if is_news and (line := describe(now, decisions)):
                     say(line[0], f"{short(now)}: {line[1]}")
-                state, votes = now["status"], len(now["decisions"])
+                state, decisions = now["status"], len(now["decisions"])
                 with self._lock:
                     self._states[id_] = state
         except Refused as refusal:
@@ -395,17 +397,17 @@ class Work:
                 self._states.pop(id_, None)
 
 
-def work_once(work: Work, helpdesk: Helpdesk, what: str) -> bool:
-    """Propose, and follow to the end. Whether everything could be proposed."""
+def work_once(work: Work, helpdesk: Helpdesk, action: str) -> bool:
+    """Propose and follow to the end. Returns whether everything could be proposed."""
     kinds: dict[str, Callable[[], dict[str, Any]]] = {
         "refund": helpdesk.refund,
         "flight": helpdesk.flight,
         "terminate": helpdesk.terminate,
         "short": helpdesk.short_refund,
     }
-    one = {**kinds, "invented": helpdesk.invented}
-    wanted = list(kinds.values()) if what == "all" else [one[what]]
-    proposed = [work.propose(make) for make in wanted]
+    single = {**kinds, "invented": helpdesk.invented}
+    chosen = list(kinds.values()) if action == "all" else [single[action]]
+    proposed = [work.propose(make) for make in chosen]
     while work.is_open() and not stop.wait(0.1):
         pass
     return all(proposed)
@@ -416,7 +418,7 @@ def work_forever(work: Work, helpdesk: Helpdesk) -> None:
         say("→", f"{short(token)} is still waiting")
         work.follow(token)
     if work.has_room() and not work.propose(helpdesk.first_refund):
-        work.propose(helpdesk.refund)  # Ana's was proposed on another day
+        work.propose(helpdesk.refund)  # Ana's refund was proposed before
     for make in (helpdesk.flight, helpdesk.terminate, helpdesk.short_refund):
         if work.has_room():
             work.propose(make)
@@ -427,24 +429,24 @@ def work_forever(work: Work, helpdesk: Helpdesk) -> None:
 
 
 def main() -> int:
-    asked = _arguments()
-    token = asked.token_file.read_text().strip() if asked.token_file else asked.token
+    options = _arguments()
+    token = options.token_file.read_text().strip() if options.token_file else options.token
     if not token:
-        return _fail("A token is missing: set ASSENT_TOKEN, or say --token-file.")
+        return _fail("A token is missing: set ASSENT_TOKEN or use --token-file.")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    assent = Assent(asked.url, token)
+    assent = Assent(options.url, token)
     try:
         assent.wait_until_up()
-        work, helpdesk = Work(assent), Helpdesk(assent, random.Random(asked.seed))
-        if asked.what == "forever":
+        work, helpdesk = Work(assent), Helpdesk(assent, random.Random(options.seed))
+        if options.action == "forever":
             work_forever(work, helpdesk)
             return 0
-        return 0 if work_once(work, helpdesk, asked.what) else 1
+        return 0 if work_once(work, helpdesk, options.action) else 1
     except Refused as refusal:
         return _fail(f"Assent refused: {refusal} {refusal.hint}")
     except httpx.TransportError as failure:
-        return 0 if stop.is_set() else _fail(f"Assent does not answer at {asked.url}: {failure}")
+        return 0 if stop.is_set() else _fail(f"Assent does not answer at {options.url}: {failure}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -452,7 +454,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", choices=["refund", "flight", "terminate", "short", "all", "invented", "forever"]
+        "action", choices=["refund", "flight", "terminate", "short", "all", "invented", "forever"]
     )
     parser.add_argument("--url", default=os.environ.get("ASSENT_URL", "http://localhost:8000"))
     parser.add_argument("--token", default=os.environ.get("ASSENT_TOKEN", ""))

@@ -1,13 +1,13 @@
 """A worker that reads transcripts, finds where they contradict each other, and asks.
 
-No model is involved: what it does is the same each time, so that the story can be told as a test.
+It uses no model and does the same each time, so that a test can tell the whole story.
 
     examples/consolidation_worker.py --token-file FILE          work until stopped
     examples/consolidation_worker.py --token-file FILE --once   one task, then end
     examples/consolidation_worker.py --token-file FILE submit   submit 47 transcripts and wait
 
-It runs no server. It claims a task by long-poll, reports how far it is, asks when two transcripts
-say different things, sleeps in a long-poll until a person has answered, and completes.
+It runs no server. It claims a task by long-poll, reports its progress, asks when two transcripts
+disagree, waits in a long-poll until a person has answered, and completes.
 """
 
 from __future__ import annotations
@@ -34,57 +34,57 @@ CLAIM = re.compile(r"\bthe ([a-z][a-z ]{2,40}?) is ([^.\n]{1,60})\.", re.IGNOREC
 
 
 class LeaseLost(Exception):
-    """The task was canceled, or somebody else has it now: stop, and forget it."""
+    """The task was canceled, or another worker has it: stop working on it."""
 
 
 @dataclass
 class Contradiction:
-    """One thing of which the transcripts say different things."""
+    """A thing about which the transcripts disagree."""
 
     thing: str
-    said: dict[str, list[int]]  # value → numbers of the transcripts that say it
+    values: dict[str, list[int]]  # value → numbers of the transcripts that state it
 
     @property
     def question(self) -> str:
-        what = "; ".join(
-            f"{value} ({len(numbers)} transcripts)" for value, numbers in self.said.items()
+        values = "; ".join(
+            f"{value} ({len(numbers)} transcripts)" for value, numbers in self.values.items()
         )
-        return f"The transcripts disagree about the {self.thing}: {what}. Which is right?"
+        return f"The transcripts disagree about the {self.thing}: {values}. Which is right?"
 
     @property
     def form(self) -> dict[str, Any]:
         label = f"The {self.thing} is"
-        properties = {"value": {"title": label, "enum": list(self.said)}}
+        properties = {"value": {"title": label, "enum": list(self.values)}}
         return {"type": "object", "properties": properties, "required": ["value"]}
 
     def evidence(self, transcripts: list[str]) -> Iterator[dict[str, str]]:
-        for value, numbers in self.said.items():
+        for value, numbers in self.values.items():
             quote = next(line for line in transcripts[numbers[0]].splitlines() if value in line)
             yield {"text": f"Transcript {numbers[0] + 1}: “{quote.strip()}”"}
 
 
 @dataclass
 class Facts:
-    """What the transcripts say, thing by thing."""
+    """The values that the transcripts state for each thing."""
 
-    said: dict[str, dict[str, list[int]]] = field(
+    values: dict[str, dict[str, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
 
     def read(self, number: int, transcript: str) -> None:
         for thing, value in CLAIM.findall(transcript):
-            self.said[thing.lower()][value.strip()].append(number)
+            self.values[thing.lower()][value.strip()].append(number)
 
     def contradictions(self) -> list[Contradiction]:
         return [
             Contradiction(thing, dict(values))
-            for thing, values in sorted(self.said.items())
+            for thing, values in sorted(self.values.items())
             if len(values) > 1
         ]
 
 
 class Work:
-    """One claimed task. Everything said about it carries the fencing token."""
+    """One claimed task. Every request about it carries the fencing token."""
 
     def __init__(self, http: httpx.Client, claimed: dict[str, Any]) -> None:
         self.http = http
@@ -92,22 +92,22 @@ class Work:
         self.task_id: str = claimed["task_id"]
         self._token = claimed["fencing_token"]
 
-    def say(self, verb: str, **said: Any) -> dict[str, Any]:
-        """Raises ``LeaseLost`` when the task is not ours any more."""
-        body = {"fencing_token": self._token, **said}
-        answer = persistently(self.http, "POST", f"/api/v1/work/{self.task_id}/{verb}", json=body)
-        if answer.status_code == 409:
-            raise LeaseLost(answer.json()["detail"])
-        answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
-        return found
+    def send(self, verb: str, **fields: Any) -> dict[str, Any]:
+        """One request about the task. Raises ``LeaseLost`` if another worker has it."""
+        body = {"fencing_token": self._token, **fields}
+        response = persistently(self.http, "POST", f"/api/v1/work/{self.task_id}/{verb}", json=body)
+        if response.status_code == 409:
+            raise LeaseLost(response.json()["detail"])
+        response.raise_for_status()
+        content: dict[str, Any] = response.json()
+        return content
 
     def ask(self, text: str, form: dict[str, Any], evidence: list[dict[str, str]]) -> Any:
-        """The answer, however long somebody thinks about it.
+        """Ask and wait for the answer, up to the question's deadline.
 
-        Raises ``LeaseLost`` when nobody answered in time: the task is canceled then.
+        Raises ``LeaseLost`` if nobody answered in time: the task is then canceled.
         """
-        question = self.say("ask", text=text, form=form, evidence=evidence)
+        question = self.send("ask", text=text, form=form, evidence=evidence)
         there = f"/api/v1/work/{self.task_id}/questions/{question['question_id']}"
         while question["state"] == "open":
             answer = persistently(self.http, "GET", there, params={"wait": 30})
@@ -127,19 +127,20 @@ def consolidate(work: Work) -> None:
         if number % REPORT_EVERY == 0:
             percent = 80 * (number + 1) // len(transcripts)
             done = f"{number + 1} of {len(transcripts)} transcripts"
-            work.say("progress", stage="reading", percent=percent, message=done)
+            work.send("progress", stage="reading", percent=percent, message=done)
     settled: dict[str, str] = {}
-    for found in facts.contradictions():
-        answer = work.ask(found.question, found.form, list(found.evidence(transcripts)))
-        settled[found.thing] = answer["value"]
-    known = {
-        thing: settled.get(thing) or next(iter(values)) for thing, values in facts.said.items()
+    for contradiction in facts.contradictions():
+        evidence = list(contradiction.evidence(transcripts))
+        answer = work.ask(contradiction.question, contradiction.form, evidence)
+        settled[contradiction.thing] = answer["value"]
+    consolidated = {
+        thing: settled.get(thing) or next(iter(values)) for thing, values in facts.values.items()
     }
-    text = "\n".join(f"- The {thing} is {value}." for thing, value in sorted(known.items()))
+    text = "\n".join(f"- The {thing} is {value}." for thing, value in sorted(consolidated.items()))
     parts = [{"text": text}]
-    work.say("artifacts", artifact_id="notes", name="Consolidated notes", parts=parts)
-    result = {"transcripts": len(transcripts), "facts": known, "settled_by_people": settled}
-    work.say("complete", result=result)
+    work.send("artifacts", artifact_id="notes", name="Consolidated notes", parts=parts)
+    result = {"transcripts": len(transcripts), "facts": consolidated, "settled_by_people": settled}
+    work.send("complete", result=result)
 
 
 def work_on(http: httpx.Client, once: bool) -> None:
@@ -147,7 +148,7 @@ def work_on(http: httpx.Client, once: bool) -> None:
         body, began = {"skills": [SKILL], "wait_s": CLAIM_WAIT_S}, time.monotonic()
         answer = persistently(http, "POST", "/api/v1/work/claim", json=body)
         if answer.status_code == 204:
-            # Where too many wait already, the answer comes at once.
+            # If too many requests wait already, the response comes at once.
             time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
             continue
         answer.raise_for_status()
@@ -157,29 +158,29 @@ def work_on(http: httpx.Client, once: bool) -> None:
             consolidate(work)
             print(f"completed {work.task_id}", flush=True)
         except LeaseLost as lost:
-            print(f"let go of {work.task_id}: {lost}", flush=True)
+            print(f"lost {work.task_id}: {lost}", flush=True)
         if once:
             return
 
 
-def persistently(http: httpx.Client, method: str, path: str, **said: Any) -> httpx.Response:
-    """Through restarts of Assent: everything that a worker says may be said again."""
+def persistently(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
+    """Retry while Assent is unreachable or fails: every request of a worker may be repeated."""
     pause = 0.2
     while True:
         try:
-            answer = http.request(method, path, timeout=90, **said)
+            answer = http.request(method, path, timeout=90, **options)
             if answer.status_code < 500:
                 return answer
         except httpx.TransportError as failure:
             print(
-                f"Assent is not to be reached ({failure}); trying again in {pause:.1f} s",
+                f"Assent is unreachable ({failure}); trying again in {pause:.1f} s",
                 flush=True,
             )
         time.sleep(pause)
         pause = min(pause * 2, 5.0)
 
 
-# --- the other side: who wants transcripts consolidated -----------------------------------------
+# --- the client that submits transcripts ----------------------------------------------------------
 
 SPEAKERS = ("Ana", "Ben", "Chiara", "Dev", "Elif")
 TOPICS = ("the booth", "the keynote", "catering", "travel", "the press list", "badges")
@@ -187,7 +188,7 @@ TOPICS = ("the booth", "the keynote", "catering", "travel", "the press list", "b
 
 def transcripts(count: int = 47) -> list[str]:
     """Meetings about one launch. All agree on the venue; some say another launch date."""
-    found = []
+    texts = []
     for number in range(count):
         first, second = SPEAKERS[number % 5], SPEAKERS[(number + 2) % 5]
         lines = [f"{first}: Let us go through {TOPICS[number % 6]} again."]
@@ -197,8 +198,8 @@ def transcripts(count: int = 47) -> list[str]:
         if number % 7 == 0:
             lines.append(f"{first}: And the venue is the old harbour hall.")
         lines.append(f"{second}: Fine, I will write to everybody about it.")
-        found.append("\n".join(lines))
-    return found
+        texts.append("\n".join(lines))
+    return texts
 
 
 def submit(http: httpx.Client) -> int:
@@ -227,19 +228,19 @@ def submit_forever(http: httpx.Client, every_s: float) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "what", nargs="?", choices=["work", "submit", "keep-submitting"], default="work"
+        "action", nargs="?", choices=["work", "submit", "keep-submitting"], default="work"
     )
     parser.add_argument("--url", default=os.environ.get("ASSENT_URL", "http://localhost:8000"))
     parser.add_argument("--token-file", type=Path, required=True)
     parser.add_argument("--once", action="store_true", help="one task, then end")
-    said = parser.parse_args(arguments)
-    headers = {"Authorization": f"Bearer {said.token_file.read_text().strip()}"}
-    with httpx.Client(base_url=said.url, headers=headers) as http:
-        if said.what == "submit":
+    options = parser.parse_args(arguments)
+    headers = {"Authorization": f"Bearer {options.token_file.read_text().strip()}"}
+    with httpx.Client(base_url=options.url, headers=headers) as http:
+        if options.action == "submit":
             return submit(http)
-        if said.what == "keep-submitting":
+        if options.action == "keep-submitting":
             submit_forever(http, every_s=90)
-        work_on(http, said.once)
+        work_on(http, options.once)
     return 0
 
 

@@ -1,6 +1,6 @@
-"""A witness for transparency logs (C2SP tlog-witness): small, strict, with nothing of Assent in it.
+"""A witness for transparency logs (C2SP tlog-witness): small, strict, and independent of Assent.
 
-Run it where the log's operator has no say. It cosigns a checkpoint only if the log's key signed
+Run it where the log's operator has no access. It cosigns a checkpoint only if the log's key signed
 it and it continues the last checkpoint that this witness cosigned, which it keeps in a file.
 
     python witness.py --name witness.example/w1 --state state.json --key key.hex \\
@@ -37,7 +37,7 @@ SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 class Refused(Exception):
-    """What is answered instead of a cosignature."""
+    """A request is refused: the response instead of a cosignature."""
 
     def __init__(self, status: int, body: str, kind: str = "text/plain; charset=utf-8") -> None:
         super().__init__(body)
@@ -58,7 +58,7 @@ class Log:
         key_id, _, material = rest.partition("+")
         raw = base64.b64decode(material, validate=True)
         if len(raw) != 33 or raw[0] != 1 or key_id_of(name, 1, raw[1:]).hex() != key_id:
-            raise SystemExit(f"{verifier_key!r} is no Ed25519 verifier key of a log.")
+            raise SystemExit(f"{verifier_key!r} is not an Ed25519 verifier key of a log.")
         return cls(name, key_id_of(name, 1, raw[1:]), raw[1:])
 
     def signed(self, text: str, lines: Sequence[str]) -> bool:
@@ -76,7 +76,7 @@ class Log:
 
 
 class Witness:
-    """One key, and what it has cosigned so far."""
+    """A signing key, and the newest checkpoint of each log that it has cosigned."""
 
     def __init__(self, name: str, key: Ed25519PrivateKey, state: Path, logs: list[Log]) -> None:
         self.name, self._key, self._state = name, key, state
@@ -104,7 +104,7 @@ class Witness:
             raise Refused(403, "No key of the log signed this.\n")
         if old > size:
             raise Refused(400, "The old size is larger than the checkpoint's.\n")
-        with self._lock:  # what is compared must still be so when it is stored
+        with self._lock:  # compare and store as one step
             self._compare(origin, old, size, root, proof)
             self._remember(origin, size, root)
         return self._cosignature(text)
@@ -155,7 +155,7 @@ def parted(request: str) -> tuple[int, list[bytes], str]:
 def tree_head(text: str) -> tuple[str, int, bytes]:
     lines = text.split("\n")
     if len(lines) < 4 or not SIZE.fullmatch(lines[1]) or len(decoded(lines[2])) != 32:
-        raise Refused(400, "That is no checkpoint.\n")
+        raise Refused(400, "This is not a checkpoint.\n")
     return lines[0], int(lines[1]), decoded(lines[2])
 
 
@@ -200,7 +200,7 @@ def decoded(text: str) -> bytes:
 
 def handler_of(witness: Witness) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = 10  # seconds of silence
+        timeout = 10  # seconds without data
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -215,11 +215,11 @@ def handler_of(witness: Witness) -> type[BaseHTTPRequestHandler]:
                 raise Refused(404, "POST to /add-checkpoint.\n")
             if not size.isascii() or not size.isdigit() or int(size) > LARGEST_REQUEST:
                 self.close_connection = True
-                raise Refused(413, "Say how long the request is; at most 64 KiB.\n")
+                raise Refused(413, "Send a Content-Length of at most 64 KiB.\n")
             try:
                 return self.rfile.read(int(size)).decode()
             except UnicodeDecodeError:
-                raise Refused(400, "That is no UTF-8.\n") from None
+                raise Refused(400, "The request is not UTF-8.\n") from None
 
         def _answer(self, status: int, body: str, kind: str = "text/plain; charset=utf-8") -> None:
             raw = body.encode()
@@ -236,7 +236,7 @@ def handler_of(witness: Witness) -> type[BaseHTTPRequestHandler]:
 
 
 def own_key(path: Path) -> Ed25519PrivateKey:
-    """The key in this file; made at the first start."""
+    """The key in this file; created at the first start."""
     if not path.exists():
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
@@ -246,9 +246,13 @@ def own_key(path: Path) -> Ed25519PrivateKey:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--name", required=True, help="of this witness, such as example.org/w1")
+    parser.add_argument(
+        "--name", required=True, help="name of this witness, such as example.org/w1"
+    )
     parser.add_argument("--key", required=True, type=Path, help="file of the private key")
-    parser.add_argument("--state", required=True, type=Path, help="file of what was cosigned")
+    parser.add_argument(
+        "--state", required=True, type=Path, help="file of the cosigned checkpoints"
+    )
     parser.add_argument("--log", required=True, action="append", help="verifier key of a log")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7380)

@@ -1,4 +1,4 @@
-"""The outside world, played: an airline, a payment provider and a cloud.
+"""A simulation of the outside world: an airline, a payment provider and a cloud.
 
-As strict as the real ones, and it counts every effect that it ever performs.
+It is as strict as the real ones, and counts every effect that it performs.
 """

@@ -1,3 +1,5 @@
+"""``python -m examples.sandbox``: serve the sandbox until it is stopped."""
+
 from __future__ import annotations
 
 import argparse
@@ -17,12 +19,15 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--data", default=":memory:", metavar="FILE.sqlite")
     parser.add_argument("--public-url", default="", help="where browsers reach it, for receipts")
-    asked = parser.parse_args()
+    options = parser.parse_args()
 
     try:
-        sandbox = Sandbox(asked.port, asked.data, asked.host, asked.public_url).in_background()
-    except OSError as trouble:
-        sys.exit(f"The sandbox cannot listen on {asked.host}:{asked.port}: {trouble.strerror}.")
+        sandbox = Sandbox(
+            options.port, options.data, options.host, options.public_url
+        ).in_background()
+    except OSError as error:
+        address = f"{options.host}:{options.port}"
+        sys.exit(f"The sandbox cannot listen on {address}: {error.strerror}.")
     print(f"The outside world is at {sandbox.url}", flush=True)
 
     stop = threading.Event()

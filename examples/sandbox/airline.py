@@ -1,4 +1,4 @@
-"""The airline: fares that change, seats held for a while, bookings. Every route flies every day."""
+"""The airline: changing fares, holds of seats, bookings. Every route is flown every day."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEATS = 9  # in one fare of one flight
 
 
 class Line(NamedTuple):
-    """One flight number, as the timetable has it."""
+    """One flight number of the timetable."""
 
     number: str
     origin: str
@@ -56,10 +56,10 @@ LINES = (
 @route("GET", "/airline/flights", query=("origin", "destination", "date"))
 def find_flights(store: Store, ask: Ask) -> Answer:
     if set(ask.query) != {"origin", "destination", "date"}:
-        raise Refused(400, "missing_query", "Say ?origin=…&destination=…&date=YYYY-MM-DD.")
+        raise Refused(400, "missing_query", "Send ?origin=…&destination=…&date=YYYY-MM-DD.")
     day = _day(ask.query["date"], 400)
-    wanted = (ask.query["origin"].lower(), ask.query["destination"].lower())
-    lines = [line for line in LINES if (line.origin.lower(), line.destination.lower()) == wanted]
+    cities = (ask.query["origin"].lower(), ask.query["destination"].lower())
+    lines = [line for line in LINES if (line.origin.lower(), line.destination.lower()) == cities]
     return Answer({"flights": [_flight(store, line, day) for line in lines]})
 
 
@@ -70,7 +70,7 @@ def read_flight(store: Store, ask: Ask) -> Answer:
 
 @route("PUT", "/airline/flights/{flight_id}/price", required={"amount": amount})
 def set_price(store: Store, ask: Ask) -> Answer:
-    """The market moves. Seats that are held keep their price."""
+    """Change the fare of a flight. Held seats keep their price."""
     flight = flight_of(store, ask.at["flight_id"])
     if not in_minor_digits(ask.fields["amount"], flight["price"]["currency"]):
         raise Refused(422, "invalid_field", "amount: has more decimals than the currency.")
@@ -123,7 +123,7 @@ def _hold(store: Store, ask: Ask) -> Answer:
 
 @route("DELETE", "/airline/holds/{hold_id}")
 def release(store: Store, ask: Ask) -> Answer:
-    """Let a seat go. Releasing what is not held succeeds: it is what the caller wanted."""
+    """Release a hold. Releasing a hold that does not exist succeeds as well."""
     hold_id = ask.at["hold_id"]
     row = store.row("SELECT * FROM holds WHERE id = ? AND state = 'live'", hold_id)
     if row is not None:
@@ -146,7 +146,7 @@ def _book(store: Store, ask: Ask) -> Answer:
     if held is None:
         raise Refused(404, "no_such_hold", f"There is no hold {ask.fields['hold_id']}.")
     if not _is_live(held):
-        raise Refused(409, "hold_lapsed", "The hold is not there any more: lapsed, let go or used.")
+        raise Refused(409, "hold_lapsed", "The hold no longer exists: expired, released or used.")
     ref = new_id("bk")
     store.write("UPDATE holds SET state = 'used' WHERE id = ?", held["id"])
     store.write(
@@ -172,7 +172,7 @@ def _book(store: Store, ask: Ask) -> Answer:
 @route("GET", "/airline/bookings", query=("key",))
 def bookings_by_key(store: Store, ask: Ask) -> Answer:
     if "key" not in ask.query:
-        raise Refused(400, "missing_key", "Say ?key=<the Idempotency-Key of the booking>.")
+        raise Refused(400, "missing_key", "Send ?key=<the Idempotency-Key of the booking>.")
     rows = store.rows("SELECT * FROM bookings WHERE key = ?", ask.query["key"])
     return Answer({"bookings": [_booking_json(row, ask) for row in rows]})
 
@@ -184,7 +184,7 @@ def read_booking(store: Store, ask: Ask) -> Answer:
 
 @route("DELETE", "/airline/bookings/{ref}")
 def cancel_booking(store: Store, ask: Ask) -> Answer:
-    """Cancel for a full refund of the fare. A booking has one cancellation, however often asked."""
+    """Cancel for a full refund of the fare. Repeating it returns the same cancellation."""
     booking = _booking_of(store, ask.at["ref"], ask)
     if not booking["cancellation"]:
         cancellation = new_id("cx")
@@ -199,7 +199,7 @@ def cancel_booking(store: Store, ask: Ask) -> Answer:
 
 
 def flight_of(store: Store, flight_id: str) -> dict[str, Any]:
-    """``QX412-2026-12-04``: a flight number and a day."""
+    """The flight of an id such as ``QX412-2026-12-04`` (number and day). Raises ``Refused``."""
     number, _, day = flight_id.partition("-")
     for line in LINES:
         if line.number == number:
@@ -223,7 +223,7 @@ def _flight(store: Store, line: Line, day: date) -> dict[str, Any]:
 
 
 def _fare(store: Store, line: Line, flight_id: str) -> Decimal:
-    """As it was set, or else the usual fare, dearer on some days than on others."""
+    """The fare that was set, else the usual one, which differs from day to day."""
     row = store.row("SELECT amount FROM fares WHERE flight_id = ?", flight_id)
     if row is not None:
         return Decimal(row["amount"])

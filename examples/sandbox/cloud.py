@@ -1,6 +1,6 @@
-"""The cloud: instances to terminate. It honours no key: each call acts, and counts.
+"""The cloud: instances to terminate. It has no idempotency keys: every call takes effect.
 
-It knows ``i-4000`` to ``i-4fff`` and what was added; any other is refused.
+It has the instances ``i-4000`` to ``i-4fff`` and those that were added, and refuses any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_instance(store: Store, ask: Ask) -> Answer:
 
 @route("PUT", "/cloud/instances/{instance_id}")
 def add_instance(store: Store, ask: Ask) -> Answer:
-    """One more instance, for tests and demos; ``/reset`` forgets it."""
+    """Add an instance, for tests and demos. ``/reset`` removes it."""
     instance_id = ask.at["instance_id"]
     if not re.fullmatch(r"i-[0-9a-f]{4,17}", instance_id):
         raise Refused(422, "invalid_id", "The id of an instance is i- and 4 to 17 hex digits.")
@@ -42,7 +42,7 @@ def add_instance(store: Store, ask: Ask) -> Answer:
     optional={"reference": text},
 )
 def terminate(store: Store, ask: Ask) -> Answer:
-    """Deliberately not idempotent. ``reference`` is the caller's note; it protects from nothing."""
+    """Deliberately not idempotent: ``reference`` is stored for the caller and prevents nothing."""
     instance = instance_of(store, ask.at["instance_id"], ask)
     receipt, reference = new_id("term"), ask.fields.get("reference", "")
     store.write(
@@ -76,8 +76,8 @@ def instance_of(store: Store, instance_id: str, ask: Ask) -> dict[str, Any]:
         for row in rows
     ]
     stage, role = (
-        words[dice(instance_id, len(words), purpose)]
-        for words, purpose in ((STAGES, "stage"), (ROLES, "role"))
+        names[dice(instance_id, len(names), purpose)]
+        for names, purpose in ((STAGES, "stage"), (ROLES, "role"))
     )
     is_terminated = bool(terminations)
     return {

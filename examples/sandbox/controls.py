@@ -1,4 +1,4 @@
-"""How tests and demos steer the sandbox. These requests themselves meet no fault."""
+"""Requests with which tests and demos control the sandbox. Faults do not apply to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from examples.sandbox.wire import Answer, Ask, Refused, count, one_of, route, se
 def plan_fault(store: Store, ask: Ask) -> Answer:
     fault = Fault(**{**ask.fields, "mode": Mode(ask.fields["mode"])})
     if (fault.mode in DELAYS) != ("seconds" in ask.fields):
-        raise Refused(422, "invalid_field", "seconds: goes with a delay, and only with that.")
+        raise Refused(422, "invalid_field", "seconds: required for a delay, not allowed otherwise.")
     store.faults.plan(fault)
     return Answer({"faults": store.faults.listed()}, 201)
 
@@ -38,7 +38,7 @@ def clear_faults(store: Store, ask: Ask) -> Answer:
 
 @route("POST", "/reset")
 def reset(store: Store, ask: Ask) -> Answer:
-    """Forget everything, the planned faults included."""
+    """Delete everything, including the planned faults."""
     store.faults.clear()
     store.reset()
     return Answer({"total": 0})

@@ -1,4 +1,4 @@
-"""Misbehaviour to order: a provider that is late, falls over or hangs up, before or after work."""
+"""Planned faults: the provider is late, fails or closes the connection, before or after work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 
 class Mode(StrEnum):
-    DELAY = "delay"  # the work is done; the answer is late
-    DELAY_BEFORE_WORK = "delay_before_work"  # the request is slow to arrive; then all is well
+    DELAY = "delay"  # the work is done; the response is late
+    DELAY_BEFORE_WORK = "delay_before_work"  # the request arrives late and is then handled normally
     DROP_BEFORE_WORK = "drop_before_work"
     DROP_AFTER_WORK = "drop_after_work"
     ERROR_500_BEFORE = "error_500_before"
@@ -23,7 +23,7 @@ DELAYS = {Mode.DELAY, Mode.DELAY_BEFORE_WORK}
 
 @dataclass(slots=True)
 class Fault:
-    """For the next ``times`` requests; ``path`` may have ``*`` in it."""
+    """One fault, for the next ``times`` requests to ``path``, which may contain ``*``."""
 
     path: str
     mode: Mode
@@ -33,6 +33,8 @@ class Fault:
 
 
 class Faults:
+    """The planned faults of one sandbox. Threads may share it."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._planned: list[Fault] = []
@@ -42,7 +44,7 @@ class Faults:
             self._planned.append(fault)
 
     def take(self, method: str, path: str) -> Fault | None:
-        """The fault that this request meets, if any. It is used up a little by that."""
+        """The fault that applies to this request, if any; it counts as one of its ``times``."""
         with self._lock:
             for fault in self._planned:
                 if fault.method in {method, "*"} and fnmatchcase(path, fault.path):

@@ -1,4 +1,4 @@
-"""What the sandbox tells about itself: the count of its effects, and pages for people."""
+"""What the sandbox has done: the count of its effects as JSON, and pages for people."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ code{font-size:.9em;overflow-wrap:anywhere}.quiet{color:#5a5f66}
 
 @route("GET", "/effects")
 def effects(store: Store, ask: Ask) -> Answer:
-    """Every effect that there ever was. Holds are none: they lapse by themselves."""
+    """Count every effect. Holds are not effects: they expire by themselves."""
     rows = store.rows("SELECT kind, subject, key FROM effects")
     holds = _holds(store)
     return Answer(
@@ -73,7 +73,7 @@ def home(store: Store, ask: Ask) -> Answer:
     )
     return _page(
         "The outside world",
-        '<p class="quiet">An airline, a payment provider and a cloud, played for the demo.'
+        '<p class="quiet">An airline, a payment provider and a cloud, simulated for the demo.'
         f" Reload to see what is new.</p><h2>What it has done ({total})</h2>"
         + (f"<table>{rows}</table>" if rows else "<p>Nothing yet.</p>")
         + "<h2>Seats held now</h2>"

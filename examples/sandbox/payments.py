@@ -1,6 +1,7 @@
-"""The payment provider. It knows ``pay_1042``, ``pay_2000`` to ``pay_9999``, and what was added.
+"""The payment provider: payments, refunds and reversals, with idempotency keys.
 
-Each has a customer and an amount of its own; any other is refused, however likely it looks.
+It has the payments ``pay_1042``, ``pay_2000`` to ``pay_9999`` and those that were added, each with
+a customer and an amount, and refuses any other.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ def refund(store: Store, ask: Ask) -> Answer:
 
 def _refund(store: Store, ask: Ask) -> Answer:
     payment = payment_of(store, ask.fields["payment_id"])
-    wanted, paid_in = ask.fields["amount"], payment["currency"]
+    refunded, paid_in = ask.fields["amount"], payment["currency"]
     if ask.fields["currency"] != paid_in:
         raise Refused(422, "wrong_currency", f"{payment['id']} was paid in {paid_in}.")
-    if not in_minor_digits(wanted, paid_in):
+    if not in_minor_digits(refunded, paid_in):
         raise Refused(422, "invalid_field", f"amount: has more decimals than {paid_in}.")
-    if wanted > Decimal(payment["remaining"]):
+    if refunded > Decimal(payment["remaining"]):
         raise Refused(
             422,
             "more_than_remaining",
@@ -84,12 +85,12 @@ def _refund(store: Store, ask: Ask) -> Answer:
         " VALUES (?, ?, ?, ?, ?, ?)",
         refund_id,
         payment["id"],
-        str(wanted),
+        str(refunded),
         paid_in,
         ask.fields["reason"],
         ask.key,
     )
-    summary = f"Refunded {wanted} {paid_in} to {payment['customer']} for order {payment['order']}"
+    summary = f"Refunded {refunded} {paid_in} to {payment['customer']} for order {payment['order']}"
     store.record_effect("refund", payment["id"], ask.key, refund_id, summary)
     return Answer(_refund_of(store, refund_id, ask), 201)
 
@@ -97,7 +98,7 @@ def _refund(store: Store, ask: Ask) -> Answer:
 @route("GET", "/payments/refunds", query=("key",))
 def refunds_by_key(store: Store, ask: Ask) -> Answer:
     if "key" not in ask.query:
-        raise Refused(400, "missing_key", "Say ?key=<the Idempotency-Key of the refund>.")
+        raise Refused(400, "missing_key", "Send ?key=<the Idempotency-Key of the refund>.")
     rows = store.rows("SELECT * FROM refunds WHERE key = ?", ask.query["key"])
     return Answer({"refunds": [_refund_json(row, ask) for row in rows]})
 
@@ -109,7 +110,7 @@ def read_refund(store: Store, ask: Ask) -> Answer:
 
 @route("POST", "/payments/refunds/{refund_id}/reversal")
 def reverse(store: Store, ask: Ask) -> Answer:
-    """Charge the refund back to the customer. A refund has one reversal, however often asked."""
+    """Charge the refund back to the customer. Repeating it returns the same reversal."""
     refund = _refund_of(store, ask.at["refund_id"], ask)
     if not refund["reversal"]:
         reversal = new_id("rev")
@@ -131,7 +132,7 @@ def read_payment(store: Store, ask: Ask) -> Answer:
     required={"customer": text, "amount": amount, "currency": currency},
 )
 def add_payment(store: Store, ask: Ask) -> Answer:
-    """One more payment, for tests and demos; ``/reset`` forgets it."""
+    """Add a payment, for tests and demos. ``/reset`` removes it."""
     payment_id = ask.at["payment_id"]
     if not re.fullmatch(r"pay_[a-zA-Z0-9_]{1,30}", payment_id):
         raise Refused(422, "invalid_id", "The id of a payment is pay_ and letters or digits.")

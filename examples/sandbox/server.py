@@ -1,4 +1,4 @@
-"""The sandbox's door: reads HTTP strictly, meets the planned faults, answers in JSON."""
+"""The HTTP server of the sandbox: strict parsing, planned faults, JSON responses."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from examples.sandbox.wire import (
 )
 
 BODY_MAX = 64 * 1024  # bytes
-DRAINED_AT_MOST = 4 * 1024 * 1024  # bytes of a body that is refused
-# Never delayed, dropped or broken, or else nobody could look.
-UNFAILING = {"/", "/effects", "/faults", "/reset"}
+DRAINED_AT_MOST = 4 * 1024 * 1024  # bytes of a refused body that are read
+# Faults never apply to these: tests and people need them to see what happened.
+WITHOUT_FAULTS = {"/", "/effects", "/faults", "/reset"}
 
 
 class HungUp(Exception):
-    """The connection is to end without an answer."""
+    """The connection has to be closed without a response."""
 
 
 class Sandbox(ThreadingHTTPServer):
-    """Listens from the moment it is made; ``serve_forever`` answers."""
+    """The server. It listens as soon as it is created; ``serve_forever`` responds."""
 
     daemon_threads = True
     block_on_close = False
@@ -46,7 +46,7 @@ class Sandbox(ThreadingHTTPServer):
         self, port: int = 0, data: str = ":memory:", host: str = "127.0.0.1", public_url: str = ""
     ) -> None:
         self.store = Store(data)
-        super().__init__((host, port), Door)
+        super().__init__((host, port), RequestHandler)
         self.url = f"http://{host}:{self.server_port}"
         self.public_url = (public_url or self.url).rstrip("/")
 
@@ -59,7 +59,7 @@ class Sandbox(ThreadingHTTPServer):
         self.store.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Callers that lose patience are the point of a sandbox, not an error."""
+        """Clients that close the connection early are expected, not errors."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -72,16 +72,16 @@ class Sandbox(ThreadingHTTPServer):
         self.server_close()
 
 
-class Door(BaseHTTPRequestHandler):
-    """One connection."""
+class RequestHandler(BaseHTTPRequestHandler):
+    """Serves the requests of one connection."""
 
     server: Sandbox
     protocol_version = "HTTP/1.1"
     server_version = "Sandbox"
     sys_version = ""
     disable_nagle_algorithm = True
-    wbufsize = -1  # head and body leave together
-    timeout = 60  # seconds of silence between two requests
+    wbufsize = -1  # headers and body are sent together
+    timeout = 60  # seconds between two requests
 
     def do_GET(self) -> None:
         try:
@@ -100,11 +100,13 @@ class Door(BaseHTTPRequestHandler):
         body = self._body()
         url = urlsplit(self.path)
         fault = (
-            None if url.path in UNFAILING else self.server.store.faults.take(self.command, url.path)
+            None
+            if url.path in WITHOUT_FAULTS
+            else self.server.store.faults.take(self.command, url.path)
         )
         self._before_work(fault)
-        found, parts = _find(self.command, url.path)
-        answer = self.server.perform(found, self._ask(found, parts, url.query, body))
+        route, parts = _route_for(self.command, url.path)
+        answer = self.server.perform(route, self._ask(route, parts, url.query, body))
         self._after_work(fault)
         return answer
 
@@ -114,7 +116,7 @@ class Door(BaseHTTPRequestHandler):
                 generation = self.server.store.generation
                 time.sleep(fault.seconds)
                 if generation != self.server.store.generation:
-                    raise HungUp  # it belongs to a world that is no more
+                    raise HungUp  # the sandbox was reset in the meantime
             case Mode.DROP_BEFORE_WORK:
                 raise HungUp
             case Mode.ERROR_500_BEFORE:
@@ -129,42 +131,42 @@ class Door(BaseHTTPRequestHandler):
             case Mode.ERROR_500_AFTER:
                 raise Refused(500, "internal_error", "Something went wrong.")
 
-    def _ask(self, found: Route, parts: dict[str, str], query: str, body: bytes) -> Ask:
-        asked = dict(parse_qsl(query, keep_blank_values=True))
-        if unknown := sorted(set(asked) - found.query):
+    def _ask(self, route: Route, parts: dict[str, str], query: str, body: bytes) -> Ask:
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        if unknown := sorted(set(parameters) - route.query):
             raise Refused(400, "unknown_query", f"Unknown in the query: {', '.join(unknown)}.")
         key = self.headers.get("Idempotency-Key", "").strip()
         if len(key) >= 2 and key[0] == key[-1] == '"':
             key = key[1:-1]
-        if found.needs_key and not 0 < len(key) <= KEY_MAX:
+        if route.needs_key and not 0 < len(key) <= KEY_MAX:
             raise Refused(400, "idempotency_key_missing", "Send an Idempotency-Key header.")
-        return Ask(parts, asked, self._fields(found, body), key, self.server.public_url)
+        return Ask(parts, parameters, self._fields(route, body), key, self.server.public_url)
 
-    def _fields(self, found: Route, body: bytes) -> dict[str, Any]:
-        takes_fields = found.required or found.optional
+    def _fields(self, route: Route, body: bytes) -> dict[str, Any]:
+        takes_fields = route.required or route.optional
         if not body and not takes_fields:
             return {}
-        if found.method in {"GET", "DELETE"}:
+        if route.method in {"GET", "DELETE"}:
             raise Refused(400, "unexpected_body", "This request has no body.")
         if self.headers.get_content_type() != "application/json":
             raise Refused(415, "not_json", "Send the body as application/json.")
         try:
-            sent = json.loads(body)
+            content = json.loads(body)
         except ValueError:
             raise Refused(400, "not_json", "The body is not JSON.") from None
-        return checked_fields(found, sent)
+        return checked_fields(route, content)
 
     def _body(self) -> bytes:
-        """Read it whole before anything else, so that the connection stays usable."""
+        """Read the whole body first, so that the connection can be used again."""
         if self.headers.get("Transfer-Encoding"):
             self.close_connection = True
             raise Refused(411, "length_required", "Send a Content-Length.")
         length = self.headers.get("Content-Length", "0")
         if not length.isdecimal() or int(length) > BODY_MAX:
             self.close_connection = True
-            # A connection closed over what nobody read is reset, and the answer lost with it.
+            # Closing a connection with unread data resets it, and the response would be lost.
             self.rfile.read(min(int(length), DRAINED_AT_MOST) if length.isdecimal() else 0)
-            raise Refused(413, "too_large", f"The body may have {BODY_MAX} bytes.")
+            raise Refused(413, "too_large", f"The body may have at most {BODY_MAX} bytes.")
         return self.rfile.read(int(length))
 
     def _send(self, answer: Answer) -> None:
@@ -193,7 +195,7 @@ class Door(BaseHTTPRequestHandler):
         pass
 
 
-def _find(method: str, path: str) -> tuple[Route, dict[str, str]]:
+def _route_for(method: str, path: str) -> tuple[Route, dict[str, str]]:
     allowed = []
     for candidate in ROUTES:
         if match := candidate.pattern.fullmatch(path):

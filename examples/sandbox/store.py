@@ -1,4 +1,4 @@
-"""What the sandbox remembers: one SQLite file, one piece of work at a time."""
+"""The state of the sandbox: one SQLite file, one database transaction at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from examples.sandbox.faults import Faults
 from examples.sandbox.wire import Answer, Ask, Refused, fingerprint
 
-VERSION = 2  # of the tables; a file of another version starts afresh
+VERSION = 2  # of the tables; a file of another version is emptied
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS effects (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
@@ -61,7 +61,7 @@ TABLES = (
 
 
 class Store:
-    """Committed is kept, also when the process is killed. ``generation`` rises with each reset."""
+    """Committed data survives the death of the process. A reset increments ``generation``."""
 
     def __init__(self, path: str = ":memory:") -> None:
         self.generation = 0
@@ -71,10 +71,10 @@ class Store:
         self._db.row_factory = sqlite3.Row
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
-        self._forget_other_versions()
+        self._drop_tables_of_other_versions()
         self._db.executescript(SCHEMA)
 
-    def _forget_other_versions(self) -> None:
+    def _drop_tables_of_other_versions(self) -> None:
         if self._db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
             for table in TABLES:
                 self._db.execute(f"DROP TABLE IF EXISTS {table}")
@@ -82,7 +82,7 @@ class Store:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """All or nothing, and nobody else meanwhile."""
+        """One database transaction; other threads wait."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -96,14 +96,14 @@ class Store:
         return self._db.execute(sql, values).fetchall()
 
     def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
-        found: sqlite3.Row | None = self._db.execute(sql, values).fetchone()
-        return found
+        row: sqlite3.Row | None = self._db.execute(sql, values).fetchone()
+        return row
 
     def write(self, sql: str, *values: Any) -> None:
         self._db.execute(sql, values)
 
     def record_effect(self, kind: str, subject: str, key: str, receipt: str, summary: str) -> None:
-        """Count something that happened to the world. Nothing ever takes it back."""
+        """Count one effect. Effects are never removed, except by a reset."""
         self.write(
             "INSERT INTO effects (at, kind, subject, key, receipt, summary)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -116,30 +116,30 @@ class Store:
         )
 
     def once(self, scope: str, ask: Ask, do: Callable[[], Answer]) -> Answer:
-        """Do it at most once per Idempotency-Key; a repeated request gets the first answer.
+        """Run ``do`` at most once per Idempotency-Key; a repeated request gets the first response.
 
-        Refusals are not remembered: nothing was done, so the key is still free.
+        Refusals are not stored: nothing was done, so the key is still free. Raises ``Refused``.
         """
-        mark = fingerprint(dict(ask.fields))
-        known = self.row("SELECT * FROM answers WHERE scope = ? AND key = ?", scope, ask.key)
-        if known is None:
+        request = fingerprint(dict(ask.fields))
+        first = self.row("SELECT * FROM answers WHERE scope = ? AND key = ?", scope, ask.key)
+        if first is None:
             answer = do()
             self.write(
                 "INSERT INTO answers (scope, key, fingerprint, status, body)"
                 " VALUES (?, ?, ?, ?, ?)",
                 scope,
                 ask.key,
-                mark,
+                request,
                 answer.status,
                 json.dumps(answer.body),
             )
             return answer
-        if known["fingerprint"] != mark:
+        if first["fingerprint"] != request:
             raise Refused(
-                409, "idempotency_key_reused", "This Idempotency-Key was used for something else."
+                409, "idempotency_key_reused", "This Idempotency-Key was used for another request."
             )
         headers = {"Idempotent-Replayed": "true"}
-        return Answer(json.loads(known["body"]), known["status"], headers)
+        return Answer(json.loads(first["body"]), first["status"], headers)
 
     def reset(self) -> None:
         self.generation += 1

@@ -1,4 +1,4 @@
-"""What the providers read and answer, and how strictly. Knows nothing of sockets."""
+"""Requests, responses, routes and the checks of fields. Knows nothing about sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT_MAX = 500  # characters
 
 
 class Refused(Exception):
-    """A provider's no, raised before anything was done."""
+    """The provider refuses a request (a 4xx); nothing was done."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request. ``fields`` is its body, checked; ``at`` are the variable parts of its path."""
+    """One request. ``fields`` is the checked body; ``at`` has the variable parts of the path."""
 
     at: Mapping[str, str]
     query: Mapping[str, str]
@@ -40,7 +40,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``body`` is sent as JSON, or as a page when it is text."""
+    """One response. ``body`` is sent as JSON, or as an HTML page if it is text."""
 
     body: Any
     status: int = 200
@@ -53,6 +53,8 @@ Handler = Callable[["Store", Ask], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """One method and path, its handler, and the fields and parameters that it takes."""
+
     method: str
     path: str
     pattern: re.Pattern[str]
@@ -75,7 +77,7 @@ def route(
     query: tuple[str, ...] = (),
     needs_key: bool = False,
 ) -> Callable[[Handler], Handler]:
-    """Serve ``path``, where ``{name}`` stands for one segment. The first match wins."""
+    """Register a handler for ``path``, where ``{name}`` is one segment. The first match is used."""
     pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
 
     def declare(handler: Handler) -> Handler:
@@ -97,15 +99,15 @@ def route(
 
 
 def checked_fields(route: Route, body: Any) -> dict[str, Any]:
-    """The body with every field checked. Unknown fields are refused: they may be typing errors."""
+    """The checked body. Raises ``Refused``, also for unknown fields, which may be typing errors."""
     if not isinstance(body, dict):
         raise Refused(422, "invalid_request", "The body must be a JSON object.")
-    shape = {**route.required, **route.optional}
-    if unknown := sorted(set(body) - set(shape)):
+    checks = {**route.required, **route.optional}
+    if unknown := sorted(set(body) - set(checks)):
         raise Refused(422, "unknown_field", f"Unknown fields: {', '.join(unknown)}.")
     if missing := sorted(set(route.required) - set(body)):
         raise Refused(422, "missing_field", f"Missing fields: {', '.join(missing)}.")
-    return {name: _checked(name, shape[name], value) for name, value in body.items()}
+    return {name: _checked(name, checks[name], value) for name, value in body.items()}
 
 
 def _checked(name: str, check: Check, value: Any) -> Any:
@@ -134,7 +136,7 @@ def count(value: Any) -> int:
 
 
 def amount(value: Any) -> Decimal:
-    """Money comes as a text such as "48.20": JSON numbers are doubles."""
+    """An amount, which is sent as text such as "48.20" because JSON numbers are doubles."""
     if not isinstance(value, str) or not re.fullmatch(r"\d{1,12}(\.\d{1,3})?", value):
         raise ValueError('must be an amount written as a text, such as "48.20".')
     try:
@@ -171,6 +173,6 @@ def fingerprint(value: Any) -> str:
 
 
 def dice(subject: str, sides: int, purpose: str = "") -> int:
-    """A number from 0 up to ``sides``, made up, but always the same for the same subject."""
+    """A number in ``range(sides)`` that looks random and is always the same for one subject."""
     digest = hashlib.sha256(f"{purpose}:{subject}".encode()).digest()
     return int.from_bytes(digest[:8]) % sides

@@ -1,3 +1,5 @@
+"""The Django app of the example tools; ``ASSENT_TOOL_APPS=examples.tools`` installs it."""
+
 from __future__ import annotations
 
 from django.apps import AppConfig

@@ -1,13 +1,13 @@
-"""Three tools that need a person's yes, and one that only looks.
+"""Three tools that need a person's approval, and two that only read.
 
-Copy this file to begin with your own. A tool has four duties:
+Copy this file to write your own. A tool has four parts:
 
-- ``plan`` finds out what would happen and says it in a sentence that a manager can decide on;
+- ``plan`` finds out what would happen and describes it in a sentence that a manager can decide on;
 - the function itself does it, and returns the receipt that proves it;
-- a way back: ``rollback`` for what planning holds, ``compensate`` for what took hold;
-- ``find_receipt`` asks the world, when nobody knows whether the function got through.
+- a way back: ``rollback`` releases what planning holds, ``compensate`` undoes the effect;
+- ``find_receipt`` looks up the outcome at the provider, when it is not known.
 
-Everything else (waiting, votes, time, retries, the record) is the ledger's.
+The ledger does everything else: waiting, decisions, time limits, retries, the audit log.
 """
 
 from __future__ import annotations
@@ -21,43 +21,44 @@ import httpx
 from babel.numbers import format_currency
 from pydantic import Field
 
-from examples.tools.provider import Refused, act, ask, look, provider_may_refuse, segment
+from examples.tools.provider import Refused, execute, provider_may_refuse, read, segment, send
 from ledger.contracts import Context, NothingHappened, Plan, readonly, transactional
 
 Name = Annotated[str, Field(min_length=1, max_length=120)]
 Amount = Annotated[Decimal, Field(gt=0, max_digits=14, decimal_places=3)]
 Currency = Annotated[str, Field(pattern=r"^([A-Z]{3})?$")]
-Why = Annotated[str, Field(min_length=1, max_length=200)]
+Reason = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 def money(amount: Decimal | str, currency: str) -> str:
+    """An amount as people write it: ``€48.20``."""
     return format_currency(Decimal(amount), currency, locale="en_US")
 
 
-# --- refund_customer: it can be made up for, and the provider honours an idempotency key ----------
+# --- refund_customer: can be compensated; the provider has idempotency keys -----------------------
 
 
 @transactional(
     owner_service="payments",
-    # What makes two requests the same refund: not the amount, or else correcting it pays twice.
+    # What makes two requests the same refund. Without the amount: correcting it must not pay twice.
     operation_key="refund:{tenant}:{payment_id}:{reason}",
     receipt="refund_id",
     risk_level="HIGH",
     required_approver="HUMAN",
     consequence_level="COMPENSABLE",
     timeout=timedelta(seconds=10),
-    # True because the provider has promised it: same Idempotency-Key, one refund.
+    # The provider promises it: requests with the same Idempotency-Key make one refund.
     retry_safe=True,
     undo="The refund can be reversed: the customer is charged the same amount again.",
 )
 def refund_customer(
-    payment_id: Name, amount: Amount, reason: Why, context: Context, currency: Currency = ""
+    payment_id: Name, amount: Amount, reason: Reason, context: Context, currency: Currency = ""
 ) -> dict[str, Any]:
     """Pay back all or part of a payment to the customer who made it.
 
-    The currency is that of the payment and may be left out.
+    The currency is that of the payment and may be omitted.
     """
-    refund = act(
+    refund = execute(
         "POST",
         "/payments/refunds",
         context,
@@ -77,7 +78,7 @@ def _plan_refund(
     payment_id: str, amount: Decimal, reason: str, currency: str, context: Context
 ) -> Plan:
     with provider_may_refuse():
-        payment = look(f"/payments/{segment(payment_id)}", context.timeout)
+        payment = read(f"/payments/{segment(payment_id)}", context.timeout)
     paid_in, remaining = payment["currency"], Decimal(payment["remaining"])
     if currency not in {"", paid_in}:
         raise NothingHappened(f"{payment_id} was paid in {paid_in}, not in {currency}.")
@@ -96,7 +97,7 @@ def _plan_refund(
         warnings=warnings,
         amount=amount,
         currency=paid_in,
-        # The approver is shown what planning filled in, and exactly this is carried out.
+        # With the currency filled in: the approver sees these arguments, and they are carried out.
         arguments={
             "payment_id": payment_id,
             "amount": amount,
@@ -108,19 +109,20 @@ def _plan_refund(
 
 @refund_customer.compensate
 def _reverse_refund(receipt: str, context: Context) -> str:
-    """A refund has one reversal, however often this runs."""
+    """Reverse the refund. Repeating it is safe: a refund has at most one reversal."""
     path = f"/payments/refunds/{segment(receipt)}/reversal"
-    answer = ask("POST", path, context.timeout)
-    return str(answer["reversal"])
+    reversed_refund = send("POST", path, context.timeout)
+    return str(reversed_refund["reversal"])
 
 
 @refund_customer.find_receipt
 def _find_refund(payment_id: str, amount: Decimal, context: Context) -> dict[str, Any] | None:
-    """Not found is no proof: the request may still be on its way. So ``None``, and not a no.
+    """Look the refund up by its key.
 
-    The tool is retry-safe, so the ledger then runs it again with the same operation key.
+    Not found proves nothing, because the request may still arrive: hence ``None``, not
+    ``NothingHappened``. The tool is retry-safe, so the ledger then runs it again with the same key.
     """
-    for refund in look("/payments/refunds", context.timeout, key=context.operation_key)["refunds"]:
+    for refund in read("/payments/refunds", context.timeout, key=context.operation_key)["refunds"]:
         if refund["payment_id"] == payment_id and Decimal(refund["amount"]) == amount:
             return _refunded(refund)
     return None
@@ -135,11 +137,11 @@ def _refunded(refund: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# --- book_flight: it holds a seat while people decide ---------------------------------------------
+# --- book_flight: holds a seat while people decide ------------------------------------------------
 
 LONGEST_WAIT = timedelta(minutes=30)
-# Outlives the longest wait for a decision, so that what is signed off can be carried out. It
-# lapses by itself: whatever becomes of us, no seat stays blocked.
+# Longer than the longest wait for a decision, so that an approved booking can be carried out. The
+# hold expires by itself: no seat stays blocked, even if every process of Assent dies.
 HOLD = LONGEST_WAIT + timedelta(minutes=5)
 
 
@@ -165,7 +167,7 @@ def book_flight(
 ) -> dict[str, Any]:
     """Book one seat. Prices are in the currency of the flight."""
     hold_id = context.held["hold_id"]
-    booking = act(
+    booking = execute(
         "POST",
         "/airline/bookings",
         context,
@@ -183,10 +185,10 @@ def _plan_flight(
     expected_price: Decimal | None,
     context: Context,
 ) -> Plan:
-    # The key is that of this transaction, not of the operation: when a manager says no and the
-    # agent asks again later, that takes a hold of its own.
+    # The key contains the transaction, not the operation: if a manager rejects and the agent
+    # proposes again, the second proposal needs its own hold.
     with provider_may_refuse():
-        hold = ask(
+        hold = send(
             "POST",
             "/airline/holds",
             context.timeout,
@@ -200,8 +202,8 @@ def _plan_flight(
     flight, currency = hold["flight"], hold["price"]["currency"]
     price = Decimal(hold["price"]["amount"])
     if price > max_price:
-        with suppress(httpx.HTTPError):  # it lapses by itself anyway
-            _let_go(hold["hold_id"], context)
+        with suppress(httpx.HTTPError):  # the hold expires by itself anyway
+            _release(hold["hold_id"], context)
         raise NothingHappened(
             f"The fare is {money(price, currency)}, more than the {money(max_price, currency)} "
             "that was allowed."
@@ -219,21 +221,21 @@ def _plan_flight(
 
 @book_flight.rollback
 def _release_seat(context: Context) -> None:
-    """Letting go of what was never held, or has lapsed, succeeds."""
+    """Release the hold. Succeeds also if there is none or it has expired."""
     if hold_id := context.held.get("hold_id"):
-        _let_go(hold_id, context)
+        _release(hold_id, context)
 
 
 @book_flight.compensate
 def _cancel_booking(receipt: str, context: Context) -> str:
-    booking = ask("DELETE", f"/airline/bookings/{segment(receipt)}", context.timeout)
+    booking = send("DELETE", f"/airline/bookings/{segment(receipt)}", context.timeout)
     return str(booking["cancellation"])
 
 
 @book_flight.find_receipt
 def _find_booking(flight_id: str, passenger: str, context: Context) -> dict[str, Any] | None:
     query = {"key": context.operation_key}
-    for booking in look("/airline/bookings", context.timeout, **query)["bookings"]:
+    for booking in read("/airline/bookings", context.timeout, **query)["bookings"]:
         if (booking["flight_id"], booking["passenger"]) == (flight_id, passenger):
             return _booked(booking)
     return None
@@ -248,8 +250,8 @@ def _booked(booking: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _let_go(hold_id: str, context: Context) -> None:
-    ask("DELETE", f"/airline/holds/{segment(hold_id)}", context.timeout)
+def _release(hold_id: str, context: Context) -> None:
+    send("DELETE", f"/airline/holds/{segment(hold_id)}", context.timeout)
 
 
 def _about_price(price: Decimal, expected: Decimal | None, currency: str) -> list[str]:
@@ -262,12 +264,12 @@ def _about_price(price: Decimal, expected: Decimal | None, currency: str) -> lis
     ]
 
 
-def _day(written: str) -> str:
-    day = date.fromisoformat(written)
+def _day(text: str) -> str:
+    day = date.fromisoformat(text)
     return f"{day.day} {day:%B %Y}"
 
 
-# --- terminate_cloud_instance: no way back, and the provider honours no key -----------------------
+# --- terminate_cloud_instance: cannot be undone; the provider has no idempotency keys -------------
 
 
 @transactional(
@@ -279,28 +281,28 @@ def _day(written: str) -> str:
     quorum=2,
     consequence_level="IRREVERSIBLE",
     timeout=timedelta(seconds=10),
-    # The cloud acts on each call, so it must never be called again on a mere suspicion.
+    # Every call takes effect, so it must never be repeated while the outcome is unknown.
     retry_safe=False,
     undo="It cannot be undone: the disks are deleted with the instance.",
 )
-def terminate_cloud_instance(instance_id: Name, reason: Why, context: Context) -> dict[str, Any]:
-    """Terminate an instance and delete its disks, for ever."""
+def terminate_cloud_instance(instance_id: Name, reason: Reason, context: Context) -> dict[str, Any]:
+    """Terminate an instance and delete its disks permanently."""
     path = f"/cloud/instances/{segment(instance_id)}"
-    _make_sure_it_runs(path, context)
-    # The cloud keeps our reference with the termination. It prevents nothing, but by it we can
-    # tell our own termination from somebody else's afterwards.
+    _require_running(path, context)
+    # The cloud stores our reference with the termination. It prevents nothing, but tells our own
+    # termination from somebody else's afterwards.
     reference = str(context.transaction_id)
     body = {"reason": reason, "reference": reference}
-    instance = act("POST", f"{path}/termination", context, body=body)
+    instance = execute("POST", f"{path}/termination", context, body=body)
     return _terminated(instance["termination"])
 
 
 @terminate_cloud_instance.plan
 def _plan_termination(instance_id: str, context: Context) -> Plan:
     with provider_may_refuse():
-        instance = look(f"/cloud/instances/{segment(instance_id)}", context.timeout)
+        instance = read(f"/cloud/instances/{segment(instance_id)}", context.timeout)
     if instance["state"] == "terminated":
-        raise NothingHappened(f"{instance_id} is terminated already.")
+        raise NothingHappened(f"{instance_id} is already terminated.")
     warnings = ["It cannot be undone: its disks are deleted with it."]
     if instance["stage"] == "prod":
         warnings.append("It is a production instance.")
@@ -315,27 +317,27 @@ def _plan_termination(instance_id: str, context: Context) -> Plan:
 
 @terminate_cloud_instance.find_receipt
 def _find_termination(instance_id: str, context: Context) -> dict[str, Any] | None:
-    """Our termination, if the cloud has it. Otherwise nobody can tell, and a person has to say.
+    """Our termination, if the cloud has it; otherwise the outcome stays unknown.
 
-    An instance that still runs proves nothing: the request may yet arrive, from a worker that is
-    only paused or from a network that is only slow. And one that somebody else has terminated
-    may be terminated by us as well, a moment later.
+    A running instance proves nothing: the request may still arrive, from a paused worker or
+    through a slow network. And an instance that somebody else terminated may be terminated by us
+    as well, a moment later. So a person has to look.
     """
-    instance = look(f"/cloud/instances/{segment(instance_id)}", context.timeout)
+    instance = read(f"/cloud/instances/{segment(instance_id)}", context.timeout)
     for termination in instance["terminations"]:
         if termination["reference"] == str(context.transaction_id):
             return _terminated(termination)
     return None
 
 
-def _make_sure_it_runs(path: str, context: Context) -> None:
-    """Until here nothing was asked of the cloud, so not getting an answer is no doubt either."""
+def _require_running(path: str, context: Context) -> None:
+    """Nothing was requested so far, so a failure here proves that nothing happened."""
     try:
-        instance = look(path, context.timeout * 0.2)
+        instance = read(path, context.timeout * 0.2)
     except (Refused, httpx.HTTPError) as failure:
         raise NothingHappened(f"The cloud could not be asked about it: {failure}") from failure
     if instance["state"] == "terminated":
-        raise NothingHappened("Somebody else has terminated it meanwhile.")
+        raise NothingHappened("Somebody else has terminated it in the meantime.")
 
 
 def _terminated(termination: dict[str, Any]) -> dict[str, Any]:
@@ -346,24 +348,24 @@ def _terminated(termination: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# --- tools that only look: no contract, no sign-off, but recorded ---------------------------------
+# --- tools that only read: no contract, no sign-off; their use is recorded ------------------------
 
-LOOKING_TIME = timedelta(seconds=5)
+READ_TIMEOUT = timedelta(seconds=5)
 
 
-@readonly(owner_service="travel", timeout=LOOKING_TIME)
+@readonly(owner_service="travel", timeout=READ_TIMEOUT)
 def find_flights(origin: Name, destination: Name, on: date) -> dict[str, Any]:
     """Flights from one city to another on one day, with fares and seats left."""
-    return look(
+    return read(
         "/airline/flights",
-        LOOKING_TIME,
+        READ_TIMEOUT,
         origin=origin,
         destination=destination,
         date=on.isoformat(),
     )
 
 
-@readonly(owner_service="payments", timeout=LOOKING_TIME)
+@readonly(owner_service="payments", timeout=READ_TIMEOUT)
 def find_payment(payment_id: Name) -> dict[str, Any]:
     """Who paid how much for which order, and how much of it can still be refunded."""
-    return look(f"/payments/{segment(payment_id)}", LOOKING_TIME)
+    return read(f"/payments/{segment(payment_id)}", READ_TIMEOUT)

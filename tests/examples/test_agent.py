@@ -110,7 +110,7 @@ def test_news_are_followed_to_the_end_with_the_etag():
         httpx.Response(200, headers={"ETag": '"2"'}, json=row("committed", "succeeded")),
     )
 
-    states = [now["status"] for now in client.news(TOKEN)]
+    states = [now["status"] for now in client.updates(TOKEN)]
 
     assert states == ["approved", "committed"]
     assert [request.headers.get("If-None-Match") for request in seen] == [None, *['"1"'] * 3]
@@ -135,15 +135,15 @@ def test_news_are_followed_to_the_end_with_the_etag():
         ),
         (
             row("aborted", "failed", ending="expired"),
-            ("✗", "lapsed: nobody decided in time, and silence is not consent"),
+            ("✗", "expired: nobody decided in time"),
         ),
         (
             row("prepared", "planned", quorum=2, decisions=[ALICE]),
-            ("·", "Alice Moreau (slack) said yes; it takes 2 of them"),
+            ("·", "Alice Moreau (slack) approved; it takes 2 of them"),
         ),
         (
             row("in_doubt", "in_progress", error="ReadTimeout"),
-            ("?", "nobody knows yet whether it happened: ReadTimeout"),
+            ("?", "the outcome is not known yet: ReadTimeout"),
         ),
         (
             row("failed", "failed", ending="failed", ending_reason="Only 10.00 EUR is left."),
@@ -153,7 +153,7 @@ def test_news_are_followed_to_the_end_with_the_etag():
     ],
 )
 def test_news_are_told_in_words(now, words):
-    assert describe(now, votes_told=0) == words
+    assert describe(now, decisions_told=0) == words
 
 
 def test_what_is_proposed_already_is_not_proposed_twice(capsys):
