@@ -17,7 +17,7 @@ from django.test import Client
 
 from approvals.local import database_roles, embedded_services
 from approvals.models import Membership, Role
-from approvals.people.principals import principal_of
+from approvals.people import principal_of
 from ledger.api.rendering import render_token
 from ledger.events import doorbell
 from ledger.execution import crash_points

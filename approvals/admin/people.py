@@ -15,9 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from approvals.models import Membership, UserName
-from approvals.people import accounts
-from approvals.people.principals import principal_of
-from approvals.people.rights import FLAGS
+from approvals.people import FLAGS, accounts, principal_of
 from ledger.admin.base import OwnChoices, StrictLookups, tenants_of
 from ledger.admin.sealed_changes import VIA
 

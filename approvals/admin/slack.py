@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.shortcuts import redirect
 
 from approvals.models import Membership, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
-from approvals.people.principals import name_of
+from approvals.people import name_of
 from approvals.slack import identities
 from ledger.admin.base import BoundedPaginator, OwnChoices, StrictLookups, TenantFilter, tenants_of
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of

@@ -7,8 +7,8 @@ from django.urls import reverse
 
 from a2a.admin import TaskAdmin
 from a2a.models import Task
+from approvals.admin import legal_holds
 from approvals.admin.actions import RowActions
-from approvals.desk import legal_holds
 
 
 @admin.register(Task)

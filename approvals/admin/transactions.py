@@ -10,10 +10,11 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 
+from approvals.admin import legal_holds
 from approvals.admin.actions import ReasonForm, RowActions
-from approvals.desk import decisions, legal_holds, policies
+from approvals.desk import decisions, policies
 from approvals.http.middleware import roles_of
-from approvals.people.principals import principal_of
+from approvals.people import principal_of
 from ledger.admin.transactions import OPERATE, TransactionAdmin
 from ledger.models import Transaction
 

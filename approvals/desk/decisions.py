@@ -15,13 +15,12 @@ from a2a import tasks
 from a2a.errors import Reason
 from a2a.models import Question, QuestionState, Task
 from a2a.tasks import questions
-from approvals.desk import policies, showing
-from approvals.desk.policies import Roles
-from approvals.desk.showing import DESK
-from approvals.http.middleware import roles_of, tenants_of
+from approvals.desk import policies
+from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.models import Role
-from approvals.people import independence
-from approvals.people.principals import principal_of
+from approvals.people import principal_of, require_another_person
+from approvals.presentation import shown_in_full
+from approvals.presentation.shown_in_full import DESK
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Transaction, Verdict
 from ledger.principals import Surface
@@ -50,7 +49,7 @@ def approve(
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
-    showing.check(row, via=via, user=user, proof=shown)
+    shown_in_full.check(row, via=via, user=user, proof=shown)
     if policies.is_irreversible(row) and not is_typed(typed, policies.confirmation_word(row)):
         raise InvalidRequest(
             f"It cannot be undone: type “{policies.confirmation_word(row)}” to confirm.",
@@ -73,7 +72,7 @@ def reject(
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
     if via != DESK:
-        showing.check(row, via=via, user=user)
+        shown_in_full.check(row, via=via, user=user)
     return coordinator.reject(
         transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
     )
@@ -117,7 +116,7 @@ def answer(user: User, question_id: UUID, value: Any, *, via: Surface) -> Questi
         raise NotFound("There is no such question.")
     check_may_answer(user, question)
     if question.state == QuestionState.OPEN:
-        showing.check_question(question, via=via)
+        shown_in_full.check_question(question, via=via)
     return questions.answer(question_id, value, by=principal_of(user), via=via)
 
 
@@ -171,9 +170,9 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
         row = Transaction.objects.select_for_update().get(pk=row.pk)
         earlier = row.decisions.filter(verdict=Verdict.APPROVE).values_list("principal", flat=True)
         if row.state == State.PREPARED:
-            independence.require_another_person(user, earlier, "approved it")
+            require_another_person(user, earlier, "approved it")
         elif row.settlement is not None:
-            independence.require_another_person(user, [row.settlement["by"]], "proposed it")
+            require_another_person(user, [row.settlement["by"]], "proposed it")
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,14 +10,13 @@ from django.contrib.auth.models import User
 
 from a2a.models import Question, QuestionState, Task
 from a2a.models.answerers import CLIENT
+from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
-from approvals.people.principals import name_of, names_of
+from approvals.people import name_of, names_of
 from ledger.contracts import ConsequenceLevel, key_fields, tools
 from ledger.models import Transaction, Verdict
 from ledger.states import Outcome, State
 from ledger.transactions import settlements
-
-Roles = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)

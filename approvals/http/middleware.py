@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connection, connections
 from django.http import HttpRequest, HttpResponse
@@ -17,6 +19,7 @@ from ledger.http import problem
 from ledger.models import Tenant
 
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")
+Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
@@ -70,27 +73,36 @@ class SecurityHeaders:
         return response
 
 
+class DeskRequest(HttpRequest):
+    """A request with what ``TenantsOfUser`` adds; each attribute is read when first used."""
+
+    roles: Roles
+    tenants: frozenset[str]
+
+
 class TenantsOfUser:
-    """``request.roles`` (tenant → roles) and ``request.tenants``, asked for when first used."""
+    """Sets ``request.roles`` and ``request.tenants``: see ``DeskRequest``."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        request.roles = SimpleLazyObject(lambda: roles_of(request.user))  # type: ignore[attr-defined]
-        request.tenants = SimpleLazyObject(lambda: tenants_of(request.user))  # type: ignore[attr-defined]
+        desk_request = cast(DeskRequest, request)
+        desk_request.roles = cast(Roles, SimpleLazyObject(lambda: roles_of(request.user)))
+        desk_request.tenants = cast(
+            frozenset[str], SimpleLazyObject(lambda: tenants_of(request.user))
+        )
         return self.get_response(request)
 
 
 def roles_of(user: object) -> dict[str, frozenset[str]]:
     """The roles that a person was given, by tenant. A superuser has none by being one."""
-    if not getattr(user, "is_authenticated", False) or not getattr(user, "is_active", False):
+    if not isinstance(user, User) or not user.is_active:
         return {}
-    found: dict[str, set[str]] = defaultdict(set)
-    rows = Membership.objects.filter(user_id=user.pk)  # type: ignore[attr-defined]
-    for tenant, role in rows.values_list("tenant_id", "role"):
-        found[tenant].add(role)
-    return {tenant: frozenset(roles) for tenant, roles in found.items()}
+    roles_by_tenant: dict[str, set[str]] = defaultdict(set)
+    for membership in Membership.objects.filter(user=user.pk):
+        roles_by_tenant[membership.tenant_id].add(membership.role)
+    return {tenant: frozenset(roles) for tenant, roles in roles_by_tenant.items()}
 
 
 def tenants_of(user: object) -> frozenset[str]:

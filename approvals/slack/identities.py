@@ -14,10 +14,10 @@ from django.db.transaction import atomic
 from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock, Block
 
+from approvals import people
 from approvals.http.middleware import roles_of
 from approvals.models import LINK_VALID, SlackIdentity, SlackLinkRequest, SlackWorkspace
-from approvals.people import rights
-from approvals.people.principals import name_of, principal_of
+from approvals.people import name_of, principal_of
 from approvals.slack.api.calls import Unreachable, call, error_of
 from approvals.slack.api.credentials import NoSuchApp
 from approvals.slack.api.workspaces import app_for
@@ -147,7 +147,7 @@ def link(token: str, user: User) -> SlackIdentity:
                         "linked_by": str(principal_of(user)),
                     },
                 )
-                rights.record(
+                people.record(
                     user,
                     ChangeKind.SLACK_LINKED,
                     by=principal_of(user),
@@ -168,7 +168,7 @@ def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface
     with atomic():
         for identity in SlackIdentity.objects.filter(user=user, workspace=workspace):
             identity.delete()
-            rights.record(
+            people.record(
                 user,
                 ChangeKind.SLACK_UNLINKED,
                 by=by,
@@ -189,7 +189,7 @@ def ask_for(
         request = SlackLinkRequest.objects.create(
             user=user, workspace=workspace, slack_user_id=slack_user_id, home_team_id=home_team_id
         )
-        rights.record(
+        people.record(
             user,
             ChangeKind.SLACK_LINK_ASKED,
             by=by,

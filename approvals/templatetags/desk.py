@@ -14,8 +14,9 @@ from django.utils.safestring import SafeString
 
 from a2a.models import Question, Task
 from a2a.states import TaskState
-from approvals.desk import labels, policies, showing
-from approvals.desk.metrics import Metric
+from approvals.desk import policies
+from approvals.metrics import Metric
+from approvals.presentation import labels, shown_in_full
 from ledger.contracts import results
 from ledger.models import Event, Transaction
 from ledger.states import FINAL, State
@@ -61,7 +62,7 @@ TASK_TONE = {
 
 for words_of in (
     policies.money, labels.plain, labels.said, labels.surface, labels.via, labels.what_became,
-    labels.what_became_of_it, showing.in_words,
+    labels.what_became_of_it, shown_in_full.in_words,
 ):  # fmt: skip
     register.filter(words_of.__name__, words_of)
 
@@ -139,7 +140,7 @@ def pretty(value: Any) -> str:
 @register.filter
 def folded(text: Any, is_whole: bool) -> str:
     """A long text as far as the desk shows it before it is unfolded."""
-    desk, whole = showing.SURFACES[showing.DESK], str(text)
+    desk, whole = shown_in_full.SURFACES[shown_in_full.DESK], str(text)
     lines = whole.split("\n")
     if is_whole or (len(whole) <= desk.part_most and len(lines) <= desk.lines_most):
         return whole
@@ -159,7 +160,7 @@ def further_lines(text: str) -> str:
 
 @register.filter
 def fields_folded(fields: list[labels.Field], is_whole: bool) -> list[labels.Field]:
-    return fields if is_whole else fields[: showing.SURFACES[showing.DESK].parts_most]
+    return fields if is_whole else fields[: shown_in_full.SURFACES[shown_in_full.DESK].parts_most]
 
 
 @register.filter

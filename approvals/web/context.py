@@ -14,6 +14,7 @@ from approvals.desk import inbox
 from approvals.models import Role
 from approvals.people import notices
 from approvals.slack import is_configured as slack_is_configured
+from approvals.web.requests import roles_of_request, tenants_of_request
 
 MOST_NOTICES = 5
 
@@ -36,7 +37,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         # Asked for by the pages of the desk only, not by the admin's.
         found["notices"] = SimpleLazyObject(lambda: _notices(person))
         found["has_slack"] = slack_is_configured()
-        found["waiting_count"] = inbox.count(request.tenants)  # type: ignore[attr-defined]
-        roles: Any = request.roles  # type: ignore[attr-defined]
+        found["waiting_count"] = inbox.count(tenants_of_request(request))
+        roles = roles_of_request(request)
         found["is_operator"] = any(Role.OPERATOR in mine for mine in roles.values())
     return found

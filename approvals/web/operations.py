@@ -19,9 +19,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
 from a2a.states import TaskEventKind
-from approvals import slack
-from approvals.desk import metrics
+from approvals import metrics, slack
 from approvals.models import Role
+from approvals.web.requests import roles_of_request
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.states import EventKind
@@ -86,7 +86,7 @@ def send_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
 
 def _operated(request: HttpRequest) -> frozenset[str]:
     """The tenants that the person is an operator of. Others have nothing to do here."""
-    roles: Any = request.roles  # type: ignore[attr-defined]
+    roles = roles_of_request(request)
     tenants = frozenset(tenant for tenant, mine in roles.items() if Role.OPERATOR in mine)
     if not tenants:
         raise PermissionDenied

@@ -20,8 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, PendingChange, Role
-from approvals.people import accounts, notices, rights, second_operator
-from approvals.people.principals import principal_of
+from approvals.people import accounts, event_details, notices, principal_of, second_operator
 from ledger import principals
 from ledger.characters import without_nul
 from ledger.database import keyset_page
@@ -149,7 +148,7 @@ def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
         return []
     has = set(row.user.user_permissions.values_list("pk", flat=True))
     wanted = set(row.details["permissions"])
-    named = [(word, rights.event_details({"permissions": list(keys)})["permissions"])
+    named = [(word, event_details({"permissions": list(keys)})["permissions"])
              for word, keys in (("Gives", wanted - has), ("Takes", has - wanted))]  # fmt: skip
     return [(word, names) for word, names in named if names]
 

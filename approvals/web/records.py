@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 
 from a2a import decision_records as task_records
 from a2a.models import Question, Task
-from approvals.desk import labels
+from approvals.presentation import labels
 from approvals.web.requests import tenants_of_request
 from ledger import intents
 from ledger.api.rendering import record_response

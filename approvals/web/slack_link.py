@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from approvals.models import SlackIdentity, SlackWorkspace
-from approvals.people.principals import principal_of
+from approvals.people import principal_of
 from approvals.slack import identities, is_configured
 from approvals.slack.identities import NotLinked
 from ledger.principals import Surface

@@ -16,10 +16,10 @@ from a2a.models import Question, Task, TaskQuerySet
 from a2a.states import TaskEventKind, TaskState
 from a2a.validation import spellings
 from approvals.desk import decisions, policies
-from approvals.desk.answer_forms import Unreadable, answer_from, fields_of
-from approvals.people.principals import principal_of
+from approvals.people import principal_of
+from approvals.presentation.answer_forms import Unreadable, answer_from, fields_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
-from approvals.web.requests import tenants_of_request, wants_fragment
+from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event
@@ -74,7 +74,7 @@ def _question_page(
 
 def question_context(request: HttpRequest, found: Question) -> dict[str, Any]:
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
-    roles = request.roles  # type: ignore[attr-defined]
+    roles = roles_of_request(request)
     return {
         "question": found,
         "task": found.task,
@@ -150,7 +150,7 @@ def _task_page(
     if found is None:
         raise Http404
     template = "desk/_task.html" if wants_fragment(request) else "desk/task.html"
-    roles = request.roles  # type: ignore[attr-defined]
+    roles = roles_of_request(request)
     context = {
         "task": found,
         "problem": problem,

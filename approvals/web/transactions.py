@@ -25,8 +25,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from approvals.desk import decisions, inbox, labels, policies, showing
-from approvals.people.principals import principal_of
+from approvals.desk import decisions, inbox, policies
+from approvals.people import principal_of
+from approvals.presentation import labels, shown_in_full
 from approvals.web.forms import (
     ApproveForm,
     CompensateForm,
@@ -35,7 +36,7 @@ from approvals.web.forms import (
     RejectForm,
     ResolveForm,
 )
-from approvals.web.requests import tenants_of_request, wants_fragment
+from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from approvals.web.tasks import question_context
 from ledger import contracts
 from ledger.api import describe, describe_readonly
@@ -193,8 +194,8 @@ def _with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
 
 def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
-    roles = request.roles  # type: ignore[attr-defined]
-    as_opened = showing.of(row, showing.DESK)
+    roles = roles_of_request(request)
+    as_opened = shown_in_full.of(row, shown_in_full.DESK)
     is_whole = as_opened.is_complete or WHOLE in request.GET or row.state != State.PREPARED
     # Kept in every address of the page, so that a refresh does not fold it again.
     query = f"?{WHOLE}=1" if WHOLE in request.GET else ""
@@ -204,7 +205,7 @@ def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "address": reverse("desk:transaction", args=[row.pk]) + query,
         "query": query,
         # Only the page that shows everything carries the proof that it did.
-        "proof": showing.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
+        "proof": shown_in_full.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
         "tx": row,
         "may_decide": policies.may_decide(row, principal, roles, timezone.now()),
         "may_operate": policies.may_operate(row, principal, roles),

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from a2a.tasks import questions
-from approvals.desk import metrics
+from approvals import metrics
 from ledger import execution
 from ledger.models import Delivery, Event, Tenant
 from ledger.transactions import coordinator

@@ -15,8 +15,7 @@ from django.urls import reverse
 from approvals.desk import decisions
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Notice, PendingChange, Role
-from approvals.people import accounts, second_operator
-from approvals.people.principals import principal_of
+from approvals.people import accounts, principal_of, second_operator
 from ledger import execution
 from ledger.audit import verification
 from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible

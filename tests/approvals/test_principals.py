@@ -12,7 +12,7 @@ from a2a.models import Question
 from a2a.tasks import questions
 from approvals.desk import decisions
 from approvals.models import Membership, Role
-from approvals.people.principals import principal_of
+from approvals.people import principal_of
 from ledger.errors import InvalidRequest
 from ledger.models import Agent
 from tests.conftest import signed_in

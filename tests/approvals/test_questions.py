@@ -13,7 +13,7 @@ from django.urls import reverse
 from a2a import tasks
 from a2a.models import Question, Task
 from a2a.tasks import questions
-from approvals.desk.answer_forms import answer_from, fields_of
+from approvals.presentation.answer_forms import answer_from, fields_of
 
 pytestmark = pytest.mark.django_db
 

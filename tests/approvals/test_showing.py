@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from approvals.desk import decisions, showing
+from approvals.desk import decisions
+from approvals.presentation import shown_in_full
 from ledger import contracts
 from ledger.models import Transaction
 from tests.conftest import propose
@@ -122,10 +123,10 @@ def test_no_needs_no_reading_to_the_end(as_alice, mail, acme):
 def test_a_surface_that_nobody_described_shows_nothing(surface, alice_user, mail, acme):
     row = propose("mail", to="ana@example.com", body="Hello.")
 
-    assert showing.of(row, surface).missing == ("everything",)
-    with pytest.raises(showing.NotShownInFull):
+    assert shown_in_full.of(row, surface).missing == ("everything",)
+    with pytest.raises(shown_in_full.NotShownInFull):
         decisions.approve(alice_user, row.pk, digest=row.intent_digest, via=surface)
-    with pytest.raises(showing.NotShownInFull):
+    with pytest.raises(shown_in_full.NotShownInFull):
         decisions.reject(alice_user, row.pk, digest=row.intent_digest, via=surface, reason="no")
     assert state_of(row) == "prepared"
 

@@ -15,8 +15,7 @@ from a2a.models import PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
-from approvals.people import second_operator
-from approvals.people.principals import principal_of
+from approvals.people import principal_of, second_operator
 from ledger import execution
 from ledger.agents.callers import Caller
 from ledger.events import outbox

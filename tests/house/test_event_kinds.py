@@ -10,8 +10,8 @@ import re
 
 from a2a import states as task_states
 from a2a.rest import doorbell as task_doorbell
-from approvals.desk import labels
 from approvals.people import notices
+from approvals.presentation import labels
 from approvals.slack.messages import channel as slack_channel, thread_replies
 from examples import verify
 from ledger import states

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 
-from approvals.desk import metrics
+from approvals import metrics
 from examples import verify as second
 from ledger import execution
 from ledger.api.rendering import render_token

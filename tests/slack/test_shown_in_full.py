@@ -11,8 +11,8 @@ import pytest
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as some
 
-from approvals.desk import showing
 from approvals.models import SlackMessage, SlackWorkspace
+from approvals.presentation import shown_in_full
 from approvals.slack.rendering import render
 from approvals.slack.rendering.signed_values import ButtonValue
 from ledger import contracts, intents
@@ -184,7 +184,7 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         if "action_id" in one
     }
     if DECIDING & names:
-        assert showing.of(row, "slack").is_complete
+        assert shown_in_full.of(row, "slack").is_complete
         assert_shows_all(row, FakeSlack.plain(shown))
     else:
         assert names == {"open"}

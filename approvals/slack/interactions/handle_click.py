@@ -16,9 +16,10 @@ from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from a2a.models import Question
-from approvals.desk import decisions, labels
-from approvals.desk.answer_forms import Unreadable
-from approvals.people.principals import principal_of
+from approvals.desk import decisions
+from approvals.people import principal_of
+from approvals.presentation import labels
+from approvals.presentation.answer_forms import Unreadable
 from approvals.slack.interactions import click_queue, replies
 from approvals.slack.interactions.authorization import (
     Refused,

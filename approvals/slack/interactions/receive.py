@@ -20,7 +20,7 @@ from slack_sdk.models.views import View
 from a2a.models import Question, QuestionState
 from a2a.validation import json_schemas
 from approvals.desk import decisions
-from approvals.desk.answer_forms import Unreadable
+from approvals.presentation.answer_forms import Unreadable
 from approvals.slack.api.credentials import SlackApp, app_of, client_of
 from approvals.slack.interactions import click_queue, replies
 from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell

@@ -16,8 +16,9 @@ from slack_sdk.models.blocks import ActionsBlock
 from slack_sdk.models.views import View
 
 from a2a.models import QuestionState
-from approvals.desk import decisions, labels
+from approvals.desk import decisions
 from approvals.models import SlackMessage, SlackWorkspace
+from approvals.presentation import labels
 from approvals.slack import identities
 from approvals.slack.api.calls import Patience, Unreachable, call, error_of
 from approvals.slack.api.credentials import SlackApp

@@ -7,8 +7,9 @@ from typing import Any
 from slack_sdk.models.blocks import Block, SectionBlock
 
 from a2a.states import TaskEventKind
-from approvals.desk import labels, policies
+from approvals.desk import policies
 from approvals.models import SlackMessage
+from approvals.presentation import labels
 from approvals.slack.rendering import (
     as_dicts,
     bold,

@@ -17,7 +17,7 @@ from slack_sdk.models.views import View
 from approvals.desk import inbox, policies
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.models import Role
-from approvals.people.principals import principal_of
+from approvals.people import principal_of
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.text import (
     bold,

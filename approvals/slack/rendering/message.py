@@ -14,8 +14,8 @@ from typing import Any
 from slack_sdk.models.blocks import Block
 
 from a2a.models import QuestionState
-from approvals.desk import labels, showing
 from approvals.models import SlackMessage
+from approvals.presentation import labels, shown_in_full
 from approvals.slack.rendering import question, transaction
 from approvals.slack.rendering.parts import Detail, as_dicts, reason_for_posting
 from approvals.slack.rendering.text import escaped, one_line
@@ -25,7 +25,7 @@ from ledger.states import State
 # that it does not document; about 12,000 were refused.
 MESSAGE_MOST = 9000
 
-# More than ``showing`` lets any part have, so that nothing is cut.
+# More than ``shown_in_full`` lets any part have, so that nothing is cut.
 WHOLE = Detail(2900, 2900, 2900, fields=1000, value=2900, warnings=100, is_whole=True)
 # The agent's own prose is cut first and a warning last: an agent must not crowd a warning out.
 DETAILS = (
@@ -63,9 +63,9 @@ def render(message: SlackMessage) -> RenderedMessage:
 
 def _may_be_whole(message: SlackMessage) -> bool:
     if message.question is not None:
-        return showing.of_question(message.question, showing.SLACK).is_complete
+        return shown_in_full.of_question(message.question, shown_in_full.SLACK).is_complete
     assert message.transaction is not None
-    return showing.of(message.transaction, showing.SLACK).is_complete
+    return shown_in_full.of(message.transaction, shown_in_full.SLACK).is_complete
 
 
 def _render(message: SlackMessage, detail: Detail) -> RenderedMessage:

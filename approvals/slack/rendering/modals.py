@@ -23,7 +23,7 @@ from slack_sdk.models.blocks import (
 from slack_sdk.models.views import View
 
 from a2a.models import Question
-from approvals.desk.answer_forms import Field, answer_from, fields_of
+from approvals.presentation.answer_forms import Field, answer_from, fields_of
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.question import are_distinct
 from approvals.slack.rendering.signed_values import ModalValue

@@ -18,9 +18,9 @@ from slack_sdk.models.blocks import (
 
 from a2a.models import Question, QuestionState
 from a2a.models.answerers import CLIENT
-from approvals.desk import labels
-from approvals.desk.answer_forms import Field, fields_of
 from approvals.models import SlackMessage
+from approvals.presentation import labels
+from approvals.presentation.answer_forms import Field, fields_of
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,

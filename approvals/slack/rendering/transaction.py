@@ -18,8 +18,9 @@ from slack_sdk.models.blocks import (
     SectionBlock,
 )
 
-from approvals.desk import labels, policies
+from approvals.desk import policies
 from approvals.models import SlackMessage
+from approvals.presentation import labels
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.utils.crypto import constant_time_compare, salted_hmac
 
 from a2a.models import Question
-from approvals.desk import labels
+from approvals.presentation import labels
 from ledger import principals
 from ledger.errors import NotAllowed
 from ledger.models import Transaction
@@ -79,9 +79,9 @@ def of(row: Transaction, surface: str) -> Showing:
 
 def of_question(question: Question, surface: str) -> Showing:
     """What the surface leaves out of a question and its evidence."""
-    showing = _measured(list(parts_of_question(question)), surface)
+    shown = _measured(list(parts_of_question(question)), surface)
     has_files = any("text" not in part and "data" not in part for part in question.evidence)
-    return Showing((*showing.missing, "a file")) if has_files and surface != DESK else showing
+    return Showing((*shown.missing, "a file")) if has_files and surface != DESK else shown
 
 
 def parts_of(row: Transaction) -> Iterator[Part]:
@@ -149,12 +149,12 @@ def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
 
     A decided row passes: the function that decides explains who was faster.
     """
-    showing = of(row, via)
-    if showing.is_complete or row.state != State.PREPARED:
+    shown = of(row, via)
+    if shown.is_complete or row.state != State.PREPARED:
         return
     if via == DESK and constant_time_compare(proof, proof_of(row, user)):
         return
-    raise NotShownInFull(f"It was not shown in full: {in_words(showing)}.")
+    raise NotShownInFull(f"It was not shown in full: {in_words(shown)}.")
 
 
 def check_question(question: Question, *, via: str) -> None:
@@ -163,7 +163,7 @@ def check_question(question: Question, *, via: str) -> None:
         raise NotShownInFull(hint="Nothing was answered. Open it on the desk.")
 
 
-def in_words(showing: Showing) -> str:
+def in_words(shown: Showing) -> str:
     """``the summary (2,900 characters), 12 fields and 3 more``."""
-    first, more = showing.missing[:3], len(showing.missing) - 3
+    first, more = shown.missing[:3], len(shown.missing) - 3
     return ", ".join(first) + (f" and {more} more" if more > 0 else "")

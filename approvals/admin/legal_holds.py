@@ -11,7 +11,7 @@ from a2a.tasks import retention as task_retention
 from approvals.desk.policies import who_can
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.models import Role
-from approvals.people.principals import principal_of
+from approvals.people import principal_of
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import Transaction
 from ledger.principals import Surface
