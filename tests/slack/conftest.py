@@ -142,19 +142,19 @@ def catch_up():
 
 def only_message(slack: FakeSlack) -> Message:
     """The one message that is not in a thread."""
-    (message,) = [one for one in slack.messages if not one.thread_ts]
+    (message,) = [item for item in slack.messages if not item.thread_ts]
     return message
 
 
 def thread_of(slack: FakeSlack, message: Message) -> list[str]:
-    return [FakeSlack.plain(one) for one in slack.messages if one.thread_ts == message.ts]
+    return [FakeSlack.plain(item) for item in slack.messages if item.thread_ts == message.ts]
 
 
 def buttons_of(message: Message) -> list[str]:
-    return [one["action_id"] for one in message.blocks[-1]["elements"]]
+    return [item["action_id"] for item in message.blocks[-1]["elements"]]
 
 
-def whispered(slack: FakeSlack) -> str:
+def ephemeral_text(slack: FakeSlack) -> str:
     """What the one ephemeral message says."""
     (only,) = slack.ephemerals
     return only.text
@@ -170,8 +170,8 @@ def posted(slack: FakeSlack, workspace: SlackWorkspace, a_transaction: Any) -> P
     def post(tool: str = "pay", **arguments: Any) -> tuple[Transaction, Message]:
         row = a_transaction(tool, **arguments)
         settle()
-        copy = SlackMessage.objects.get(transaction=row)
-        return row, next(one for one in slack.messages if one.ts == copy.ts)
+        stored = SlackMessage.objects.get(transaction=row)
+        return row, next(item for item in slack.messages if item.ts == stored.ts)
 
     return post
 

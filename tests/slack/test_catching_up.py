@@ -24,10 +24,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def posts(slack, method="chat.postMessage"):
-    return [one for one in slack.calls if one.method == method]
+    return [item for item in slack.calls if item.method == method]
 
 
-def test_notes_end_when_their_message_was_given_up(slack, team, posted, a_transaction, bob):
+def test_thread_replies_end_when_their_message_was_given_up(
+    slack, team, posted, a_transaction, bob
+):
     slack.fail("*", times=10_000, error="token_revoked")
     row = a_transaction()
     settle()
@@ -41,7 +43,9 @@ def test_notes_end_when_their_message_was_given_up(slack, team, posted, a_transa
     assert not Delivery.objects.filter(state=DeliveryState.WAITING).exists()
 
 
-def test_what_is_put_off_is_shown_to_operators(slack, workspace, a_transaction, as_olga):
+def test_deliveries_that_were_put_off_are_shown_to_operators(
+    slack, workspace, a_transaction, as_olga
+):
     slack.fail("chat.postMessage", times=1, retry_after_s=30)
     a_transaction()
     settle()
@@ -49,7 +53,7 @@ def test_what_is_put_off_is_shown_to_operators(slack, workspace, a_transaction, 
     assert "Slack asked to wait 30 s." in as_olga.get("/ops/").content.decode()
 
 
-def test_after_a_refusal_nothing_has_to_be_looked_for(slack, workspace, a_transaction):
+def test_after_a_refusal_no_lost_post_is_looked_for(slack, workspace, a_transaction):
     slack.fail("chat.postMessage", times=1, retry_after_s=30)
     a_transaction()
     settle()
@@ -60,7 +64,7 @@ def test_after_a_refusal_nothing_has_to_be_looked_for(slack, workspace, a_transa
     assert posts(slack, "conversations.history") == []
 
 
-def test_what_is_due_some_other_day_makes_nobody_wait(slack, workspace, a_transaction):
+def test_deliveries_of_another_day_make_nobody_wait(slack, workspace, a_transaction):
     row = a_transaction()
     event = Event.objects.get(subject=row.pk)
     Delivery.objects.bulk_create(
@@ -79,14 +83,14 @@ def test_what_is_due_some_other_day_makes_nobody_wait(slack, workspace, a_transa
     assert owed.next_attempt_at < timezone.now() + timedelta(seconds=3)
 
 
-def test_who_held_a_message_for_too_long_cannot_leave_buttons_on_it(slack, posted, bob):
+def test_a_worker_whose_lease_ran_out_cannot_leave_buttons_on_a_message(slack, posted, bob):
     """Stopped after it read the row, it wakes up when another has written the outcome."""
     row, message = posted("scuttle", rocket="Vega")
-    copy = SlackMessage.objects.get()
+    stored = SlackMessage.objects.get()
     app = credentials.apps()[0]
 
     def wake_up_too_late():
-        with posting._locked(copy.pk) as late:
+        with posting._locked(stored.pk) as late:
             stale = render(late)
             SlackMessage.objects.update(busy_until=Now() - timedelta(seconds=1))
             coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
@@ -99,13 +103,13 @@ def test_who_held_a_message_for_too_long_cannot_leave_buttons_on_it(slack, poste
         wake_up_too_late()
     assert "approve" in str(message.blocks[-1])
 
-    posting.refresh(copy.pk)
+    posting.refresh(stored.pk)
 
     assert "Rejected" in FakeSlack.plain(message)
     assert len(message.blocks[-1]["elements"]) == 1
 
 
-def test_a_message_that_was_taken_for_gone_is_back_when_it_is_clicked(
+def test_a_message_that_seemed_deleted_is_updated_again_once_it_is_clicked(
     slack, posted, served, slack_alice, bob
 ):
     row, message = posted()
@@ -121,7 +125,7 @@ def test_a_message_that_was_taken_for_gone_is_back_when_it_is_clicked(
     assert "Rejected" in FakeSlack.plain(message)
 
 
-def test_a_bot_that_was_thrown_out_rewrites_when_it_is_back(slack, posted, bob):
+def test_a_bot_that_was_removed_updates_its_messages_when_it_is_back(slack, posted, bob):
     row, message = posted()
     slack.fail("chat.update", times=2, error="channel_not_found")
     coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
@@ -132,7 +136,7 @@ def test_a_bot_that_was_thrown_out_rewrites_when_it_is_back(slack, posted, bob):
     assert "Rejected" in FakeSlack.plain(message)
 
 
-def test_a_message_that_may_not_be_edited_says_it_in_its_thread(slack, posted, bob):
+def test_a_message_that_may_not_be_edited_shows_the_outcome_in_its_thread(slack, posted, bob):
     row, message = posted()
     slack.fail("chat.update", times=99, error="edit_window_closed")
 
@@ -144,7 +148,7 @@ def test_a_message_that_may_not_be_edited_says_it_in_its_thread(slack, posted, b
     assert not Delivery.objects.filter(state=DeliveryState.WAITING).exists()
 
 
-def test_one_dead_workspace_stands_in_the_way_of_no_other(
+def test_a_workspace_with_a_bad_token_does_not_block_the_others(
     slack, team, posted, served, slack_alice, settings
 ):
     _row, message = posted()
@@ -158,9 +162,7 @@ def test_one_dead_workspace_stands_in_the_way_of_no_other(
     assert len(slack.modals) == 1
 
 
-def test_an_answer_of_slack_that_is_nonsense_is_no_crash(
-    slack, posted, served, slack_alice, settings
-):
+def test_a_malformed_answer_of_slack_is_retried(slack, posted, served, slack_alice, settings):
     _row, message = posted()
     with nonsense() as url:
         settings.SLACK_API_URL = url
@@ -195,7 +197,7 @@ def nonsense():
         server.server_close()
 
 
-def test_a_workspace_of_which_slack_could_not_be_asked_is_said_honestly(
+def test_the_person_is_told_when_slack_does_not_say_whose_bot_it_is(
     slack, posted, served, slack_alice, workspace
 ):
     row, message = posted()
@@ -210,7 +212,7 @@ def test_a_workspace_of_which_slack_could_not_be_asked_is_said_honestly(
     assert state_of(row) == "prepared"
 
 
-def test_a_note_to_a_message_that_is_gone_is_let_go_of(slack, posted, bob):
+def test_a_thread_reply_to_a_deleted_message_is_dropped(slack, posted, bob):
     row, _message = posted()
     slack.fail("chat.postMessage", drop="after")
     coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="no")
@@ -222,7 +224,7 @@ def test_a_note_to_a_message_that_is_gone_is_let_go_of(slack, posted, bob):
     assert not Delivery.objects.filter(state=DeliveryState.WAITING).exists()
 
 
-def test_what_a_workspace_serves_no_more_is_not_posted_there_any_more(
+def test_nothing_is_posted_for_a_tenant_that_the_workspace_no_longer_serves(
     slack, workspace, team, a_transaction
 ):
     slack.add_channel(team, "C0BOSSES")

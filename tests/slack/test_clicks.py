@@ -16,12 +16,12 @@ from tests.fake_slack import FakeSlack
 from tests.slack.conftest import (
     CHANNEL,
     buttons_of,
+    ephemeral_text,
     linked,
     route,
     settle,
     state_of,
     thread_of,
-    whispered,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,8 +42,10 @@ def test_an_approval_in_slack_is_carried_out_and_the_message_says_so(
     assert state_of(row) == "committed"
     vote = Decision.objects.get()
     assert (vote.principal, vote.via) == (str(alice), "slack")
-    said = FakeSlack.plain(message)
-    assert f"Approved by Alice Moreau in Slack\n · committed\n · receipt \n{row.receipt}" in said
+    shown_text = FakeSlack.plain(message)
+    assert (
+        f"Approved by Alice Moreau in Slack\n · committed\n · receipt \n{row.receipt}" in shown_text
+    )
     assert not slack.ephemerals
     assert buttons_of(message) == ["open"]
     assert thread_of(slack, message) == [
@@ -64,9 +66,9 @@ def test_a_rejection_needs_a_reason_that_the_agent_reads(slack, posted, served, 
     assert modal.is_closed
     assert state_of(row) == "aborted"
     assert (row.ending, row.ending_reason) == ("rejected", "Paid already.")
-    said = FakeSlack.plain(message)
-    assert "Rejected by Alice Moreau in Slack\n · nothing was done" in said
-    assert "Paid already." in said
+    shown_text = FakeSlack.plain(message)
+    assert "Rejected by Alice Moreau in Slack\n · nothing was done" in shown_text
+    assert "Paid already." in shown_text
     assert buttons_of(message) == ["open"]
     assert thread_of(slack, message)[0].startswith("Rejected\n by Alice Moreau in Slack")
 
@@ -125,7 +127,7 @@ def test_a_web_only_contract_is_linked_to_and_refused_even_if_clicked(
     settle()
 
     assert state_of(row) == "prepared"
-    assert "on the desk only" in whispered(slack)
+    assert "on the desk only" in ephemeral_text(slack)
     assert buttons_of(message) == ["open"]
     assert "Decide on the desk" in FakeSlack.plain(message)
     slack.click(message, "reject", slack_alice, as_of=before)
@@ -161,7 +163,7 @@ def test_permission_is_asked_at_the_click_and_not_before(slack, posted, served, 
     settle()
 
     assert state_of(row) == "prepared"
-    assert "You are not an approver of acme" in whispered(slack)
+    assert "You are not an approver of acme" in ephemeral_text(slack)
 
 
 def test_a_closed_account_decides_nothing(slack, posted, served, slack_alice, alice_user):
@@ -173,7 +175,7 @@ def test_a_closed_account_decides_nothing(slack, posted, served, slack_alice, al
     settle()
 
     assert state_of(row) == "prepared"
-    assert "does not know who you are" in whispered(slack)
+    assert "does not know who you are" in ephemeral_text(slack)
 
 
 def test_nobody_decides_on_what_they_proposed_themselves(
@@ -186,7 +188,9 @@ def test_nobody_decides_on_what_they_proposed_themselves(
     settle()
 
     assert state_of(row) == "prepared"
-    assert whispered(slack).startswith("Nobody may decide on a transaction that they proposed.")
+    assert ephemeral_text(slack).startswith(
+        "Nobody may decide on a transaction that they proposed."
+    )
 
 
 def test_the_same_user_id_of_another_company_is_somebody_else(
@@ -201,10 +205,10 @@ def test_the_same_user_id_of_another_company_is_somebody_else(
     settle()
 
     assert state_of(row) == "prepared"
-    assert "does not know who you are" in whispered(slack)
+    assert "does not know who you are" in ephemeral_text(slack)
 
 
-def test_a_click_of_which_slack_does_not_say_from_where_decides_nothing(
+def test_a_click_without_the_home_workspace_of_the_person_decides_nothing(
     slack, posted, served, slack_alice
 ):
     row, message = posted()
@@ -216,7 +220,7 @@ def test_a_click_of_which_slack_does_not_say_from_where_decides_nothing(
     assert state_of(row) == "prepared"
 
 
-def test_in_a_grid_the_workspace_is_the_bots_and_not_the_clickers(
+def test_in_an_enterprise_grid_the_workspace_is_that_of_the_bot(
     slack, posted, served, slack_alice, team
 ):
     """hermes-agent #100112: the team of an interaction may be the clicker's, or none at all."""
@@ -240,7 +244,7 @@ def test_a_workspace_that_no_longer_serves_the_tenant_decides_nothing(
     settle()
 
     assert state_of(row) == "prepared"
-    assert "does not serve acme any more" in whispered(slack)
+    assert "does not serve acme any more" in ephemeral_text(slack)
 
 
 # --- twice, and two at once ------------------------------------------------------------------
@@ -256,10 +260,10 @@ def test_a_double_click_is_one_decision(slack, posted, served, slack_alice):
 
     assert Decision.objects.count() == 1
     assert state_of(row) == "committed"
-    assert whispered(slack).startswith("You had decided already. It is ")
+    assert ephemeral_text(slack).startswith("You had decided already. It is ")
 
 
-def test_of_two_approvers_at_once_one_decides_and_the_other_hears_who(
+def test_of_two_approvers_at_once_one_decides_and_the_other_is_told_who(
     slack, posted, served, slack_alice, slack_bob, alice
 ):
     row, message = posted()
@@ -279,7 +283,7 @@ def test_of_two_approvers_at_once_one_decides_and_the_other_hears_who(
 
     vote = Decision.objects.get()
     assert state_of(row) == "committed"
-    assert vote.principal_name in whispered(slack)
+    assert vote.principal_name in ephemeral_text(slack)
     loser = slack_bob if vote.principal == str(alice) else slack_alice
     assert slack.ephemerals[0].user == loser.id
 
@@ -329,7 +333,7 @@ def test_approvals_on_the_desk_and_in_slack_make_a_quorum(
         ),
     ],
 )
-def test_every_copy_is_rewritten_whoever_decides_wherever(
+def test_every_message_is_updated_wherever_the_decision_is_made(
     slack, workspace, slack_alice, a_transaction, bob, how, says
 ):
     """Two channels and a direct message."""
@@ -338,13 +342,13 @@ def test_every_copy_is_rewritten_whoever_decides_wherever(
     route(workspace, approver_id=workspace.identities.get().user_id)
     row = a_transaction()
     settle()
-    copies = [one for one in slack.messages if not one.thread_ts]
-    assert len(copies) == SlackMessage.objects.count() == 3
+    stored_messages = [item for item in slack.messages if not item.thread_ts]
+    assert len(stored_messages) == SlackMessage.objects.count() == 3
 
     how(row, bob)
     settle()
 
-    for message in copies:
+    for message in stored_messages:
         assert says in FakeSlack.plain(message)
         assert buttons_of(message) == ["open"]
 
@@ -370,11 +374,11 @@ def test_two_workspaces_each_see_their_own_tenant_only(
     theirs = a_transaction("pay", tenant="globex")
     settle()
 
-    assert {(one.team.id, one.channel) for one in slack.messages} == {
+    assert {(item.team.id, item.channel) for item in slack.messages} == {
         ("T0ACME", CHANNEL),
         ("T0GLOBEX", "C0GLOBEX"),
     }
-    message = next(one for one in slack.messages if one.team is other)
+    message = next(item for item in slack.messages if item.team is other)
     slack.click(message, "approve", carol)
     settle()
     assert (state_of(theirs), state_of(ours)) == ("committed", "prepared")

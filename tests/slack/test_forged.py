@@ -10,7 +10,7 @@ import pytest
 from approvals.slack.rendering import signed_values
 from ledger.models import Decision, Event, Transaction
 from ledger.transactions import coordinator
-from tests.slack.conftest import CHANNEL, buttons_of, settle, state_of, whispered
+from tests.slack.conftest import CHANNEL, buttons_of, ephemeral_text, settle, state_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,7 +33,7 @@ def test_what_slack_did_not_sign_is_refused(slack, posted, served, slack_alice):
     assert state_of(row) == "prepared"
 
 
-def test_what_cannot_be_read_is_no_crash(slack, team, served, workspace):
+def test_malformed_requests_are_refused(slack, team, served, workspace):
     url = slack.interactivity_url
     for body in (b"payload=", b"payload=[]", b"payload={", b"payload=" + b"[" * 50_000, b"{}"):
         answer = slack.post_raw(url, body, signing_secret=team.signing_secret)
@@ -42,16 +42,16 @@ def test_what_cannot_be_read_is_no_crash(slack, team, served, workspace):
     assert not_text.status == 401
 
 
-def test_without_slack_in_the_settings_there_is_no_door(client, db, settings):
+def test_without_slack_in_the_settings_its_addresses_do_not_exist(client, db, settings):
     settings.SLACK_BOT_TOKENS = []
     assert client.post("/slack/interactions", {"payload": "{}"}).status_code == 404
 
 
-def test_a_door_is_not_opened_by_a_get(client, team, db):
+def test_slacks_addresses_take_no_get(client, team, db):
     assert client.get("/slack/interactions").status_code == 405
 
 
-def test_a_button_says_nothing_that_is_good_elsewhere(slack, posted, served, slack_alice):
+def test_the_value_of_a_button_is_valid_nowhere_else(slack, posted, served, slack_alice):
     """A value that was changed, or that was copied into another channel."""
     row, message = posted()
     value = message.blocks[-1]["elements"][0]["value"]
@@ -66,7 +66,7 @@ def test_a_button_says_nothing_that_is_good_elsewhere(slack, posted, served, sla
         settle()
 
     assert state_of(row) == "prepared"
-    changed, moved = [one.text for one in slack.ephemerals]
+    changed, moved = [item.text for item in slack.ephemerals]
     assert "not valid any more" in changed
     assert "belongs to another channel" in moved
 
@@ -81,7 +81,7 @@ def test_a_button_from_before_a_change_of_keys_says_so(
     settle()
 
     assert state_of(row) == "prepared"
-    assert "not valid any more" in whispered(slack)
+    assert "not valid any more" in ephemeral_text(slack)
 
 
 def test_the_subject_of_a_button_is_that_of_its_message(slack, posted, served, slack_alice):
@@ -102,7 +102,7 @@ def test_the_subject_of_a_button_is_that_of_its_message(slack, posted, served, s
     settle()
 
     assert state_of(row) == state_of(other) == "prepared"
-    assert "no such message" in whispered(slack)
+    assert "no such message" in ephemeral_text(slack)
 
 
 def test_a_button_of_one_workspace_is_not_good_in_the_name_of_another(
@@ -160,10 +160,10 @@ def test_an_intent_that_has_changed_since_is_not_approved(slack, posted, served,
     settle()
 
     assert state_of(row) == "prepared"
-    assert "not the one that was on the screen" in whispered(slack)
+    assert "not the one that was on the screen" in ephemeral_text(slack)
 
 
-def test_a_late_click_is_told_what_became_and_the_stale_message_is_rewritten(
+def test_a_late_click_is_told_the_outcome_and_the_stale_message_is_updated(
     slack, posted, served, slack_alice, bob
 ):
     row, message = posted()
@@ -174,8 +174,8 @@ def test_a_late_click_is_told_what_became_and_the_stale_message_is_rewritten(
     settle()
 
     assert state_of(row) == "aborted"
-    assert "Bob Tanaka" in whispered(slack)
-    assert whispered(slack).startswith("Rejected by Bob Tanaka")
+    assert "Bob Tanaka" in ephemeral_text(slack)
+    assert ephemeral_text(slack).startswith("Rejected by Bob Tanaka")
     assert buttons_of(message) == ["open"]
 
 
@@ -194,4 +194,4 @@ def test_a_click_after_the_time_is_up_is_told_so(slack, posted, served, slack_al
     settle()
 
     assert state_of(row) == "prepared"  # until the sweeper lets go of it
-    assert "Its time was up" in whispered(slack)
+    assert "Its time was up" in ephemeral_text(slack)

@@ -41,17 +41,17 @@ def test_home_lists_what_waits_for_me(
     assert slack.open_home(slack_alice).status == 200
     settle()
 
-    said = FakeSlack.plain(slack.homes[slack_alice.id])
-    assert "2 items wait for you." in said
-    assert "order-1042" in said
-    assert "Which <!here> date?" in said
-    assert "Vega" not in said
+    shown_text = FakeSlack.plain(slack.homes[slack_alice.id])
+    assert "2 items wait for you." in shown_text
+    assert "order-1042" in shown_text
+    assert "Which <!here> date?" in shown_text
+    assert "Vega" not in shown_text
     assert FakeSlack.mentions_in(slack.homes[slack_alice.id]) == []
     urls = [
-        one["url"]
+        item["url"]
         for block in slack.homes[slack_alice.id]["blocks"]
-        for one in block.get("elements", [])
-        if "url" in one
+        for item in block.get("elements", [])
+        if "url" in item
     ]
     assert f"http://localhost:8000/transactions/{row.pk}/" in urls
 
@@ -62,12 +62,12 @@ def test_home_is_as_long_as_a_view_may_be(slack, served, slack_alice, a_transact
     slack.open_home(slack_alice)
     settle()
 
-    said = FakeSlack.plain(slack.homes[slack_alice.id])
-    assert "40 items wait for you." in said
-    assert "10 more are on the desk." in said
+    shown_text = FakeSlack.plain(slack.homes[slack_alice.id])
+    assert "40 items wait for you." in shown_text
+    assert "10 more are on the desk." in shown_text
 
 
-def test_who_has_much_to_look_at_and_nothing_to_decide_is_answered_at_once(
+def test_a_viewer_of_many_items_costs_few_queries(
     workspace, slack_bob, bob_user, a_transaction, django_assert_max_num_queries
 ):
     from approvals.slack.rendering import home
@@ -112,7 +112,7 @@ def test_the_command_says_the_count_and_the_link(slack, posted, served, slack_al
     assert slack.command(slack_alice, forged=True).status == 401
 
 
-def test_slacks_question_whether_it_is_us_is_answered(slack, team, served, workspace):
+def test_the_verification_of_the_address_is_answered(slack, team, served, workspace):
     assert slack.url_verification("a challenge").body == "a challenge"
 
 
@@ -149,7 +149,7 @@ def test_everything_works_through_a_socket_as_well(slack, listening, posted, sla
     slack.open_home(slack_alice)
     settle()
 
-    assert not any(one.is_late for one in (approved, opened, refused, closed, counted))
+    assert not any(item.is_late for item in (approved, opened, refused, closed, counted))
     assert (state_of(row), state_of(other)) == ("committed", "aborted")
     assert "wait" in counted.json["text"]
     assert "Nothing waits for you." in FakeSlack.plain(slack.homes[slack_alice.id])
@@ -157,11 +157,13 @@ def test_everything_works_through_a_socket_as_well(slack, listening, posted, sla
 
 def test_a_socket_that_slack_renews_or_loses_is_opened_again(slack, listening, posted, slack_alice):
     row, message = posted()
-    opened = len([one for one in slack.calls if one.method == "apps.connections.open"])
+    opened = len([item for item in slack.calls if item.method == "apps.connections.open"])
 
     slack.refresh_socket()
     slack.wait_for(
-        lambda: len([one for one in slack.calls if one.method == "apps.connections.open"]) > opened,
+        lambda: (
+            len([item for item in slack.calls if item.method == "apps.connections.open"]) > opened
+        ),
         20,
     )
     slack.wait_for_socket()
@@ -193,18 +195,18 @@ def checked():
 def test_all_is_well(slack, team, workspace, slack_alice, settings):
     settings.PUBLIC_URL = "https://assent.example"
 
-    said, code = checked()
+    shown_text, code = checked()
 
-    assert code == 0, said
-    assert "@" in said
-    assert "Messages go to #finance in Acme." in said
-    assert "1 of 1 approvers of acme are linked to Acme." in said
+    assert code == 0, shown_text
+    assert "@" in shown_text
+    assert "Messages go to #finance in Acme." in shown_text
+    assert "1 of 1 approvers of acme are linked to Acme." in shown_text
 
 
 def test_without_a_token_it_says_so(settings):
     settings.SLACK_BOT_TOKENS = []
-    said, code = checked()
-    assert (said.strip(), code) == (
+    shown_text, code = checked()
+    assert (shown_text.strip(), code) == (
         "MISSING ASSENT_SLACK_BOT_TOKEN is not set: nothing goes to Slack.",
         1,
     )
@@ -247,9 +249,9 @@ def test_each_thing_that_is_missing_is_named(
         )
     )
 
-    said, code = checked()
+    shown_text, code = checked()
 
-    assert says in said
+    assert says in shown_text
     assert code == 1
 
 
@@ -267,12 +269,14 @@ def test_of_several_workspaces_one_is_named(team, slack, acme, settings):
     with pytest.raises(CommandError, match="--team"):
         call_command("slack_connect", tenant="acme")
     other.auth_error = "token_revoked"
-    said = StringIO()
+    shown_text = StringIO()
 
-    call_command("slack_connect", tenant="acme", team="T0ACME", stdout=StringIO(), stderr=said)
+    call_command(
+        "slack_connect", tenant="acme", team="T0ACME", stdout=StringIO(), stderr=shown_text
+    )
 
-    assert "token_revoked" in said.getvalue()
-    assert [one.team_id for one in acme.slack_workspaces.all()] == ["T0ACME"]
+    assert "token_revoked" in shown_text.getvalue()
+    assert [item.team_id for item in acme.slack_workspaces.all()] == ["T0ACME"]
 
 
 def test_connecting_says_what_is_wrong(team, acme, settings):

@@ -14,6 +14,7 @@ from approvals.desk import decisions
 from approvals.models import SlackClick
 from approvals.slack.interactions import click_queue, handle_click, replies
 from approvals.slack.interactions.commands import read_click
+from approvals.slack.interactions.deadlines import READS
 from ledger.events import doorbell
 from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def posts(slack, method="chat.postMessage"):
-    return [one for one in slack.calls if one.method == method]
+    return [item for item in slack.calls if item.method == method]
 
 
 @contextmanager
@@ -50,6 +51,15 @@ def locked_tables(*more):
     finally:
         ends.set()
         holder.join()
+        finish_reads()
+
+
+def finish_reads():
+    """Wait for the reads that had to wait: their locks would stand in the way of the clean-up."""
+    barrier = threading.Barrier(READS.threads + 1)
+    for _ in range(READS.threads):
+        READS.start(barrier.wait)
+    barrier.wait(30)
 
 
 def test_slack_is_answered_in_time_whatever_the_database_does(
@@ -79,7 +89,7 @@ def test_slack_is_answered_in_time_whatever_the_database_does(
         ]
     settle()
 
-    assert [(one.status, one.is_late) for one in reactions] == [(200, False)] * 6
+    assert [(item.status, item.is_late) for item in reactions] == [(200, False)] * 6
     assert (state_of(row), state_of(other)) == ("committed", "aborted")
     assert "could not look just now" in reactions[4].json["text"]
     task.refresh_from_db()
@@ -110,7 +120,7 @@ def test_when_the_database_stays_away_the_person_is_told(
     assert state_of(row) == "approved"
 
 
-def test_when_not_even_the_click_could_be_kept_the_person_is_told_so(
+def test_when_not_even_the_click_could_be_stored_the_person_is_told_so(
     slack, posted, served, slack_alice, monkeypatch
 ):
     row, message = posted()
@@ -137,7 +147,7 @@ def settle_only(queue="react"):
     work([queue], burst=True)
 
 
-def test_a_modal_that_slack_does_not_open_is_said(slack, posted, served, slack_alice):
+def test_the_person_is_told_when_slack_does_not_open_a_modal(slack, posted, served, slack_alice):
     _row, message = posted()
     slack.fail("views.open", error="internal_error")
 
@@ -148,7 +158,7 @@ def test_a_modal_that_slack_does_not_open_is_said(slack, posted, served, slack_a
     assert "Slack did not open the form" in FakeSlack.plain(slack.ephemerals[0])
 
 
-def test_a_slow_slack_makes_no_late_answer(slack, posted, served, slack_alice):
+def test_a_slow_slack_does_not_delay_the_acknowledgement(slack, posted, served, slack_alice):
     _row, message = posted()
     slack.fail("views.open", delay_s=2.5)
 
@@ -157,7 +167,9 @@ def test_a_slow_slack_makes_no_late_answer(slack, posted, served, slack_alice):
     assert (click.status, click.is_late) == (200, False)
 
 
-def test_who_cannot_be_whispered_to_gets_a_direct_message(slack, posted, served, mallory):
+def test_without_an_ephemeral_message_the_person_gets_a_direct_message(
+    slack, posted, served, mallory
+):
     _row, message = posted()
     slack.fail("chat.postEphemeral", error="user_not_in_channel")
 
@@ -181,7 +193,7 @@ def test_a_click_counts_although_slack_went_silent_after_it(slack, posted, serve
     assert "Approved by Alice" in FakeSlack.plain(message)
 
 
-def test_an_expired_transaction_is_rewritten_too(slack, posted):
+def test_the_message_of_an_expired_transaction_is_updated(slack, posted):
     from django.db.models import F
 
     from ledger.models import Transaction
@@ -245,7 +257,7 @@ def test_a_click_that_is_done_is_done_once(slack, posted, served, slack_alice):
     assert state_of(row) == "committed"
 
 
-def test_a_click_that_cannot_be_carried_out_is_said_and_not_tried_for_ever(
+def test_a_click_that_fails_is_reported_and_not_tried_for_ever(
     slack, posted, served, slack_alice, monkeypatch
 ):
     _row, message = posted()
@@ -278,7 +290,7 @@ def test_a_click_waits_for_the_database_only_and_no_commit_waits_behind_it(
 # --- answers to people -----------------------------------------------------------------------
 
 
-def test_whoever_could_not_be_answered_is_answered_later(slack, posted, served, mallory):
+def test_a_reply_that_slack_puts_off_is_posted_later(slack, posted, served, mallory):
     _, message = posted()
     for method in ("chat.postEphemeral", "chat.postMessage"):
         slack.fail(method, times=1, retry_after_s=10)
@@ -305,7 +317,7 @@ def test_a_form_comes_although_slack_was_silent_for_a_moment(
     try_again()
     settle()
 
-    assert [one["type"] for one in slack.modals[0].view["blocks"]] == ["section", "input"]
+    assert [item["type"] for item in slack.modals[0].view["blocks"]] == ["section", "input"]
 
 
 def test_a_form_comes_although_slack_was_slow_to_open_it(
@@ -316,11 +328,13 @@ def test_a_form_comes_although_slack_was_slow_to_open_it(
     settle()
 
     assert not click.is_late
-    assert [one["type"] for one in slack.modals[0].view["blocks"]] == ["section", "input"]
+    assert [item["type"] for item in slack.modals[0].view["blocks"]] == ["section", "input"]
     assert slack.ephemerals == []
 
 
-def test_a_form_that_slack_did_not_open_is_said(slack, served, slack_alice, a_question_in_slack):
+def test_the_person_is_told_when_slack_does_not_open_a_form(
+    slack, served, slack_alice, a_question_in_slack
+):
     slack.fail("views.open", error="internal_error")
     slack.click(a_question_in_slack, "answer", slack_alice)
     settle()
@@ -382,7 +396,7 @@ def test_without_a_queue_no_decision_waits_for_slack(
 # --- one click, several tries ----------------------------------------------------------------
 
 
-def test_an_own_earlier_try_is_not_taken_for_an_earlier_click(
+def test_an_earlier_attempt_is_not_taken_for_an_earlier_click(
     slack, posted, served, slack_alice, monkeypatch
 ):
     """The database went away just after the decision was recorded."""
@@ -457,9 +471,7 @@ def test_a_click_of_another_version_is_put_aside(slack, workspace):
     assert row.done_at is not None
 
 
-def test_look_ups_that_hang_keep_no_click_from_being_written_down(
-    slack, posted, served, slack_alice
-):
+def test_hanging_reads_do_not_keep_a_click_from_being_stored(slack, posted, served, slack_alice):
     _, message = posted()
     with locked_tables():
         for _ in range(8):
@@ -469,7 +481,7 @@ def test_look_ups_that_hang_keep_no_click_from_being_written_down(
         assert SlackClick.objects.count() == 1
 
 
-def test_who_cannot_be_told_for_want_of_a_database_is_told_later(
+def test_a_person_who_cannot_be_told_without_a_database_is_told_later(
     slack, posted, served, mallory, monkeypatch
 ):
     """Slack asks for patience, and how many others wait cannot be counted."""

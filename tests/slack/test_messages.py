@@ -117,7 +117,7 @@ def test_a_summary_of_3000_characters_and_200_fields_fit(slack, workspace, spraw
     assert len(message.blocks) <= 50
 
 
-def test_an_agent_cannot_talk_a_warning_away(slack, workspace, sprawl, acme, db):
+def test_an_agent_cannot_crowd_a_warning_out(slack, workspace, sprawl, acme, db):
     """However much it says elsewhere: the warnings stay, and those left out are counted."""
     fields = {f"field {number}": "y" * 2000 for number in range(20)}
     row = proposed(reference="r" * 200, said="ä" * 3000, fields=fields, reason="z" * 9000)
@@ -220,9 +220,9 @@ def test_no_row_can_break_a_block(
         intent_digest="0" * 64,
         expires_at=workspace_row.identities_at,
     )
-    copy = SlackMessage(pk=1, workspace=workspace_row, transaction=row)
+    stored = SlackMessage(pk=1, workspace=workspace_row, transaction=row)
 
-    shown = render(copy)
+    shown = render(stored)
 
     refuse_bad_blocks(shown.blocks)
     assert FakeSlack.mentions_in(shown.blocks) == []
@@ -314,7 +314,7 @@ def test_without_slack_nothing_is_owed(a_payment, settings):
     assert not Delivery.objects.filter(channel="slack").exists()
 
 
-def test_a_route_to_who_cannot_be_written_to_counts_as_if_it_were_not_there(
+def test_a_route_to_a_person_without_direct_messages_is_ignored(
     slack, workspace, slack_alice, bob_user, a_transaction
 ):
     """Not linked, or without a say in the tenant any more: then the next route."""

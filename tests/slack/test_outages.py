@@ -24,7 +24,7 @@ def posts(slack, method="chat.postMessage"):
 # --- Slack asks for patience -----------------------------------------------------------------
 
 
-def test_what_slack_asks_for_in_patience_it_gets(slack, workspace, a_transaction):
+def test_slacks_rate_limits_are_respected(slack, workspace, a_transaction):
     slack.fail("chat.postMessage", times=1, retry_after_s=30)
     a_transaction()
     a_transaction()
@@ -44,7 +44,9 @@ def test_what_slack_asks_for_in_patience_it_gets(slack, workspace, a_transaction
     assert not Delivery.objects.filter(state=DeliveryState.WAITING).exists()
 
 
-def test_a_limit_of_one_channel_holds_up_no_other(slack, workspace, team, a_transaction):
+def test_the_rate_limit_of_a_channel_does_not_delay_other_channels(
+    slack, workspace, team, a_transaction
+):
     from tests.slack.conftest import route
 
     slack.add_channel(team, "C0PAY")
@@ -121,7 +123,7 @@ def test_a_post_whose_answer_got_lost_is_found_and_not_made_again(slack, workspa
     assert SlackMessage.objects.get().ts == message.ts
 
 
-def test_a_note_whose_answer_got_lost_is_found_and_not_made_again(slack, posted, bob):
+def test_a_thread_reply_whose_answer_got_lost_is_found_and_not_made_again(slack, posted, bob):
     row, message = posted()
     slack.fail("chat.postMessage", drop="after")
 
@@ -153,7 +155,7 @@ def test_without_the_right_to_look_a_second_post_may_happen_and_is_dealt_with_wh
         assert "approve" not in str(message.blocks[-1])
 
 
-def test_a_click_on_a_post_of_which_we_never_heard_counts(
+def test_a_click_on_a_post_whose_answer_got_lost_counts(
     slack, workspace, served, slack_alice, a_transaction
 ):
     slack.fail("chat.postMessage", drop="after")
@@ -168,7 +170,7 @@ def test_a_click_on_a_post_of_which_we_never_heard_counts(
     assert "Approved by Alice" in FakeSlack.plain(only_message(slack))
 
 
-def test_a_message_that_somebody_deleted_is_let_go_of(slack, posted, bob):
+def test_a_message_that_somebody_deleted_is_not_posted_again(slack, posted, bob):
     row, message = posted()
     slack.messages.remove(message)
 
@@ -209,11 +211,11 @@ def test_two_at_work_on_one_message_post_it_once(slack, workspace, a_transaction
     outbox.deliver(owed)
     slack.fail("chat.postMessage", delay_s=0.4)
     event = Event.objects.get(subject=row.pk)
-    copy = SlackMessage.objects.get()
+    stored = SlackMessage.objects.get()
     Delivery.objects.create(
-        event=event, channel="slack", recipient=f"copy:{copy.pk} ".strip() + "0"
+        event=event, channel="slack", recipient=f"copy:{stored.pk} ".strip() + "0"
     )
-    Delivery.objects.filter(recipient=f"copy:{copy.pk}0").update(recipient=f"copy:0{copy.pk}")
+    Delivery.objects.filter(recipient=f"copy:{stored.pk}0").update(recipient=f"copy:0{stored.pk}")
     first, second = outbox.overdue()
 
     def deliver(pk):

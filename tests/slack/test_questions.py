@@ -39,7 +39,7 @@ FORM = {
 
 @pytest.fixture
 def asked(slack, workspace, a_claimed_task, worker):
-    def ask(text="Which date is right?", **said):
+    def ask(text="Which date is right?", **shown_text):
         task = a_claimed_task()
         question = questions.ask(
             task.pk,
@@ -47,7 +47,7 @@ def asked(slack, workspace, a_claimed_task, worker):
             fencing_token=task.fencing_token,
             text=text,
             via="api",
-            **said,
+            **shown_text,
         )
         settle()
         return question, slack.messages[-1]
@@ -56,10 +56,10 @@ def asked(slack, workspace, a_claimed_task, worker):
 
 
 def labels(message):
-    return [one["text"]["text"] for one in message.blocks[-1]["elements"]]
+    return [item["text"]["text"] for item in message.blocks[-1]["elements"]]
 
 
-def whispered(slack):
+def ephemeral_text(slack):
     (only,) = slack.ephemerals
     return FakeSlack.plain(only)
 
@@ -97,12 +97,14 @@ def field_of(modal, name):
     """The block of a field, found as a person finds it: by its label."""
     label = LABELS.get(name, name.capitalize())
     return next(
-        one["block_id"] for one in modal.view["blocks"] if one.get("label", {}).get("text") == label
+        item["block_id"]
+        for item in modal.view["blocks"]
+        if item.get("label", {}).get("text") == label
     )
 
 
-def filled(modal, **said):
-    return {(field_of(modal, name), "answer"): value for name, value in said.items()}
+def filled(modal, **shown_text):
+    return {(field_of(modal, name), "answer"): value for name, value in shown_text.items()}
 
 
 def test_a_form_becomes_a_modal_and_its_answer_has_the_shape_of_the_schema(
@@ -173,8 +175,8 @@ def test_a_form_that_no_modal_can_hold_is_answered_on_the_desk(slack, served, as
     slack.click(message, "answer", slack_alice)
     settle()
 
-    said = FakeSlack.plain(slack.modals[0])
-    assert "Slack cannot show this form whole" in said
+    shown_text = FakeSlack.plain(slack.modals[0])
+    assert "Slack cannot show this form whole" in shown_text
     assert (
         slack.modals[0]
         .view["blocks"][-1]["elements"][0]["url"]
@@ -204,7 +206,7 @@ def test_a_form_that_no_modal_can_hold_is_answered_on_the_desk(slack, served, as
 def test_no_form_can_break_a_modal_or_a_message(slack, served, asked, slack_alice, form):
     _, message = asked(form=form, text="<!channel> " + "long " * 1900)
 
-    if "answer" in {one["action_id"] for one in message.blocks[-1]["elements"]}:
+    if "answer" in {item["action_id"] for item in message.blocks[-1]["elements"]}:
         slack.click(message, "answer", slack_alice)
         settle()
         (modal,) = slack.modals
@@ -248,10 +250,12 @@ def test_a_stranger_answers_nothing(slack, served, asked, mallory):
 
     question.refresh_from_db()
     assert question.state == "open"
-    assert "does not know who you are" in whispered(slack)
+    assert "does not know who you are" in ephemeral_text(slack)
 
 
-def test_the_second_answer_hears_who_was_faster(slack, served, asked, slack_alice, as_bob):
+def test_the_second_person_to_answer_is_told_who_was_faster(
+    slack, served, asked, slack_alice, as_bob
+):
     question, message = asked(form=DATES)
     waiting = json.loads(json.dumps(message.blocks))
     as_bob.post(f"/questions/{question.pk}/answer", {"answer": json.dumps("Monday")})
@@ -261,7 +265,7 @@ def test_the_second_answer_hears_who_was_faster(slack, served, asked, slack_alic
 
     question.refresh_from_db()
     assert question.answer == "Monday"
-    assert "Bob Tanaka answered it" in whispered(slack)
+    assert "Bob Tanaka answered it" in ephemeral_text(slack)
     assert "Answered by Bob Tanaka on the desk" in FakeSlack.plain(message)
 
 
@@ -274,7 +278,7 @@ def test_a_double_answer_is_one_answer(slack, served, asked, slack_alice):
     settle()
 
     assert Task.objects.get().messages.filter(message_id__startswith="answer").count() == 1
-    assert "You had answered already: Monday" in whispered(slack)
+    assert "You had answered already: Monday" in ephemeral_text(slack)
 
 
 def test_a_modal_submitted_too_late_is_told_so(slack, served, asked, slack_alice):
@@ -287,12 +291,12 @@ def test_a_modal_submitted_too_late_is_told_so(slack, served, asked, slack_alice
     slack.submit(slack.modals[0], {("field.0", "answer"): "The second one."}, slack_alice)
     settle()
 
-    assert "Nobody answered within" in whispered(slack)
+    assert "Nobody answered within" in ephemeral_text(slack)
     assert "Not answered in time" in FakeSlack.plain(message)
     assert labels(message) == ["Open"]
 
 
-def test_the_copy_is_rewritten_when_the_task_ends_without_an_answer(slack, asked, orchestrator):
+def test_the_message_is_updated_when_the_task_ends_without_an_answer(slack, asked, orchestrator):
     question, message = asked(form=DATES)
 
     tasks.cancel(
@@ -344,15 +348,15 @@ def test_what_is_no_number_is_said_at_its_own_field(slack, served, asked, slack_
     slack.click(message, "answer", slack_alice)
     settle()
     (modal,) = slack.modals
-    said = filled(modal, date="0", rooms=["0", "1"], people="3", catering="true")
-    said[field_of(modal, "people"), "answer"] = {"type": "number_input", "value": ".5"}
+    shown_text = filled(modal, date="0", rooms=["0", "1"], people="3", catering="true")
+    shown_text[field_of(modal, "people"), "answer"] = {"type": "number_input", "value": ".5"}
 
-    slack.submit(modal, said, slack_alice)
+    slack.submit(modal, shown_text, slack_alice)
 
     assert set(modal.errors) == {field_of(modal, "people")}
 
 
-def test_an_answered_question_is_rewritten_although_the_next_is_asked_already(
+def test_the_message_of_an_answered_question_is_updated_although_the_next_is_asked(
     slack, served, workspace, a_claimed_task, worker, alice
 ):
     """Whatever the order in which the couriers get to the two."""
@@ -378,7 +382,7 @@ def test_an_answered_question_is_rewritten_although_the_next_is_asked_already(
     settle()
 
     assert labels(message) == ["Open"]
-    second = next(one for one in slack.messages if "The second?" in one.text)
+    second = next(item for item in slack.messages if "The second?" in item.text)
     assert labels(second) == ["Monday", "Tuesday", "Open"]
     assert thread_of(slack, message)[0].startswith("Answered")
     assert thread_of(slack, second) == []
@@ -446,11 +450,11 @@ def test_the_event_that_asks_is_posted_for_its_own_question_however_late_it_is_a
     asks = Event.objects.filter(subject=first.task_id, kind="task_asked").order_by("seq")
     addressed = [list(SlackChannel().address(event)) for event in asks]
 
-    copies = {
-        f"copy:{copy.pk}": copy.question_id
-        for copy in SlackMessage.objects.filter(question__in=[first, second])
+    stored_messages = {
+        f"copy:{stored.pk}": stored.question_id
+        for stored in SlackMessage.objects.filter(question__in=[first, second])
     }
-    assert [copies[owed.recipient] for (owed,) in addressed] == [first.pk, second.pk]
+    assert [stored_messages[owed.recipient] for (owed,) in addressed] == [first.pk, second.pk]
 
 
 def test_the_end_of_the_task_is_told_below_the_last_question_that_was_asked(

@@ -16,7 +16,7 @@ def test_the_owning_service_has_a_channel_of_its_own(slack, workspace, team, a_t
     a_transaction("launch", rocket="Ariane")
     settle()
 
-    by_channel = {one.channel: one.text for one in slack.messages}
+    by_channel = {item.channel: item.text for item in slack.messages}
     assert by_channel["C0PAYMENTS"].startswith("Pay")
     assert by_channel["C0GRAVE"].startswith("Launch")
     assert CHANNEL not in by_channel

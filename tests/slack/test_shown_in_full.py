@@ -19,7 +19,7 @@ from ledger import contracts, intents
 from ledger.models import Transaction
 from tests.conftest import propose
 from tests.fake_slack import FakeSlack
-from tests.slack.conftest import buttons_of, only_message, settle, state_of, whispered
+from tests.slack.conftest import buttons_of, ephemeral_text, only_message, settle, state_of
 
 DECIDING = {"approve", "reject"}
 
@@ -58,12 +58,12 @@ def test_no_argument_is_forced_past_a_person(what, slack, workspace, mail, acme)
     settle()
 
     message = only_message(slack)
-    said = FakeSlack.plain(message)
+    shown_text = FakeSlack.plain(message)
 
     if DECIDING & set(buttons_of(message)):
-        assert_shows_all(row, said)
+        assert_shows_all(row, shown_text)
     else:
-        assert "Decide on the desk" in said
+        assert "Decide on the desk" in shown_text
 
 
 def test_what_fits_is_decided_in_slack(slack, workspace, served, slack_alice, mail, a_transaction):
@@ -104,8 +104,8 @@ def test_an_old_button_on_what_is_not_shown_in_full_decides_nothing(
     """A message from before the rule, or a button taken from elsewhere: the verb looks again."""
     row = propose("mail", to="ana@example.com", fields=PUSHING["40 fields of 300"], bcc="m@evil")
     settle()
-    message, copy = only_message(slack), SlackMessage.objects.get()
-    press = ButtonValue("approve", str(row.pk), row.intent_digest, workspace.team_id, copy.pk)
+    message, stored = only_message(slack), SlackMessage.objects.get()
+    press = ButtonValue("approve", str(row.pk), row.intent_digest, workspace.team_id, stored.pk)
     message.blocks[-1]["elements"].append(
         {
             "type": "button",
@@ -119,7 +119,7 @@ def test_an_old_button_on_what_is_not_shown_in_full_decides_nothing(
     settle()
 
     assert state_of(row) == "prepared"
-    assert "was not shown in full" in whispered(slack)
+    assert "was not shown in full" in ephemeral_text(slack)
 
 
 any_value = some.recursive(
@@ -190,22 +190,22 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         assert names == {"open"}
 
 
-def assert_shows_all(row: Transaction, said: str) -> None:
+def assert_shows_all(row: Transaction, shown_text: str) -> None:
     """Every name and every single value of the intent, found in what a reader of Slack sees."""
     intent = intents.intent_of(row)
     for skipped in ("transaction_id", "financial_impact", "consequence_level", "risk_level"):
         intent.pop(skipped)
-    assert intents.financial_impact(row.amount, row.currency)["amount"] in said
-    assert row.consequence_level.casefold() in said.casefold()
-    assert row.risk_level.casefold() in said.casefold()
+    assert intents.financial_impact(row.amount, row.currency)["amount"] in shown_text
+    assert row.consequence_level.casefold() in shown_text.casefold()
+    assert row.risk_level.casefold() in shown_text.casefold()
     arguments = intent.pop("arguments")
     for name, value in _names_and_values(arguments) if arguments else ():
-        assert name in said or json.dumps(name, ensure_ascii=False) in said, name
-        assert _as_said(value) in said, value
+        assert name in shown_text or json.dumps(name, ensure_ascii=False) in shown_text, name
+        assert _as_said(value) in shown_text, value
     if not intent["warnings"]:
         del intent["warnings"]
     for _, value in _names_and_values(intent):
-        assert " ".join(_as_said(value).split()) in " ".join(said.split()), value
+        assert " ".join(_as_said(value).split()) in " ".join(shown_text.split()), value
 
 
 def _names_and_values(value: Any, name: str = "") -> list[tuple[str, Any]]:

@@ -21,6 +21,7 @@ class Pool:
     """Threads for one kind of work. A database connection that it opens is closed afterwards."""
 
     def __init__(self, name: str, threads: int = 8) -> None:
+        self.threads = threads
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
 
     def start(self, work: Callable[[], T]) -> Future[T]:
