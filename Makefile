@@ -13,10 +13,10 @@ PRODUCTION := DATABASE_URL=postgresql:///assent REDIS_URL=redis://localhost:6379
 	ASSENT_PUSH_KEY=3333333333333333333333333333333333333333333333333333333333333333 \
 	ASSENT_TOOL_APPS=examples.tools
 
-help: ## Show what can be made
+help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/runtime ## Start everything, with demo people and an agent at work
+demo: $(VENV)/runtime ## Start everything, with demo people and working agents
 	@exec $(RUN) manage.py demo
 
 up: $(VENV)/runtime ## Start everything, empty
@@ -25,10 +25,10 @@ up: $(VENV)/runtime ## Start everything, empty
 test: $(VENV)/dev ## Run every test
 	$(RUN) -m pytest
 
-quick: $(VENV)/dev ## Run the tests that take no browser and no extra processes
+quick: $(VENV)/dev ## Run the tests without browser and extra processes
 	$(RUN) -m pytest -m "not browser and not slow"
 
-# Each step has a name of its own for .pre-commit-config.yaml.
+# Each step is a target of its own for .pre-commit-config.yaml.
 check: check-format check-lint check-types check-imports check-settings check-migrations ## Format, lint, types, imports, Django's own checks
 
 check-format: $(VENV)/dev
@@ -38,7 +38,7 @@ check-lint: $(VENV)/dev
 	$(VENV)/bin/ruff check .
 
 check-types: $(VENV)/dev
-	@# From the root first: the A2A SDK installs a package of our room's name.
+	@# The root comes first: the A2A SDK also installs a package named a2a.
 	PYTHONPATH=. $(VENV)/bin/mypy ledger a2a approvals examples .ci/smoke.py
 
 check-imports: $(VENV)/dev
@@ -50,13 +50,13 @@ check-settings: $(VENV)/dev
 check-migrations: $(VENV)/dev
 	$(PRODUCTION) $(RUN) manage.py makemigrations --check --dry-run --skip-checks
 
-fix: $(VENV)/dev ## Format and mend what can be mended
+fix: $(VENV)/dev ## Format, and fix what ruff can fix
 	$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
 
-docs: $(VENV)/dev ## Draw the pages of docs/ that come from the code
+docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_docs
 
-bench: $(VENV)/dev ## Measure, each figure beside its limit
+bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
 	$(RUN) -m bench
 
 lock: ## Renew the lock files (needs uv)

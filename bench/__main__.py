@@ -1,4 +1,4 @@
-"""`make bench`: every promise of speed, measured beside its limit in the same run."""
+"""``make bench``: measures every performance target and prints it beside its limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def say(title: str, figures: Figures, limit: str) -> None:
 
 
 def main() -> None:
-    print(f"Medians of {RUNS} runs; shared machines are noisy, read the ratios.")
+    print(f"Medians of {RUNS} runs; on shared machines compare the ratios, not the figures.")
     with engines():
         from bench import desks, execution, prepare, slack, tasks, verification
 

@@ -1,9 +1,9 @@
-"""The load of A2A clients: JSON-RPC on connections that stay open, all from one thread.
+"""Load of A2A clients: JSON-RPC on persistent connections, all from one thread.
 
     python -m bench.a2a_load http://127.0.0.1:8000/a2a/v1 TOKEN [SKILL]
 
-Every connection asks again as soon as it is answered. A request costs this side a few tens of
-microseconds (``ceiling`` measures it), so that the server under load keeps the machine.
+Every connection sends its next request as soon as it has the response. A request costs the client
+a few tens of microseconds (``ceiling`` measures it), so the server gets most of the machine.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from typing import Any
 from urllib.parse import urlsplit
 
 SECONDS = 5.0
-PATIENCE = 30.0  # seconds for an answer before it counts as an error
+RESPONSE_TIMEOUT = 30.0  # seconds without a response before requests count as errors
 INPUT = {"customer": "Ana Ruiz", "order": 1042, "lines": ["A lamp arrived broken."] * 20}
 
 Figures = dict[str, float]
 
 
 def measure(
-    name: str, url: str, token: str, connections: int, known: list[str], skill: str = "park"
+    name: str, url: str, token: str, connections: int, task_ids: list[str], skill: str = "park"
 ) -> Figures:
-    """Of one server: requests per second, p50 and p99 in milliseconds, and errors of both methods.
+    """Requests per second, p50 and p99 in milliseconds, and errors of both methods of one server.
 
-    ``GetTask`` asks for the ``known`` ids at random.
+    ``GetTask`` requests the ``task_ids`` at random.
     """
-    found: Figures = {}
-    for method, requests in (("send", sends(skill)), ("get", gets(known))):
+    figures: Figures = {}
+    for method, requests in (("send", sends(skill)), ("get", gets(task_ids))):
         load = Load(url, token, connections)
         load.run(requests, seconds=1.0)  # warm up
         load.run(requests, seconds=SECONDS)
-        found |= {f"{name}: {method}{what}": value for what, value in load.figures().items()}
-    return found
+        figures |= {f"{name}: {method}{unit}": value for unit, value in load.figures().items()}
+    return figures
 
 
 def park(url: str, token: str, number: int, skill: str = "park") -> list[str]:
-    """Ids of so many new tasks. Raises ``AssertionError`` unless every one was taken."""
+    """Submit ``number`` tasks and return their ids. Raises ``AssertionError`` if one is refused."""
     load = Load(url, token, connections=8, keeps=True)
     load.run(islice(sends(skill), number))
     assert load.errors == 0, f"{load.errors} of {number} were not taken"
@@ -55,7 +55,7 @@ def park(url: str, token: str, number: int, skill: str = "park") -> list[str]:
 
 
 def resident(pid: int) -> float:
-    """MiB of a process and of everything that it started."""
+    """Resident memory, in MiB, of a process and its descendants."""
     parents = dict(_parents())
     family = {pid}
     while more := {child for child, parent in parents.items() if parent in family} - family:
@@ -66,7 +66,7 @@ def resident(pid: int) -> float:
 def _parents() -> Iterator[tuple[int, int]]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name before the bracket may hold anything, also a space.
+            # The process name, before the bracket, may contain spaces.
             yield int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
@@ -80,7 +80,7 @@ def _resident_kib(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
 
 
-# --- what is asked ---------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------
 
 
 def sends(skill: str) -> Iterator[bytes]:
@@ -95,8 +95,8 @@ def sends(skill: str) -> Iterator[bytes]:
         yield b"".join((before, fresh, between, fresh, after))
 
 
-def gets(known: list[str]) -> Iterator[bytes]:
-    bodies = [_rpc("get", "GetTask", {"id": task_id}) for task_id in known]
+def gets(task_ids: list[str]) -> Iterator[bytes]:
+    bodies = [_rpc("get", "GetTask", {"id": task_id}) for task_id in task_ids]
     while True:
         yield random.choice(bodies)
 
@@ -109,7 +109,7 @@ def _rpc(number: str, method: str, params: Any) -> bytes:
 
 
 class Connection:
-    """One request at a time, answered with a Content-Length."""
+    """One connection, with one request at a time; responses need a Content-Length."""
 
     def __init__(self, url: str, token: str) -> None:
         where = urlsplit(url)
@@ -129,7 +129,7 @@ class Connection:
         self.wire.sendall(self.head % len(body) + body)
 
     def read(self) -> bytes | None:
-        """The whole answer, head and body, once it is there. Raises ``ConnectionError``."""
+        """The whole response once it is complete, else ``None``. Raises ``ConnectionError``."""
         chunk = self.wire.recv(262144)
         if not chunk:
             raise ConnectionError("closed by the server")
@@ -147,7 +147,7 @@ class Connection:
 
 
 class Load:
-    """Some connections, and how it went on the last ``run``."""
+    """Several connections, and the measurements of the last ``run``."""
 
     def __init__(self, url: str, token: str, connections: int, keeps: bool = False) -> None:
         self.url, self.token, self.keeps = url, token, keeps
@@ -157,30 +157,30 @@ class Load:
             self._connect()
 
     def run(self, requests: Iterator[bytes], seconds: float = float("inf")) -> None:
-        """Ask until the time is over or there is nothing more to ask; then wait for answers."""
+        """Send until the time is over or the requests are used up; then wait for the responses."""
         self.spans: list[float] = []
         self.kept: list[bytes] = []
         self.errors, self.trouble = 0, b""
-        began = heard = time.perf_counter()
+        began = last_response = time.perf_counter()
         until = began + seconds
         for connection in list(self.open.values()):
             self._next(connection, requests)
         while any(connection.is_waiting for connection in self.open.values()):
             ready = self.poll.poll(1.0)
             now = time.perf_counter()
-            if not ready and now - heard > PATIENCE:
+            if not ready and now - last_response > RESPONSE_TIMEOUT:
                 self._give_up()
                 break
-            heard = now if ready else heard
+            last_response = now if ready else last_response
             for number, _ in ready:
                 connection = self.open[number]
-                answered = self._hear(connection)
+                answered = self._receive(connection)
                 if answered and now < until:
                     self._next(connection, requests)
         self.took = time.perf_counter() - began
 
     def figures(self) -> Figures:
-        """An error is no request served, however quickly it came."""
+        """The figures of the last run. Errors do not count as served requests."""
         spans = sorted(self.spans) or [float("nan")]
         return {
             "/s": len(self.spans) / self.took,
@@ -204,8 +204,8 @@ class Load:
         except ConnectionError:
             self._replace(connection)
 
-    def _hear(self, connection: Connection) -> bool:
-        """Whether this connection may be asked again; a lost one is opened anew, and idle."""
+    def _receive(self, connection: Connection) -> bool:
+        """Whether the connection is free for the next request. A lost connection is replaced."""
         try:
             answer = connection.read()
         except ConnectionError:
@@ -229,15 +229,15 @@ class Load:
         self._connect()
 
     def _give_up(self) -> None:
-        for connection in [one for one in self.open.values() if one.is_waiting]:
+        for connection in [each for each in self.open.values() if each.is_waiting]:
             self._replace(connection)
 
 
-# --- the limit of this side ------------------------------------------------------------------
+# --- the limit of the client ------------------------------------------------------------------
 
 
 def ceiling(connections: int = 32) -> float:
-    """Requests per second from a server that does nothing: more cannot be measured."""
+    """Requests per second against a server that does nothing: the most that can be measured."""
     with _trivial_server() as url:
         load = Load(url, "nobody", connections)
         load.run(sends("park"), seconds=1.0)
@@ -259,7 +259,7 @@ def _trivial_server() -> Iterator[str]:
 
 
 def _answer_all(listening: socket.socket) -> None:
-    """As long an answer as a real one; a request that comes in one piece is one request."""
+    """Send a response as long as a real one for each received chunk, which is one request."""
     body = b'{"jsonrpc":"2.0","id":1,"result":"%s"}' % b"".join(repeat(b"x", 1000))
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     poll = select.epoll()
@@ -278,11 +278,11 @@ def _answer_all(listening: socket.socket) -> None:
 
 
 def main(url: str, token: str, skill: str = "park") -> None:
-    print(f"ceiling of this side {ceiling():.0f}/s")
-    known = park(url, token, 2_000, skill)
+    print(f"ceiling of the client {ceiling():.0f}/s")
+    task_ids = park(url, token, 2_000, skill)
     for connections in (8, 32):
         print(f"{connections} connections")
-        for name, value in measure("server", url, token, connections, known, skill).items():
+        for name, value in measure("server", url, token, connections, task_ids, skill).items():
             print(f"  {name:<28} {value:10.2f}")
 
 

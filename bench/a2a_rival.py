@@ -68,8 +68,8 @@ class Bearer(AuthenticationBackend):
     async def authenticate(self, conn: Any) -> tuple[AuthCredentials, SimpleUser] | None:
         if conn.url.path != PATH:
             return None
-        said = conn.headers.get("authorization", "")
-        if not hmac.compare_digest(said, f"Bearer {os.environ['RIVAL_TOKEN']}"):
+        authorization = conn.headers.get("authorization", "")
+        if not hmac.compare_digest(authorization, f"Bearer {os.environ['RIVAL_TOKEN']}"):
             raise AuthenticationError("unknown token")
         return AuthCredentials(["authenticated"]), SimpleUser("bench")
 

@@ -17,7 +17,7 @@ ROWS = 40
 
 
 def measure() -> dict[str, float]:
-    """Milliseconds until the last of the desks has heard of it and has fetched the row."""
+    """Milliseconds until the last desk has received the signal and fetched the row."""
     from django.contrib.auth.models import User
     from django.db import connection
     from django.test import Client
@@ -56,7 +56,7 @@ def measure() -> dict[str, float]:
 async def _measure(web_port: int, live_port: int, cookie: str, token: str) -> dict[str, float]:
     import httpx
 
-    heard: dict[tuple[str, int], float] = {}
+    received: dict[tuple[str, int], float] = {}
     shown: dict[tuple[str, int], float] = {}
     base = f"http://localhost:{web_port}"
     limits = httpx.Limits(max_connections=DESKS)
@@ -68,13 +68,13 @@ async def _measure(web_port: int, live_port: int, cookie: str, token: str) -> di
             reader, _writer = await _open_socket(live_port, web_port, cookie)
             while True:
                 for pk in (await _message(reader))["changed"]:
-                    heard.setdefault((pk, number), time.time())
+                    received.setdefault((pk, number), time.time())
                     await _fetch(http, pk)
                     shown.setdefault((pk, number), time.time())
 
         desks = [asyncio.create_task(desk(number)) for number in range(DESKS)]
         await asyncio.sleep(1.5)
-        heard.clear()
+        received.clear()
         returned: dict[str, float] = {}
         for _ in range(ROWS):
             answer = await http.post(
@@ -87,7 +87,7 @@ async def _measure(web_port: int, live_port: int, cookie: str, token: str) -> di
         await asyncio.sleep(1)
         for task in desks:
             task.cancel()
-    told = sorted((at - returned[pk]) * 1000 for (pk, _), at in heard.items())
+    told = sorted((at - returned[pk]) * 1000 for (pk, _), at in received.items())
     drawn = sorted((at - returned[pk]) * 1000 for (pk, _), at in shown.items())
     assert len(told) == len(drawn) == ROWS * DESKS
     return {

@@ -16,7 +16,7 @@ Ttl = Callable[[int], timedelta | None]
 def _prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUID, str]]:
     from ledger.api.rendering import render_token
     from ledger.models import Transaction
-    from ledger.principals import agent
+    from ledger.principals import Surface, agent
     from ledger.transactions import coordinator
     from ledger.transactions.coordinator import Proposal
 
@@ -28,7 +28,7 @@ def _prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUI
             by=agent("bench", "bench", "Bench"),
             tenant="bench",
             key=key,
-            via="api",
+            via=Surface.REST,
             render=render_token,
         )
         ids.append(answer.transaction_id)
@@ -37,10 +37,10 @@ def _prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUI
 
 
 def _approve(pk: uuid.UUID, digest: str) -> None:
-    from ledger.principals import user
+    from ledger.principals import Surface, user
     from ledger.transactions import coordinator
 
-    coordinator.approve(pk, digest=digest, by=user("alice", "Alice"), via="web")
+    coordinator.approve(pk, digest=digest, by=user("alice", "Alice"), via=Surface.WEB)
 
 
 def approve_to_execute(number: int = 300) -> dict[str, float]:
@@ -75,9 +75,9 @@ def commits_per_second(number: int = 2000) -> dict[str, float]:
     ids = [pk for pk, _ in waiting]
     with process("manage.py", "work"), process("manage.py", "work"):
         _until_committed(ids)
-    found = Event.objects.filter(transaction_id__in=ids)
-    first = found.filter(kind="claimed").aggregate(at=Min("at"))["at"]
-    last = found.filter(kind="committed").aggregate(at=Max("at"))["at"]
+    events = Event.objects.filter(transaction_id__in=ids)
+    first = events.filter(kind="claimed").aggregate(at=Min("at"))["at"]
+    last = events.filter(kind="committed").aggregate(at=Max("at"))["at"]
     assert Transaction.objects.filter(pk__in=ids, state="committed").count() == number
     return {"commits/s": number / (last - first).total_seconds()}
 

@@ -36,19 +36,19 @@ def measure(connections: int) -> dict[str, float]:
     }
     connection.close()
 
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     bare = _load(connections, _bare_client, (dsn, statements, False))
     single = _load(connections, _bare_client, (dsn, statements, True))
     port = free_port()
     with web(port):
         _load(connections, _http_client, (port, token), seconds=1.5)  # warm up
         ours = _load(connections, _http_client, (port, token))
-    found["prepare/s"], found["p50 ms"], found["p99 ms"] = ours
-    found["bare, a statement a table/s"] = bare[0]
-    found["bare, one statement/s"] = single[0]
-    found["ratio"] = ours[0] / bare[0]
-    found["ratio to one statement"] = ours[0] / single[0]
-    return found
+    figures["prepare/s"], figures["p50 ms"], figures["p99 ms"] = ours
+    figures["bare, a statement a table/s"] = bare[0]
+    figures["bare, one statement/s"] = single[0]
+    figures["ratio"] = ours[0] / bare[0]
+    figures["ratio to one statement"] = ours[0] / single[0]
+    return figures
 
 
 Client = Callable[..., Callable[[], None]]
@@ -133,7 +133,7 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
     from ledger.api.rendering import render_token
     from ledger.database import inserts
     from ledger.models import Event, IdempotencyKey, Transaction
-    from ledger.principals import agent
+    from ledger.principals import Surface, agent
     from ledger.transactions import coordinator
     from ledger.transactions.coordinator import Proposal
 
@@ -143,7 +143,7 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
         by=agent("bench", "bench", "Bench"),
         tenant="bench",
         key=key,
-        via="api",
+        via=Surface.REST,
         render=render_token,
     )
     rows = [

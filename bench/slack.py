@@ -40,9 +40,9 @@ def measure(waiting: int = 0) -> dict[str, float]:
     _forget()
     names = ("acknowledged", "decided", "rewritten")
     return {
-        f"{name} {said} ms": _at([one[name] for one in spans], share)
+        f"{name} {label} ms": _at([span[name] for span in spans], share)
         for name in names
-        for said, share in (("p50", 0.5), ("p99", 0.99))
+        for label, share in (("p50", 0.5), ("p99", 0.99))
     }
 
 
@@ -52,7 +52,9 @@ def _approve(slack: FakeSlack, message: Message, who: SlackUser) -> dict[str, fl
 
     slack.click(message, "approve", who)
     modal = slack.modals[-1]
-    word = next(one for one in _texts(modal.view) if one.startswith("Type ")).removeprefix("Type ")
+    word = next(text for text in _texts(modal.view) if text.startswith("Type ")).removeprefix(
+        "Type "
+    )
     decided = Decision.objects.count()
     began = time.monotonic()
     reaction = slack.submit(modal, {("typed", "typed"): word}, who)

@@ -28,42 +28,42 @@ RIVAL_HOME = ROOT / ".assent" / "a2a-rival"
 RIVAL_TOKEN = "only-for-the-bench"
 PATH = "/a2a/v1"
 
-# The address and the token of a server, and the process that everything of it comes from.
+# The address of a server, its token, and the id of its process.
 Server = tuple[str, str, int]
 Serving = Callable[[], AbstractContextManager[Server]]
 
 
 def measure(connections: int) -> Figures:
     """Requests per second and p50/p99 in milliseconds, ours and theirs, and their ratio."""
-    found: Figures = {}
+    figures: Figures = {}
     for name, serving, skill in SERVERS:
         with serving() as (url, token, _pid):
             ids = a2a_load.park(url, token, KNOWN, skill)
-            found |= a2a_load.measure(name, url, token, connections, ids, skill)
-    found["ratio of send"] = found["ours: send/s"] / found["sdk once: send/s"]
-    found["ratio of send, theirs twice"] = found["ours: send/s"] / found["sdk: send/s"]
-    found["ratio of get"] = found["ours: get/s"] / found["sdk: get/s"]
-    return found
+            figures |= a2a_load.measure(name, url, token, connections, ids, skill)
+    figures["ratio of send"] = figures["ours: send/s"] / figures["sdk once: send/s"]
+    figures["ratio of send, theirs twice"] = figures["ours: send/s"] / figures["sdk: send/s"]
+    figures["ratio of get"] = figures["ours: get/s"] / figures["sdk: get/s"]
+    return figures
 
 
 def many_known(connections: int = 32) -> Figures:
-    """Our ``GetTask`` over far more tasks than are kept rendered; the SDK's server keeps none."""
+    """Our ``GetTask`` over far more tasks than the cache of rendered tasks holds."""
     with ours() as (url, token, _pid):
         ids = a2a_load.park(url, token, MANY_KNOWN)
-        found = a2a_load.measure("ours", url, token, connections, ids)
-    return {name: value for name, value in found.items() if "get" in name}
+        figures = a2a_load.measure("ours", url, token, connections, ids)
+    return {name: value for name, value in figures.items() if "get" in name}
 
 
 def parked_memory() -> Figures:
     """Resident MiB of each server before and after it has 10,000 parked tasks."""
-    found: Figures = {}
+    figures: Figures = {}
     for name, serving in (("sdk", rival), ("ours", ours)):
         with serving() as (url, token, pid):
             a2a_load.park(url, token, 200)
-            found[f"{name}: before, MiB"] = a2a_load.resident(pid)
+            figures[f"{name}: before, MiB"] = a2a_load.resident(pid)
             a2a_load.park(url, token, PARKED)
-            found[f"{name}: after, MiB"] = a2a_load.resident(pid)
-    return found
+            figures[f"{name}: after, MiB"] = a2a_load.resident(pid)
+    return figures
 
 
 # --- the two servers -------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def rival(workers: int = 1, **settings: str) -> Iterator[Server]:
 
 
 def _rival_python() -> Path:
-    """An environment of its own, made once and again when what it needs has changed."""
+    """The Python of its own environment, which is rebuilt when bench/a2a_rival.txt changes."""
     python, installed = RIVAL_HOME / "bin" / "python", RIVAL_HOME / "installed.txt"
     wanted = ROOT / "bench/a2a_rival.txt"
     if not installed.exists() or installed.read_text() != wanted.read_text():
@@ -142,7 +142,7 @@ def _prepare() -> str:
     return token
 
 
-# Another server is measured by a line more: its name, how it is served, and the skill.
+# Name, context manager and skill of each server that is measured.
 SERVERS: list[tuple[str, Serving, str]] = [
     ("sdk", rival, "park"),
     ("sdk once", rival, "enter"),

@@ -1,4 +1,4 @@
-"""The tool that is measured: its plan does no I/O, its execute tells when it began."""
+"""The measured tool: its plan does no I/O, and its result says when it began."""
 
 from __future__ import annotations
 

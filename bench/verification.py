@@ -1,7 +1,7 @@
-"""What a proof of the ledger costs: whole, with nothing new, and with a day's work new.
+"""The cost of verifying the ledger: all of it, with nothing new, and with a day's work new.
 
-The ledger that is proved is written by COPY, past the triggers: thousands of likenesses of one
-transaction that the product itself carried out, each with digests, seals and hashes of its own.
+The verified ledger is written by COPY, without the triggers: thousands of copies of one
+transaction that the product carried out, each with its own digests, seals and hashes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ A_CHECKPOINT = 500  # events, as a busy minute has them
 
 
 def measure(number: int = TRANSACTIONS, new: int = NEW) -> dict[str, float]:
-    """Seconds of wall clock, processor and PostgreSQL's reading, and the largest memory."""
+    """Wall clock and processor seconds, rows that PostgreSQL read, and peak memory."""
     fill(number)
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +39,7 @@ def measure(number: int = TRANSACTIONS, new: int = NEW) -> dict[str, float]:
         fill(new)
         some = _run("--since", str(since))
     for name, run in {"whole": whole, "nothing new": nothing, f"{new:,} new": some}.items():
-        figures |= {f"{name}: {what}": value for what, value in run.items()}
+        figures |= {f"{name}: {unit}": value for unit, value in run.items()}
     figures["whole: us a transaction"] = whole["wall s"] / number * 1e6
     return figures
 
@@ -93,7 +93,7 @@ def _rows_read() -> int:
 
 
 class Original(NamedTuple):
-    """One transaction that was carried out, with all that the ledger has of it."""
+    """A committed transaction with its events and its decision."""
 
     row: Any
     links: list[Any]
@@ -101,7 +101,7 @@ class Original(NamedTuple):
 
 
 def fill(number: int) -> None:
-    """So many more finished transactions, under checkpoints."""
+    """Add ``number`` committed transactions and checkpoints over them."""
     from django.db import connection
 
     from ledger.log import checkpoints
@@ -137,7 +137,7 @@ def _carried_out() -> Original:
 
 
 def _like(original: Original, n: int) -> Original:
-    """Another transaction, with about as much in it as a refund has."""
+    """A copy with new ids and keys, and about as much content as a refund has."""
     from decimal import Decimal
 
     from ledger import intents
@@ -163,7 +163,7 @@ def _like(original: Original, n: int) -> Original:
 
 
 def _links_like(original: Original, row: Any) -> list[Any]:
-    """The same chain for another row, with the hashes that the database would give it."""
+    """The same chain for another row, with the hashes that the database would compute."""
     from ledger import intents
     from ledger.events import seals
 
@@ -187,17 +187,17 @@ def _links_like(original: Original, row: Any) -> list[Any]:
     return links
 
 
-def _write(likenesses: Iterable[Original]) -> None:
+def _write(originals: Iterable[Original]) -> None:
     from django.db import connection
 
     from ledger.models import Decision, Event, Transaction
 
-    rows = list(likenesses)
+    rows = list(originals)
     with connection.cursor() as cursor:
         cursor.execute("SET session_replication_role = replica")
-        _copy(cursor, Transaction, (one.row for one in rows))
-        _copy(cursor, Decision, (one.decision for one in rows))
-        _copy(cursor, Event, (link for one in rows for link in one.links))
+        _copy(cursor, Transaction, (original.row for original in rows))
+        _copy(cursor, Decision, (original.decision for original in rows))
+        _copy(cursor, Event, (link for original in rows for link in original.links))
         cursor.execute("SET session_replication_role = DEFAULT")
 
 
