@@ -114,7 +114,7 @@ def who_can(tenant: str, role: Role = Role.APPROVER) -> str:
     return f"One of: {', '.join(names)}."
 
 
-def what_it_takes(row: Transaction) -> str:
+def approval_requirement(row: Transaction) -> str:
     """A sentence with the approval that the tool's contract requires."""
     approver = {
         "HUMAN": "a person",
@@ -126,7 +126,7 @@ def what_it_takes(row: Transaction) -> str:
     return f"The contract of {row.tool} asks for {approver} ({row.risk_level.lower()} risk)."
 
 
-def still_missing(row: Transaction) -> int:
+def missing_approvals(row: Transaction) -> int:
     """The number of approvals that are still needed."""
     approvals = sum(decision.verdict == Verdict.APPROVE for decision in row.decisions.all())
     return max(0, row.quorum - approvals)

@@ -16,7 +16,7 @@ from ledger.models import Event, Transaction
 from ledger.principals import Surface
 from ledger.states import EventKind
 
-SAID_OF: dict[str, str] = {
+EVENT_LABELS: dict[str, str] = {
     EventKind.PREPARED: "Proposed",
     EventKind.REFUSED: "Refused by the tool",
     EventKind.PLAN_ABANDONED: "Planned, and could not be entered",
@@ -75,10 +75,11 @@ DECISIVE = frozenset(
 )
 
 
-def said(event: Event) -> str:
+def event_label(event: Event) -> str:
+    """What the event means to a person; a progress event with its details."""
     if event.kind == TaskEventKind.PROGRESSED:
         return _progress(reason_and_details(event)[1])
-    return SAID_OF.get(event.kind, event.kind.replace("_", " ").capitalize())
+    return EVENT_LABELS.get(event.kind, event.kind.replace("_", " ").capitalize())
 
 
 def _progress(details: dict[str, Any]) -> str:
@@ -89,7 +90,7 @@ def _progress(details: dict[str, Any]) -> str:
     return f"Progress: {', '.join(str(field) for field in fields if field)[:200]}"
 
 
-def what_became(row: Transaction) -> str:
+def outcome(row: Transaction) -> str:
     """The outcome of a decided transaction: ``Approved by Bob Tanaka on the desk``."""
     decisive = [event for event in row.events.all() if event.kind in DECISIVE]
     if not decisive:
@@ -100,7 +101,7 @@ def what_became(row: Transaction) -> str:
     return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
 
 
-def what_became_of_it(question: Question) -> str:
+def question_outcome(question: Question) -> str:
     """The outcome of a closed question: ``Answered by Bob Tanaka on the desk``."""
     if question.state == QuestionState.ANSWERED:
         return f"Answered by {question.answered_by_name} {surface(question.answered_via)}"

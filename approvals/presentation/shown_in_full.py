@@ -33,7 +33,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Surface:
+class Limits:
     """How much one surface shows without cutting.
 
     ``part_most`` and ``lines_most`` are the characters and lines of one text, ``parts_most`` is the
@@ -48,14 +48,14 @@ class Surface:
 
 
 # The desk folds longer texts, and then accepts an approval only from the page that unfolds them.
-SURFACES: dict[str, Surface] = {
-    DESK: Surface(part_most=1200, lines_most=25, parts_most=60, all_most=12_000),
-    SLACK: Surface(part_most=1000, lines_most=25, parts_most=40, all_most=6000, markup=150),
+SURFACES: dict[str, Limits] = {
+    DESK: Limits(part_most=1200, lines_most=25, parts_most=60, all_most=12_000),
+    SLACK: Limits(part_most=1000, lines_most=25, parts_most=40, all_most=6000, markup=150),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class Coverage:
     """The names of the texts that a surface does not show in full."""
 
     missing: tuple[str, ...]
@@ -72,16 +72,16 @@ class NotShownInFull(NotAllowed):
     hint = "Nothing was decided. Open it on the desk, choose “Show everything”, then decide."
 
 
-def of(row: Transaction, surface: str) -> Showing:
+def coverage(row: Transaction, surface: str) -> Coverage:
     """What the surface leaves out of a transaction when it is opened there."""
-    return _measured(list(parts_of(row)), surface)
+    return _coverage(list(parts_of(row)), surface)
 
 
-def of_question(question: Question, surface: str) -> Showing:
+def question_coverage(question: Question, surface: str) -> Coverage:
     """What the surface leaves out of a question and its evidence."""
-    shown = _measured(list(parts_of_question(question)), surface)
+    shown = _coverage(list(parts_of_question(question)), surface)
     has_files = any("text" not in part and "data" not in part for part in question.evidence)
-    return Showing((*shown.missing, "a file")) if has_files and surface != DESK else shown
+    return Coverage((*shown.missing, "a file")) if has_files and surface != DESK else shown
 
 
 def parts_of(row: Transaction) -> Iterator[Part]:
@@ -105,10 +105,10 @@ def parts_of_question(question: Question) -> Iterator[Part]:
         yield Part(f"evidence {number}", labels.evidence(part))
 
 
-def _measured(parts: list[Part], surface: str) -> Showing:
+def _coverage(parts: list[Part], surface: str) -> Coverage:
     limits = SURFACES.get(surface)
     if limits is None:
-        return Showing(("everything",))
+        return Coverage(("everything",))
     missing = [
         f"{part.name[:80]} ({len(part.text):,} characters)"
         for part in parts
@@ -118,15 +118,15 @@ def _measured(parts: list[Part], surface: str) -> Showing:
         missing.append(f"{len(parts) - limits.parts_most} fields")
     if not missing and sum(_cost(part, limits) for part in parts) > limits.all_most:
         missing.append(f"{sum(len(part.text) for part in parts):,} characters together")
-    return Showing(tuple(missing))
+    return Coverage(tuple(missing))
 
 
-def _fits(part: Part, limits: Surface) -> bool:
+def _fits(part: Part, limits: Limits) -> bool:
     is_long = max(_units(part.name), _units(part.text)) > limits.part_most
     return not is_long and part.text.count("\n") < limits.lines_most
 
 
-def _cost(part: Part, limits: Surface) -> int:
+def _cost(part: Part, limits: Limits) -> int:
     return _units(part.name) + _units(part.text) + limits.markup
 
 
@@ -149,21 +149,21 @@ def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
 
     A decided row passes: the function that decides explains who was faster.
     """
-    shown = of(row, via)
+    shown = coverage(row, via)
     if shown.is_complete or row.state != State.PREPARED:
         return
     if via == DESK and constant_time_compare(proof, proof_of(row, user)):
         return
-    raise NotShownInFull(f"It was not shown in full: {in_words(shown)}.")
+    raise NotShownInFull(f"It was not shown in full: {missing_texts(shown)}.")
 
 
 def check_question(question: Question, *, via: str) -> None:
     """Raises ``NotShownInFull`` if the surface is too small for the question; the desk never is."""
-    if via != DESK and not of_question(question, via).is_complete:
+    if via != DESK and not question_coverage(question, via).is_complete:
         raise NotShownInFull(hint="Nothing was answered. Open it on the desk.")
 
 
-def in_words(shown: Showing) -> str:
+def missing_texts(shown: Coverage) -> str:
     """``the summary (2,900 characters), 12 fields and 3 more``."""
     first, more = shown.missing[:3], len(shown.missing) - 3
     return ", ".join(first) + (f" and {more} more" if more > 0 else "")

@@ -60,11 +60,17 @@ TASK_TONE = {
     TaskState.AUTH_REQUIRED: "soon",
 }
 
-for words_of in (
-    policies.money, labels.plain, labels.said, labels.surface, labels.via, labels.what_became,
-    labels.what_became_of_it, shown_in_full.in_words,
-):  # fmt: skip
-    register.filter(words_of.__name__, words_of)
+for text_filter in (
+    policies.money,
+    labels.plain,
+    labels.event_label,
+    labels.surface,
+    labels.via,
+    labels.outcome,
+    labels.question_outcome,
+    shown_in_full.missing_texts,
+):
+    register.filter(text_filter.__name__, text_filter)
 
 
 @register.simple_tag

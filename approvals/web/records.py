@@ -129,7 +129,7 @@ def _in_order(intent: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def _events(record: Record) -> Iterator[dict[str, Any]]:
     for event in record["events"]:
         at = datetime.fromtimestamp(int(event["at"]) / 1e6, UTC)
-        said = labels.said(
+        said = labels.event_label(
             Event(kind=event["kind"], details=event["details"], reason=event["reason"])
         )
         question = Question.named_in(json.loads(event["details"]))

@@ -195,7 +195,7 @@ def _with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
 def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
     roles = roles_of_request(request)
-    as_opened = shown_in_full.of(row, shown_in_full.DESK)
+    as_opened = shown_in_full.coverage(row, shown_in_full.DESK)
     is_whole = as_opened.is_complete or WHOLE in request.GET or row.state != State.PREPARED
     # Kept in every address of the page, so that a refresh does not fold it again.
     query = f"?{WHOLE}=1" if WHOLE in request.GET else ""
@@ -209,9 +209,9 @@ def _item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "tx": row,
         "may_decide": policies.may_decide(row, principal, roles, timezone.now()),
         "may_operate": policies.may_operate(row, principal, roles),
-        "what_it_takes": policies.what_it_takes(row),
+        "approval_requirement": policies.approval_requirement(row),
         "who_can": policies.who_can(row.tenant),
-        "still_missing": policies.still_missing(row),
+        "missing_approvals": policies.missing_approvals(row),
         "is_irreversible": policies.is_irreversible(row),
         "confirmation_word": policies.confirmation_word(row),
         "undo": policies.undo_of(row),

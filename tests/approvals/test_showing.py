@@ -123,7 +123,7 @@ def test_no_needs_no_reading_to_the_end(as_alice, mail, acme):
 def test_a_surface_that_nobody_described_shows_nothing(surface, alice_user, mail, acme):
     row = propose("mail", to="ana@example.com", body="Hello.")
 
-    assert shown_in_full.of(row, surface).missing == ("everything",)
+    assert shown_in_full.coverage(row, surface).missing == ("everything",)
     with pytest.raises(shown_in_full.NotShownInFull):
         decisions.approve(alice_user, row.pk, digest=row.intent_digest, via=surface)
     with pytest.raises(shown_in_full.NotShownInFull):

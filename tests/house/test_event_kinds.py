@@ -92,7 +92,7 @@ def test_no_kind_is_of_two_rooms():
 
 
 def test_every_kind_has_its_label():
-    assert set(labels.SAID_OF) == TRANSACTION_KINDS | TASK_KINDS
+    assert set(labels.EVENT_LABELS) == TRANSACTION_KINDS | TASK_KINDS
     assert set(account_changes.DESCRIPTIONS) == ACCOUNT_KINDS
 
 
@@ -140,7 +140,8 @@ def test_the_channels_are_these():
 
 def test_every_table_of_kinds_is_made_of_the_enums():
     tables = [
-        labels.SAID_OF, account_changes.DESCRIPTIONS, notices.BY_ANOTHER, notices.BY_THEMSELVES,
+        labels.EVENT_LABELS, account_changes.DESCRIPTIONS,
+        notices.BY_ANOTHER, notices.BY_THEMSELVES,
         slack_channel.ASKS, slack_channel.CHANGES, thread_replies.KINDS,
         thread_replies.WITHOUT_ACTOR, webhooks.KINDS, owners.ALERTS, owners.MAY_GET_STUCK,
         jobs.JOB_FOR, task_doorbell.NEW_WORK,

@@ -184,7 +184,7 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         if "action_id" in one
     }
     if DECIDING & names:
-        assert shown_in_full.of(row, "slack").is_complete
+        assert shown_in_full.coverage(row, "slack").is_complete
         assert_shows_all(row, FakeSlack.plain(shown))
     else:
         assert names == {"open"}

@@ -209,7 +209,7 @@ def _form(workspace: SlackWorkspace, reply: ShowForm) -> View:
     if question is None:
         raise Refused("There is no such question.")
     if question.state != QuestionState.OPEN:
-        raise Refused(f"{labels.what_became_of_it(question)}.")
+        raise Refused(f"{labels.question_outcome(question)}.")
     decisions.check_may_answer(person, question)
     return modals.form(question, ModalValue(reply.button, source.channel, source.ts))
 

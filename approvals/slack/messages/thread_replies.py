@@ -70,7 +70,7 @@ def is_posted(event: Event) -> bool:
 
 def about(event: Event) -> ThreadReply:
     """What happened and by whom; with the receipt, the reason or the answer."""
-    label, actor = labels.said(event), ""
+    label, actor = labels.event_label(event), ""
     if event.kind not in WITHOUT_ACTOR and not Principal.parse(event.principal).is_system:
         actor = f"{event.principal_name} {labels.via(event)}"
     parts = [bold(label), *([regular(f" by {actor}")] if actor else [])]
@@ -101,7 +101,7 @@ def _quotation_of(event: Event) -> tuple[str, str] | None:
 def reminder(message: SlackMessage) -> ThreadReply:
     row = message.transaction
     assert row is not None
-    missing = policies.still_missing(row)
+    missing = policies.missing_approvals(row)
     who = "somebody" if missing <= 1 else f"{missing} more people"
     block = rich(
         bold("Still waits for sign-off"),

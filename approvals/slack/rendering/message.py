@@ -63,9 +63,9 @@ def render(message: SlackMessage) -> RenderedMessage:
 
 def _may_be_whole(message: SlackMessage) -> bool:
     if message.question is not None:
-        return shown_in_full.of_question(message.question, shown_in_full.SLACK).is_complete
+        return shown_in_full.question_coverage(message.question, shown_in_full.SLACK).is_complete
     assert message.transaction is not None
-    return shown_in_full.of(message.transaction, shown_in_full.SLACK).is_complete
+    return shown_in_full.coverage(message.transaction, shown_in_full.SLACK).is_complete
 
 
 def _render(message: SlackMessage, detail: Detail) -> RenderedMessage:
@@ -83,7 +83,7 @@ def _render_transaction(message: SlackMessage, detail: Detail) -> RenderedMessag
         *transaction.content(row, detail),
         transaction.actions(message, row, detail),
     ]
-    outcome = "waits for sign-off" if is_waiting else labels.what_became(row)
+    outcome = "waits for sign-off" if is_waiting else labels.outcome(row)
     text = escaped(f"{one_line(row.headline)}: {outcome}")
     return RenderedMessage(text, as_dicts(blocks), is_waiting, outcome)
 
@@ -97,6 +97,6 @@ def _render_question(message: SlackMessage, detail: Detail) -> RenderedMessage:
         *question.content(row, detail),
         question.actions(message, row, detail),
     ]
-    outcome = "waits for an answer" if is_waiting else labels.what_became_of_it(row)
+    outcome = "waits for an answer" if is_waiting else labels.question_outcome(row)
     text = escaped(f"{one_line(row.asked_by_name)} asks: {one_line(row.headline)} ({outcome})")
     return RenderedMessage(text, as_dicts(blocks), is_waiting, outcome)

@@ -111,7 +111,7 @@ def _deadline(question: Question) -> Iterator[Block]:
 
 
 def _outcome(question: Question, detail: Detail) -> Iterator[Block]:
-    yield rich(bold(labels.what_became_of_it(question)))
+    yield rich(bold(labels.question_outcome(question)))
     if question.state == QuestionState.ANSWERED:
         yield quoted("Answer", labels.plain(question.answer), detail.prose)
 

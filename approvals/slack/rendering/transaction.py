@@ -116,13 +116,13 @@ def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
     approvals = [given for given in row.decisions.all() if given.verdict == Verdict.APPROVE]
     if approvals:
         names = ", ".join(approval.principal_name for approval in approvals)
-        missing = policies.still_missing(row)
+        missing = policies.missing_approvals(row)
         yield rich(bold(names), regular(f" approved. {missing} more needed."))
 
 
 def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
-    parts = [bold(labels.what_became(row))]
+    parts = [bold(labels.outcome(row))]
     if row.state != State.PREPARED and row.state != row.ending:
         parts.append(regular(f" · {_progress(row)}"))
     if row.receipt:
