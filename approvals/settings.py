@@ -30,8 +30,8 @@ def flag(name: str, default: bool = False) -> bool:
     return default if value == "" else value in {"1", "true", "yes"}
 
 
-def words(name: str, default: str = "") -> list[str]:
-    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+def names(name: str, default: str = "") -> list[str]:
+    return [item.strip() for item in text(name, default).split(",") if item.strip()]
 
 
 DEBUG = flag("ASSENT_DEBUG")
@@ -39,8 +39,8 @@ SECRET_KEY = text("ASSENT_SECRET_KEY")
 if not SECRET_KEY and DEBUG:
     SECRET_KEY = "insecure: for development on one machine only"
 # Earlier ones, whose sessions and signatures still count until they are taken off the list.
-SECRET_KEY_FALLBACKS = words("ASSENT_SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = words("ASSENT_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+SECRET_KEY_FALLBACKS = names("ASSENT_SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = names("ASSENT_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # Where people reach the desk, and where their browsers open what stays open (WebSocket and
 # long-polls). Behind one proxy the two are the same.
 PUBLIC_URL = text("ASSENT_PUBLIC_URL", "http://localhost:8000")
@@ -48,7 +48,7 @@ LIVE_URL = text("ASSENT_LIVE_URL", PUBLIC_URL)
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 
 # Modules with a tools.py, as one lists apps.
-TOOL_APPS = words("ASSENT_TOOL_APPS")
+TOOL_APPS = names("ASSENT_TOOL_APPS")
 INSTALLED_APPS = [
     "approvals",
     "a2a",
@@ -207,19 +207,19 @@ CHECKPOINT_EVERY_S = float(text("ASSENT_CHECKPOINT_EVERY_S", "60"))
 AUDIT_KEY = text("ASSENT_AUDIT_KEY")
 # Ed25519 public keys (hexadecimal) that verified the log in former times, or verify it where the
 # private one is not.
-AUDIT_PUBLIC_KEYS = words("ASSENT_AUDIT_PUBLIC_KEYS")
+AUDIT_PUBLIC_KEYS = names("ASSENT_AUDIT_PUBLIC_KEYS")
 # The name of our transparency log (C2SP tlog-checkpoint): the address of /log without its scheme.
 LOG_ORIGIN = text("ASSENT_LOG_ORIGIN") or PUBLIC_URL.partition("://")[2].rstrip("/") + "/log"
 # A file to which each signed checkpoint is appended, best on storage that nobody can change.
 LOG_FILE = text("ASSENT_LOG_FILE")
 # Witnesses that cosign checkpoints (C2SP tlog-witness): "<address> <verifier key>", by commas.
-WITNESSES = words("ASSENT_WITNESSES")
+WITNESSES = names("ASSENT_WITNESSES")
 # Ed25519 private keys of the agent card and of push notifications: the first signs, all are
 # published, so that what an earlier one signed can still be checked.
-CARD_KEYS = words("ASSENT_CARD_KEY")
-PUSH_KEYS = words("ASSENT_PUSH_KEY")
+CARD_KEYS = names("ASSENT_CARD_KEY")
+PUSH_KEYS = names("ASSENT_PUSH_KEY")
 # AES-256 keys (hexadecimal) of the secrets in the database: the first encrypts, all decrypt.
-ENCRYPTION_KEYS = words("ASSENT_ENCRYPTION_KEYS")
+ENCRYPTION_KEYS = names("ASSENT_ENCRYPTION_KEYS")
 # Seconds after which an open desk is asked again whether its person may still listen.
 SOCKET_CHECK_S = float(text("ASSENT_SOCKET_CHECK_S", "20"))
 # Days for which the content of a task is kept, where its skill says nothing else.
@@ -241,15 +241,15 @@ PAGE_THREADS = int(text("ASSENT_PAGE_THREADS", "4"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.
-WEBHOOK_NETWORKS = words("ASSENT_WEBHOOK_NETWORKS")
+WEBHOOK_NETWORKS = names("ASSENT_WEBHOOK_NETWORKS")
 # Ports of the public internet that we call; in the networks above any.
-WEBHOOK_PORTS = words("ASSENT_WEBHOOK_PORTS", "80,443,8080,8443")
+WEBHOOK_PORTS = names("ASSENT_WEBHOOK_PORTS", "80,443,8080,8443")
 
 # Slack: a bot token per workspace, in the same order the signing secret and (for Socket Mode) the
 # app-level token of its app; one secret or app token may stand for all.
-SLACK_BOT_TOKENS = words("ASSENT_SLACK_BOT_TOKEN")
-SLACK_SIGNING_SECRETS = words("ASSENT_SLACK_SIGNING_SECRET")
-SLACK_APP_TOKENS = words("ASSENT_SLACK_APP_TOKEN")
+SLACK_BOT_TOKENS = names("ASSENT_SLACK_BOT_TOKEN")
+SLACK_SIGNING_SECRETS = names("ASSENT_SLACK_SIGNING_SECRET")
+SLACK_APP_TOKENS = names("ASSENT_SLACK_APP_TOKEN")
 # http: Slack calls us under /slack/. socket: `manage.py slack_listen` calls Slack.
 SLACK_TRANSPORT = text("ASSENT_SLACK_TRANSPORT", "http")
 SLACK_API_URL = text("ASSENT_SLACK_API_URL", "https://slack.com/api/")

@@ -27,10 +27,10 @@ class WithoutSecrets(SafeExceptionReporterFilter):
         return self._without_passwords(cleansed)
 
     def get_traceback_frame_variables(self, request: Any, tb_frame: Any) -> Any:
-        found = super().get_traceback_frame_variables(request, tb_frame)
+        variables = super().get_traceback_frame_variables(request, tb_frame)
         return [
             (name, self.cleansed_substitute if self._is_secret(name, value) else value)
-            for name, value in found
+            for name, value in variables
         ]
 
     def _is_secret(self, name: str, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What every request gets, whichever page it is for."""
+"""Middleware: security headers, tenants of the person, connections, problems under /api/."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def tenants_of(user: object) -> frozenset[str]:
 
 
 class ProblemsForMachines:
-    """Under ``/api/`` Django's own error pages are said as problem+json, like all the others."""
+    """Under ``/api/`` Django's own error pages become problem+json, like all other errors."""
 
-    SAID = {
+    PROBLEMS = {
         400: ("malformed", "The request cannot be read", "Correct it; nothing was changed."),
         404: ("not_found", "There is nothing here", "See /api/v1/docs for what there is."),
         405: ("method_not_allowed", "This method is not for this address", "See /api/v1/docs."),
@@ -130,7 +130,7 @@ class ProblemsForMachines:
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
         if response.status_code < 400 or not is_page or not request.path.startswith("/api/"):
             return response
-        code, title, hint = self.SAID.get(
+        code, title, hint = self.PROBLEMS.get(
             response.status_code, ("internal", "Assent failed", "Try again with the same key.")
         )
         answer = problem(response.status_code, code, title, f"{request.method} failed.", hint)

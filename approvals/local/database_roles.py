@@ -109,8 +109,10 @@ def give_rights(role: str, password: str = "") -> None:
         _ensure_role(cursor, role, password)
         cursor.execute("SELECT current_schema()")
         names = {"schema": sql.Identifier(cursor.fetchone()[0]), "role": sql.Identifier(role)}
-        for text in ("GRANT USAGE ON SCHEMA {schema} TO {role}",
-                     "REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}"):  # fmt: skip
+        for text in (
+            "GRANT USAGE ON SCHEMA {schema} TO {role}",
+            "REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}",
+        ):
             _execute(cursor, sql.SQL(text).format(**names))
         for table, rights in {**RIGHTS, **of_tool_apps()}.items():
             grant = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
@@ -154,18 +156,18 @@ def _ensure_role(cursor: Any, role: str, password: str) -> None:
         " FROM pg_roles r WHERE r.rolname = %s",
         [role],
     )
-    found = cursor.fetchone()
-    if found is None:
-        words = sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")
-        _execute(cursor, words.format(sql.Identifier(role)))
-    elif found[0]:
+    role_row = cursor.fetchone()
+    if role_row is None:
+        statement = sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")
+        _execute(cursor, statement.format(sql.Identifier(role)))
+    elif role_row[0]:
         raise ImproperlyConfigured(
             f"The role {role} of DATABASE_URL is a superuser, makes roles, or may do all that the "
             "owner may: it could rewrite the audit log. Name another one; nothing was granted."
         )
     if password:
-        words = sql.SQL("ALTER ROLE {} PASSWORD {}")
-        _execute(cursor, words.format(sql.Identifier(role), sql.Literal(password)))
+        statement = sql.SQL("ALTER ROLE {} PASSWORD {}")
+        _execute(cursor, statement.format(sql.Identifier(role), sql.Literal(password)))
 
 
 def _execute(cursor: Any, statement: sql.Composed) -> None:

@@ -1,4 +1,4 @@
-"""How the desk writes money, time and ids."""
+"""Template filters and tags of the desk: icons, tones, times, figures and texts."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ def question_id(event: Event) -> UUID | None:
 
 
 @register.filter
-def lookup(said: Any, name: str) -> str:
-    """What a form that is shown again was sent with."""
-    return str(said.get(name, "")) if said else ""
+def lookup(answers: Any, name: str) -> str:
+    """The value that a form was sent with, to be shown again; empty for a new form."""
+    return str(answers.get(name, "")) if answers else ""
 
 
 @register.filter
@@ -145,7 +145,7 @@ def pretty(value: Any) -> str:
 
 @register.filter
 def folded(text: Any, is_whole: bool) -> str:
-    """A long text as far as the desk shows it before it is unfolded."""
+    """The text, shortened as on a folded page unless ``is_whole``."""
     desk, whole = shown_in_full.SURFACES[shown_in_full.DESK], str(text)
     lines = whole.split("\n")
     if is_whole or (len(whole) <= desk.part_most and len(lines) <= desk.lines_most):
@@ -155,7 +155,7 @@ def folded(text: Any, is_whole: bool) -> str:
 
 @register.filter
 def first_line(text: str) -> str:
-    """A heading has one line: what an agent writes below it must not look like ours."""
+    """The first line only, so that an agent's further lines do not look like part of the page."""
     return str(text).strip().partition("\n")[0]
 
 
@@ -199,16 +199,16 @@ def span(seconds: float) -> str:
 
 
 @register.filter
-def amount(metrics: dict[str, Metric], said: str) -> float:
+def amount(metrics: dict[str, Metric], series: str) -> float:
     """``metrics|amount:"assent_transactions state=prepared"``."""
-    name, _, label = said.partition(" ")
+    name, _, label = series.partition(" ")
     key, _, value = label.partition("=")
     return metrics[name].of(**{key: value}) if name in metrics else 0.0
 
 
 @register.filter
-def figure(metrics: dict[str, Metric], said: str) -> int:
-    return round(amount(metrics, said))
+def figure(metrics: dict[str, Metric], series: str) -> int:
+    return round(amount(metrics, series))
 
 
 @register.filter

@@ -1,4 +1,4 @@
-"""What every page of the desk shows."""
+"""The template variables that every page of the desk has."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ MOST_NOTICES = 5
 
 def _notices(person: Any) -> list[dict[str, Any]]:
     return [
-        {"pk": one.pk, "at": one.event.at, "text": notices.text_of(one.event, person)}
-        for one in notices.waiting_for(person).order_by("-pk")[:MOST_NOTICES]
+        {"pk": notice.pk, "at": notice.event.at, "text": notices.text_of(notice.event, person)}
+        for notice in notices.waiting_for(person).order_by("-pk")[:MOST_NOTICES]
     ]
 
 
 def desk(request: HttpRequest) -> dict[str, Any]:
     live = urlsplit(settings.LIVE_URL)
-    found: dict[str, Any] = {
+    context: dict[str, Any] = {
         "now": timezone.now(),
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
     }
     if request.user.is_authenticated:
         person = request.user
-        # Asked for by the pages of the desk only, not by the admin's.
-        found["notices"] = SimpleLazyObject(lambda: _notices(person))
-        found["has_slack"] = slack_is_configured()
-        found["waiting_count"] = inbox.count(tenants_of_request(request))
+        # Lazy: the admin's pages do not show them.
+        context["notices"] = SimpleLazyObject(lambda: _notices(person))
+        context["has_slack"] = slack_is_configured()
+        context["waiting_count"] = inbox.count(tenants_of_request(request))
         roles = roles_of_request(request)
-        found["is_operator"] = any(Role.OPERATOR in mine for mine in roles.values())
-    return found
+        context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
+    return context

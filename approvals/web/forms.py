@@ -1,4 +1,4 @@
-"""What people send us from the desk."""
+"""The forms of the desk."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class FilterForm(forms.Form):
     )
 
     def filters(self) -> Filters:
-        """What was asked for, as far as it makes sense."""
+        """The filters of the request; an invalid one counts as not set."""
         self.is_valid()
-        said: dict[str, Any] = self.cleaned_data
-        return Filters(**{name: said.get(name) or "" for name in ("q", "tool", "risk")})
+        values: dict[str, Any] = self.cleaned_data
+        return Filters(**{name: values.get(name) or "" for name in ("q", "tool", "risk")})
 
 
 class HistoryForm(FilterForm):

@@ -46,7 +46,7 @@ GROUP = "desk.changed"
 
 
 class Ringer:
-    """Gathers the bells of some milliseconds and rings once per tenant.
+    """Sends one message per tenant for all events of some milliseconds.
 
     Prepare is the hot path: it only puts an id into a queue. A thread of the process rings.
     """
@@ -104,13 +104,13 @@ def ring_live_pages(event_id: int, subject: UUID, tenant: str, **_: object) -> N
 
 
 def ring_on_sign_out(request: HttpRequest, **_: object) -> None:
-    """Close what this session has open. The session itself is gone a moment later."""
+    """Close the sockets of this session, which Django deletes right after this signal."""
     if key := request.session.session_key:
         ringer.ring("", _session_chain(key), 0)
 
 
 def _session_chain(key: str) -> UUID:
-    """A name for the session that may be known to whoever reads Redis."""
+    """An id of the session that does not reveal its key to readers of Redis."""
     return account_changes.chain_of(f"session:{key}")
 
 
@@ -118,7 +118,7 @@ def _session_chain(key: str) -> UUID:
 
 
 class Watcher:
-    """Tells the sockets of this process what changed: by the bell, and by looking itself."""
+    """Tells the sockets of this process what changed, from Redis messages and from the database."""
 
     def __init__(self) -> None:
         self.sockets: set[DeskConsumer] = set()
@@ -144,7 +144,7 @@ class Watcher:
             await self._tell(message["tenant"], message["changed"])
 
     async def _look(self) -> None:
-        """Tell what the doorbell lost."""
+        """Tell the sockets of events whose message was lost."""
         is_first = self._is_first_look
         for tenant, changed in (await self._lost(is_first)).items():
             await self._tell(tenant, changed)
@@ -153,17 +153,17 @@ class Watcher:
         self._is_first_look = False
 
     async def _check(self) -> None:
-        """Close the sockets whose person may not see anything any more, whatever was lost."""
+        """Close the sockets whose person lost access, even if the message about it was lost."""
         await asyncio.sleep(settings.SOCKET_CHECK_S)
         await _look_again(list(self.sockets))
 
     async def _tell(self, tenant: str, changed: list[str]) -> None:
         subjects = set(changed)
-        if concerned := [one for one in self.sockets if one.session_chain in subjects]:
-            for one in concerned:
-                one.end()
-        if concerned := [one for one in self.sockets if one.user_chain in subjects]:
-            await _look_again(concerned)
+        if ended := [each for each in self.sockets if each.session_chain in subjects]:
+            for socket in ended:
+                socket.end()
+        if changed_users := [each for each in self.sockets if each.user_chain in subjects]:
+            await _look_again(changed_users)
         await asyncio.gather(
             *(socket.tell(changed) for socket in self.sockets if tenant in socket.tenants),
             return_exceptions=True,
@@ -183,7 +183,7 @@ class Watcher:
 
 
 async def _message(layer: Any, channel: str) -> dict[str, Any] | None:
-    """The next bell; ``None`` for what somebody else put into Redis."""
+    """The next message; ``None`` for one that is not ours."""
     try:
         message: dict[str, Any] = await layer.receive(channel)
         return message
@@ -201,7 +201,7 @@ watcher = Watcher()
 
 
 class DeskConsumer(AsyncJsonWebsocketConsumer):
-    """One open desk. Hears of its person's tenants, and of nothing else."""
+    """The socket of one open page. It is told of changes in its person's tenants only."""
 
     # The watcher listens for all sockets of the process; so a socket works without Redis as well.
     channel_layer_alias = "none"
@@ -213,14 +213,14 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
 
         async def receive_until_ended() -> Any:
             """The server sends no close while it waits for the browser, so the wait ends first."""
-            heard = asyncio.ensure_future(receive())
+            received = asyncio.ensure_future(receive())
             ended = asyncio.ensure_future(self._ended.wait())
             try:
-                await asyncio.wait({heard, ended}, return_when=asyncio.FIRST_COMPLETED)
-                if heard.done():
-                    return heard.result()
+                await asyncio.wait({received, ended}, return_when=asyncio.FIRST_COMPLETED)
+                if received.done():
+                    return received.result()
             finally:
-                heard.cancel()
+                received.cancel()
                 ended.cancel()
             await send({"type": "websocket.close", "code": CLOSED})
             return {"type": "websocket.disconnect", "code": CLOSED}
@@ -228,7 +228,7 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
         await super().__call__(scope, receive_until_ended, send)
 
     def end(self) -> None:
-        """Hear nothing from now on, and close."""
+        """Close the socket and send nothing more through it."""
         self.tenants = frozenset()
         watcher.sockets.discard(self)
         self._ended.set()
@@ -248,11 +248,11 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
         watcher.sockets.discard(self)
 
     async def receive(self, text_data: Any = None, bytes_data: Any = None, **_: Any) -> None:
-        """Whatever comes means that the browser is there; it is not read, so it may be anything."""
+        """Any message is a sign of life; its content is not read."""
         await self.receive_json(None)
 
     async def receive_json(self, content: Any, **_: Any) -> None:
-        """A browser says nothing but that it is still there; we look whether it still may be."""
+        """On a sign of life, check the session again and send the time."""
         await _look_again([self])
         if self.tenants:
             await self.tell([])
@@ -268,10 +268,10 @@ class DeskConsumer(AsyncJsonWebsocketConsumer):
 
 
 async def _look_again(sockets: list[DeskConsumer]) -> None:
-    """What each of them may hear now; who may hear nothing is closed."""
+    """Read again which tenants each socket may be told of; close those with none."""
     scopes = [socket.scope for socket in sockets]
-    found = await database_sync_to_async(_tenants_of_sessions)(scopes)
-    for socket, tenants in zip(sockets, found, strict=True):
+    visible = await database_sync_to_async(_tenants_of_sessions)(scopes)
+    for socket, tenants in zip(sockets, visible, strict=True):
         socket.tenants = tenants
         if not tenants:
             socket.end()
@@ -282,7 +282,7 @@ def _tenants_of_sessions(scopes: list[Any]) -> list[frozenset[str]]:
 
 
 def _tenants_of_session(scope: Any) -> frozenset[str]:
-    """Asked anew from the session each time: who has signed out hears nothing any more."""
+    """Read from the session each time, so a person who signed out is told nothing more."""
     session = SessionStore(scope["session"].session_key)
     request = HttpRequest()
     request.session = session

@@ -32,12 +32,12 @@ SHOWN = 50
 
 @require_safe
 def prometheus(request: HttpRequest) -> HttpResponse:
-    """For who has the token; without one set, the page is not there."""
+    """Figures for a scraper with the bearer token; 404 where no token is configured."""
     wanted = f"Bearer {settings.METRICS_TOKEN}"
-    said = request.headers.get("Authorization", "")
+    authorization = request.headers.get("Authorization", "")
     if not settings.METRICS_TOKEN:
         raise Http404
-    if not secrets.compare_digest(said.encode(), wanted.encode()):
+    if not secrets.compare_digest(authorization.encode(), wanted.encode()):
         response = HttpResponse("Send Authorization: Bearer <ASSENT_METRICS_TOKEN>.\n", status=401)
         response["WWW-Authenticate"] = "Bearer"
         return response
@@ -63,31 +63,31 @@ def operations(request: HttpRequest) -> HttpResponse:
     return render(request, "desk/operations.html", context)
 
 
-def _owed(tenants: frozenset[str], **which: Any) -> list[Delivery]:
-    """Deliveries of these tenants, the newest first, each with ``to``: whom it is for."""
-    mine = Delivery.objects.filter(event__tenant__in=tenants, **which).select_related("event")
-    found = list(mine.order_by("-pk")[:SHOWN])
-    places = slack.places_of(found)
-    for delivery in found:
+def _owed(tenants: frozenset[str], **conditions: Any) -> list[Delivery]:
+    """Deliveries of these tenants, newest first; each gets ``to``, the text of its recipient."""
+    rows = Delivery.objects.filter(event__tenant__in=tenants, **conditions).select_related("event")
+    deliveries = list(rows.order_by("-pk")[:SHOWN])
+    places = slack.places_of(deliveries)
+    for delivery in deliveries:
         delivery.to = places.get(delivery.pk) or f"{delivery.channel} {delivery.recipient}"  # type: ignore[attr-defined]
-    return found
+    return deliveries
 
 
 @login_required
 @require_POST
 def send_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
-    """A delivery that waits or was given up is due at once."""
-    mine = Delivery.objects.filter(pk=delivery_id, event__tenant__in=_operated(request))
-    if not mine.exists():
+    """Make a delivery due at once that waits or was given up."""
+    rows = Delivery.objects.filter(pk=delivery_id, event__tenant__in=_operated(request))
+    if not rows.exists():
         raise Http404
     outbox.retry(delivery_id)
     return redirect("desk:operations")
 
 
 def _operated(request: HttpRequest) -> frozenset[str]:
-    """The tenants that the person is an operator of. Others have nothing to do here."""
+    """The tenants that the person is an operator of; ``PermissionDenied`` if there is none."""
     roles = roles_of_request(request)
-    tenants = frozenset(tenant for tenant, mine in roles.items() if Role.OPERATOR in mine)
+    tenants = frozenset(tenant for tenant, names in roles.items() if Role.OPERATOR in names)
     if not tenants:
         raise PermissionDenied
     return tenants

@@ -1,4 +1,4 @@
-"""Who changed what, what waits for a second operator, one's own password, and what one is told."""
+"""Pages about accounts: sealed changes, changes to confirm, one's own password, notices."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Line:
     """One change, as the page shows it."""
 
     event: Event
-    what: str
-    whom: str
+    description: str
+    subject_name: str
     details: list[tuple[str, str]]
 
 
@@ -70,10 +70,14 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     is_position = before.isdecimal() and len(before) < 19
     page = keyset_page(rows, PAGE, before=(int(before),) if is_position else None)
     pending = [
-        (row, second_operator.refusal(person, row), line_of_pending(row),
-         permissions_of_pending(row))
+        (
+            row,
+            second_operator.refusal(person, row),
+            line_of_pending(row),
+            permissions_of_pending(row),
+        )
         for row in second_operator.visible_to(person).order_by("pk")
-    ]  # fmt: skip
+    ]
     context = {
         "lines": [line_of(event) for event in page.rows],
         "next": page.cursor,
@@ -97,7 +101,7 @@ def _tenants_kept_by(person: User) -> list[str]:
 
 
 def changes_for(person: User) -> QuerySet[Event]:
-    """Of one's own tenants, and of accounts that belong to these only; a superuser sees all."""
+    """Changes in the person's tenants, and of accounts in no other tenant; a superuser sees all."""
     rows = Event.objects.filter(to_state="", kind__in=account_changes.ChangeKind)
     if person.is_superuser:
         return rows
@@ -111,11 +115,11 @@ def changes_for(person: User) -> QuerySet[Event]:
 
 def _about(who: str) -> Q:
     """By or of the people and agents of this name; whole user names, slugs, or parts of names."""
-    people_found = User.objects.filter(
+    people = User.objects.filter(
         Q(username__iexact=who) | Q(first_name__iexact=who) | Q(last_name__iexact=who)
     )[:50]
     agents = Agent.objects.filter(Q(slug=who) | Q(name__iexact=who))[:50]
-    keys = [str(principal_of(one)) for one in people_found]
+    keys = [str(principal_of(person)) for person in people]
     keys += [str(agent.principal) for agent in agents]
     chains = [account_changes.chain_of(key) for key in keys]
     return Q(principal__in=keys) | Q(subject__in=chains) | Q(principal_name__iexact=who)
@@ -143,19 +147,21 @@ def line_of_pending(row: PendingChange) -> str:
 
 
 def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
-    """Whoever confirms sees every single one that would come or go."""
+    """Every permission that confirming the change would give or take, by name."""
     if row.kind != ChangeKind.PERMISSIONS_CHANGED:
         return []
     has = set(row.user.user_permissions.values_list("pk", flat=True))
     wanted = set(row.details["permissions"])
-    named = [(word, event_details({"permissions": list(keys)})["permissions"])
-             for word, keys in (("Gives", wanted - has), ("Takes", has - wanted))]  # fmt: skip
+    named = [
+        (word, event_details({"permissions": list(keys)})["permissions"])
+        for word, keys in (("Gives", wanted - has), ("Takes", has - wanted))
+    ]
     return [(word, names) for word, names in named if names]
 
 
 def _in_words(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(_in_words(one) for one in value)
+        return ", ".join(_in_words(item) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)
@@ -173,13 +179,13 @@ def decline_change(request: HttpRequest, change_id: int) -> HttpResponse:
     return _settle(request, change_id, second_operator.decline, "Declined: nothing was changed.")
 
 
-def _settle(request: HttpRequest, change_id: int, verb: Any, words: str) -> HttpResponse:
+def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> HttpResponse:
     try:
         verb(change_id, by=_operator(request), via=Surface.WEB)
     except LedgerError as refusal:
         messages.error(request, f"{refusal.detail} {refusal.hint}")
     else:
-        messages.success(request, words)
+        messages.success(request, message)
     return redirect("desk:changes")
 
 
@@ -187,7 +193,7 @@ def _settle(request: HttpRequest, change_id: int, verb: Any, words: str) -> Http
 @login_required
 @require_http_methods(["GET", "POST"])
 def password(request: HttpRequest) -> HttpResponse:
-    """The old one is asked for; every other session of the account ends."""
+    """Change one's own password, given the old one. Every other session of the account ends."""
     person = cast(User, request.user)
     form = PasswordChangeForm(person, request.POST or None)
     if request.method == "POST" and form.is_valid():

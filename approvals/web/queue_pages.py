@@ -1,4 +1,4 @@
-"""RQ's own pages, for superusers: jobs of all tenants are seen, run again and deleted there."""
+"""RQ's own pages, for superusers: they show, run again and delete jobs of all tenants."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def for_superusers(view: View) -> View:
         except NOT_THERE as failure:
             raise Http404("There is no such job, queue or worker any more.") from failure
         except RedisError:
-            words = "Redis does not answer. Nothing was changed; the sweeper does the work."
-            return HttpResponse(words, status=503, content_type="text/plain")
+            text = "Redis does not answer. Nothing was changed; the sweeper does the work."
+            return HttpResponse(text, status=503, content_type="text/plain")
 
     return page
 
 
 app_name = "django_rq"
 urlpatterns = [
-    URLPattern(one.pattern, for_superusers(one.callback), one.default_args, one.name)
-    for one in rq_urls.urlpatterns
+    URLPattern(route.pattern, for_superusers(route.callback), route.default_args, route.name)
+    for route in rq_urls.urlpatterns
 ]

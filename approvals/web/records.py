@@ -129,11 +129,11 @@ def _in_order(intent: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def _events(record: Record) -> Iterator[dict[str, Any]]:
     for event in record["events"]:
         at = datetime.fromtimestamp(int(event["at"]) / 1e6, UTC)
-        said = labels.event_label(
+        description = labels.event_label(
             Event(kind=event["kind"], details=event["details"], reason=event["reason"])
         )
         question = Question.named_in(json.loads(event["details"]))
-        yield {**event, "when": at, "said": said, "question": question}
+        yield {**event, "when": at, "description": description, "question": question}
 
 
 def _checkpoint(text: str | None) -> dict[str, Any] | None:

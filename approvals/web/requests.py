@@ -20,5 +20,5 @@ def roles_of_request(request: HttpRequest) -> Roles:
 
 
 def wants_fragment(request: HttpRequest) -> bool:
-    """The script that keeps the page live asks for the part that it replaces."""
+    """Whether the request comes from htmx or our script, which replace one part of the page."""
     return request.headers.get("HX-Request") == "true"

@@ -25,7 +25,9 @@ def slack(request: HttpRequest) -> HttpResponse:
     linked = {
         identity.workspace_id: identity for identity in SlackIdentity.objects.filter(user=person)
     }
-    rows = [(one, linked.get(one.pk)) for one in identities.workspaces_for(person)]
+    rows = [
+        (workspace, linked.get(workspace.pk)) for workspace in identities.workspaces_for(person)
+    ]
     context = {"rows": rows, "is_configured": is_configured()}
     return render(request, "desk/slack.html", context)
 
@@ -49,15 +51,17 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
     """Opening the link shows what would be linked; only pressing the button does it."""
     person = cast(User, request.user)
     try:
-        asked = identities.request_of(token, person)
+        link_request = identities.request_of(token, person)
         if request.method == "POST":
             identities.link(token, person)
     except NotLinked as refusal:
         return render(request, "desk/slack_confirm.html", {"problem": str(refusal)}, status=409)
     if request.method == "POST":
-        messages.success(request, f"Linked. What you click in {asked.workspace.name} counts.")
+        messages.success(
+            request, f"Linked. What you click in {link_request.workspace.name} counts."
+        )
         return redirect("desk:slack")
-    return render(request, "desk/slack_confirm.html", {"asked": asked})
+    return render(request, "desk/slack_confirm.html", {"link_request": link_request})
 
 
 @login_required
@@ -72,8 +76,8 @@ def unlink(request: HttpRequest, workspace_id: int) -> HttpResponse:
 
 
 def _workspace(request: HttpRequest, workspace_id: int) -> SlackWorkspace:
-    mine = identities.workspaces_for(cast(User, request.user))
-    found = next((one for one in mine if one.pk == workspace_id), None)
-    if found is None:
-        raise Http404
-    return found
+    """A workspace that serves a tenant of this person; ``Http404`` for any other."""
+    for workspace in identities.workspaces_for(cast(User, request.user)):
+        if workspace.pk == workspace_id:
+            return workspace
+    raise Http404

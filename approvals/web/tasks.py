@@ -38,50 +38,50 @@ def question(request: HttpRequest, question_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
-    """Answer what is on the screen; the item as it is afterwards."""
-    found = _question(request, question_id)
+    """Record the answer and respond with the question as it is afterwards."""
+    row = _question(request, question_id)
     try:
-        value = answer_from(request.POST, found.form)
+        value = answer_from(request.POST, row.form)
         decisions.answer(request.user, question_id, value, via=Surface.WEB)  # type: ignore[arg-type]
     except Unreadable as refusal:
-        return _question_page(request, found, status=422, problem=str(refusal))
+        return _question_page(request, row, status=422, problem=str(refusal))
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:
-        found = _question(request, question_id)
-        return _question_page(request, found, status=refusal.status, problem=refusal.detail)
+        row = _question(request, question_id)
+        return _question_page(request, row, status=refusal.status, problem=refusal.detail)
     if not wants_fragment(request):
         return redirect("desk:question", question_id)
     return _question_page(request, _question(request, question_id))
 
 
 def _question(request: HttpRequest, question_id: UUID) -> Question:
-    """Another tenant's question is not there."""
-    mine = Question.objects.for_tenants(tenants_of_request(request))
-    found = mine.select_related("task__skill").filter(pk=question_id).first()
-    if found is None:
+    """The question; ``Http404`` for one of another tenant."""
+    visible = Question.objects.for_tenants(tenants_of_request(request))
+    row = visible.select_related("task__skill").filter(pk=question_id).first()
+    if row is None:
         raise Http404
-    return found
+    return row
 
 
 def _question_page(
-    request: HttpRequest, found: Question, status: int = 200, problem: str = ""
+    request: HttpRequest, row: Question, status: int = 200, problem: str = ""
 ) -> HttpResponse:
     template = "desk/_question.html" if wants_fragment(request) else "desk/question.html"
-    context = question_context(request, found) | {"problem": problem, "answers": request.POST}
+    context = question_context(request, row) | {"problem": problem, "answers": request.POST}
     return render(request, template, context, status=status)
 
 
-def question_context(request: HttpRequest, found: Question) -> dict[str, Any]:
+def question_context(request: HttpRequest, row: Question) -> dict[str, Any]:
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
     roles = roles_of_request(request)
     return {
-        "question": found,
-        "task": found.task,
-        "may_answer": policies.may_answer(found, principal, roles, timezone.now()),
-        "who_may": policies.who_may_answer(found),
-        "fields": fields_of(found.form),
-        "events": _condensed(found.task.events[:500]),
+        "question": row,
+        "task": row.task,
+        "may_answer": policies.may_answer(row, principal, roles, timezone.now()),
+        "who_may": policies.who_may_answer(row),
+        "fields": fields_of(row.form),
+        "events": _condensed(row.task.events[:500]),
     }
 
 
@@ -106,14 +106,14 @@ def tasks(request: HttpRequest) -> HttpResponse:
 
 def _listed(request: HttpRequest, form: TaskListForm) -> TaskQuerySet:
     form.is_valid()
-    said = form.cleaned_data
+    values = form.cleaned_data
     rows = Task.objects.for_tenants(tenants_of_request(request))
-    if said.get("state"):
-        rows = rows.filter(state=said["state"])
-    if said.get("skill"):
-        rows = rows.filter(skill_slug=said["skill"])
-    if said.get("trace"):
-        rows = rows.filter(trace_id=spellings.trace_id(said["trace"]))
+    if values.get("state"):
+        rows = rows.filter(state=values["state"])
+    if values.get("skill"):
+        rows = rows.filter(skill_slug=values["skill"])
+    if values.get("trace"):
+        rows = rows.filter(trace_id=spellings.trace_id(values["trace"]))
     return rows
 
 
@@ -145,40 +145,40 @@ def cancel(request: HttpRequest, task_id: UUID) -> HttpResponse:
 def _task_page(
     request: HttpRequest, task_id: UUID, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    mine = Task.objects.for_tenants(tenants_of_request(request))
-    found = mine.select_related("parent", "skill").filter(pk=task_id).first()
-    if found is None:
+    visible = Task.objects.for_tenants(tenants_of_request(request))
+    row = visible.select_related("parent", "skill").filter(pk=task_id).first()
+    if row is None:
         raise Http404
     template = "desk/_task.html" if wants_fragment(request) else "desk/task.html"
     roles = roles_of_request(request)
     context = {
-        "task": found,
+        "task": row,
         "problem": problem,
-        "messages_said": list(found.messages.order_by("pk")[:200]),
-        "artifacts": list(found.artifacts.order_by("pk")),
-        "questions": list(found.questions.order_by("pk")),
-        "events": _condensed(found.events[:500]),
-        "above": _above(found),
-        "below": list(_below(found)),
-        "may_cancel": policies.may_cancel(found, roles),
-        "is_open": found.state in set(TaskState) and not found.is_final,
+        "messages_said": list(row.messages.order_by("pk")[:200]),
+        "artifacts": list(row.artifacts.order_by("pk")),
+        "questions": list(row.questions.order_by("pk")),
+        "events": _condensed(row.events[:500]),
+        "above": _above(row),
+        "below": list(_below(row)),
+        "may_cancel": policies.may_cancel(row, roles),
+        "is_open": row.state in set(TaskState) and not row.is_final,
     }
     return render(request, template, context, status=status)
 
 
 def _condensed(events: Iterable[Event]) -> list[Event]:
     """Of progress reports in a row only the last: people read what changed, not every step."""
-    found: list[Event] = []
+    kept: list[Event] = []
     for event in events:
-        if found and found[-1].kind == event.kind == TaskEventKind.PROGRESSED:
-            found.pop()
-        found.append(event)
-    return found
+        if kept and kept[-1].kind == event.kind == TaskEventKind.PROGRESSED:
+            kept.pop()
+        kept.append(event)
+    return kept
 
 
-def _below(found: Task) -> Iterator[Task]:
+def _below(task: Task) -> Iterator[Task]:
     """What was delegated from it, and from that: each followed by its own, 100 at most."""
-    waiting = list(found.children.order_by("-pk")[:MOST_BELOW])
+    waiting = list(task.children.order_by("-pk")[:MOST_BELOW])
     for _ in range(MOST_BELOW):
         if not waiting:
             return
@@ -187,10 +187,10 @@ def _below(found: Task) -> Iterator[Task]:
         waiting += child.children.order_by("-pk")[:MOST_BELOW]
 
 
-def _above(found: Task) -> list[Task]:
+def _above(task: Task) -> list[Task]:
     """Its parents, the topmost first."""
     above: list[Task] = []
-    parent = found.parent
+    parent = task.parent
     while parent is not None and len(above) < 20:
         above.insert(0, parent)
         parent = parent.parent

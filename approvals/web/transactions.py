@@ -96,10 +96,10 @@ def rows(request: HttpRequest) -> HttpResponse:
 def _list_context(request: HttpRequest) -> dict[str, Any]:
     form = FilterForm(request.GET)
     filters = form.filters()
-    found = inbox.waiting(tenants_of_request(request), filters, timezone.now())
+    entries = inbox.waiting(tenants_of_request(request), filters, timezone.now())
     return {
-        "groups": inbox.grouped(found),
-        "shown": len(found),
+        "groups": inbox.grouped(entries),
+        "shown": len(entries),
         "filters": filters,
         "form": form,
         "tool_names": sorted(contracts.tools),
@@ -119,7 +119,7 @@ def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def approve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
-    """Sign off what is on the screen; answer with the item as it is afterwards."""
+    """Record the approval and respond with the item as it is afterwards."""
     form = ApproveForm(request.POST)
     return _decide(request, transaction_id, form, decisions.approve, "digest", "typed", "shown")
 
@@ -158,9 +158,9 @@ def _decide(
         message = str(next(iter(form.errors.values()))[0])
         row = _with_history(request, transaction_id)
         return _item(request, row, status=422, problem=message)
-    said = {name: form.cleaned_data[name] for name in names}
+    values = {name: form.cleaned_data[name] for name in names}
     try:
-        verb(request.user, transaction_id, via=Surface.WEB, **said)
+        verb(request.user, transaction_id, via=Surface.WEB, **values)
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:
@@ -180,7 +180,7 @@ def _item(
 
 
 def _with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
-    """Another tenant's transaction is not there."""
+    """The row with decisions and events; ``Http404`` for a transaction of another tenant."""
     row = (
         Transaction.objects.for_tenants(tenants_of_request(request))
         .prefetch_related("decisions", Prefetch("events", Event.objects.order_by("seq")))
@@ -251,11 +251,11 @@ def history(request: HttpRequest) -> HttpResponse:
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """The history as filtered, row by row, so that a large one needs no memory."""
     rows = _history(request, HistoryForm(request.GET)).order_by("-pk")
-    found = rows[:EXPORT_MOST].iterator(chunk_size=1000)
+    exported = rows[:EXPORT_MOST].iterator(chunk_size=1000)
     if form == "csv":
-        response = StreamingHttpResponse(_as_csv(found), content_type="text/csv; charset=utf-8")
+        response = StreamingHttpResponse(_as_csv(exported), content_type="text/csv; charset=utf-8")
     elif form == "json":
-        response = StreamingHttpResponse(_as_json(found), content_type="application/json")
+        response = StreamingHttpResponse(_as_json(exported), content_type="application/json")
     else:
         raise Http404
     response["Content-Disposition"] = f'attachment; filename="assent-history.{form}"'
@@ -264,22 +264,40 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
 
 def _history(request: HttpRequest, form: HistoryForm) -> TransactionQuerySet:
     filters = form.filters()
-    said = form.cleaned_data
+    values = form.cleaned_data
     rows = inbox.matching(Transaction.objects.for_tenants(tenants_of_request(request)), filters)
-    if said.get("state"):
-        rows = rows.filter(state=said["state"])
-    if since := said.get("since"):
+    if values.get("state"):
+        rows = rows.filter(state=values["state"])
+    if since := values.get("since"):
         rows = rows.filter(created_at__gte=_midnight(since))
-    if (until := said.get("until")) and until < date.max:  # after the last day comes nothing
+    if (until := values.get("until")) and until < date.max:  # after the last day comes nothing
         rows = rows.filter(created_at__lt=_midnight(until) + timedelta(days=1))
     return rows
 
 
 EXPORTED = (
-    "id", "tenant", "state", "tool", "action_summary", "amount", "currency", "proposed_by",
-    "stated_reason", "risk_level", "consequence_level", "operation_key", "created_at",
-    "decided_at", "ended_at", "receipt", "ending", "ending_reason", "error", "trace_id", "run_id",
-)  # fmt: skip
+    "id",
+    "tenant",
+    "state",
+    "tool",
+    "action_summary",
+    "amount",
+    "currency",
+    "proposed_by",
+    "stated_reason",
+    "risk_level",
+    "consequence_level",
+    "operation_key",
+    "created_at",
+    "decided_at",
+    "ended_at",
+    "receipt",
+    "ending",
+    "ending_reason",
+    "error",
+    "trace_id",
+    "run_id",
+)
 
 
 FORMULA = re.compile("(^|[;\\t\\r\\n])([\"' ]*)(?=[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
@@ -292,15 +310,15 @@ class _Echo:
         return line
 
 
-def _as_csv(found: Iterator[Transaction]) -> Iterator[str]:
+def _as_csv(rows: Iterator[Transaction]) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield writer.writerow(EXPORTED)
-    for row in found:
+    for row in rows:
         yield writer.writerow([harmless(getattr(row, name)) for name in EXPORTED])
 
 
 def harmless(value: Any) -> str:
-    """Text that a spreadsheet would take for a formula is marked as text (OWASP).
+    """The value as text, with a quote before what a spreadsheet would run as a formula (OWASP).
 
     Some spreadsheets split cells at semicolons, tabs and line ends, quoted or not; full-width signs
     begin a formula too.
@@ -310,9 +328,9 @@ def harmless(value: Any) -> str:
     return f"'{safe}" if safe.startswith(("\t", "\r")) else safe
 
 
-def _as_json(found: Iterator[Transaction]) -> Iterator[str]:
+def _as_json(rows: Iterator[Transaction]) -> Iterator[str]:
     yield "["
-    for number, row in enumerate(found):
+    for number, row in enumerate(rows):
         item = {name: getattr(row, name) for name in EXPORTED} | {"arguments": row.arguments}
         yield (",\n" if number else "\n") + json.dumps(item, default=str)
     yield "\n]\n"

@@ -72,7 +72,7 @@ def error_codes():
                 code = node.args[1]
                 if isinstance(code, ast.Constant):
                     yield code.value
-    yield from (code for code, *_ in middleware.ProblemsForMachines.SAID.values())
+    yield from (code for code, *_ in middleware.ProblemsForMachines.PROBLEMS.values())
     yield from (code for code, *_ in pages.REFUSALS.values())
     yield from (refusal["error"] for refusal in a2a_refusals())
 

@@ -29,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"There is no user {user}. Make one: manage.py createsuperuser, or in the admin."
             )
-        said: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
-        home = enrolment.tenant_named(tenant, **said)
-        accounts.give_role(person, tenant, role, **said)
+        origin: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+        home = enrolment.tenant_named(tenant, **origin)
+        accounts.give_role(person, tenant, role, **origin)
         self.stdout.write(f"{user} is {role} of {home.name}.")
