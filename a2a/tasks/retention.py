@@ -97,7 +97,7 @@ def _erase(task: Task) -> bool:
             states.LEGAL_HOLD_PLACED,
             by=SWEEPER,
             via=VIA,
-            legal_hold_at=Now(),
+            columns={"legal_hold_at": Now()},
             reason=f"It does not verify, so its content was not erased: {fault}"[:2000],
         )
         return False
@@ -111,8 +111,7 @@ def _erase(task: Task) -> bool:
             only_if=Q(pk__in=due()),
             details={"erased": _digests_of(task)},
             sealed=("content_erased_at",),
-            content_erased_at=Now(),
-            **EMPTY,
+            columns={"content_erased_at": Now(), **EMPTY},
         )
     except TaskNotPossible:
         return False  # a hold was faster
@@ -189,7 +188,7 @@ def _change_hold(
             via=via,
             reason=reason,
             only_if=only_if,
-            legal_hold_at=legal_hold_at,
+            columns={"legal_hold_at": legal_hold_at},
         )
     except TaskNotPossible as refusal:
         task = refusal.snapshot

@@ -89,12 +89,13 @@ def record_event(
     only_if: Q = ALWAYS,
     details: Mapping[str, Any] | None = None,
     sealed: Sequence[str] = (),
-    **columns: Any,
+    columns: Mapping[str, Any],
 ) -> Task:
     """Append an event that leaves the state as it is, and that no client is notified of.
 
-    ``sealed`` names columns whose new values go into the event. Raises ``TaskNotPossible`` and
-    ``TaskNotFound`` as ``advance`` does.
+    ``columns`` are written to the row, a ``reason`` of its own among them; ``sealed`` names those
+    whose new values go into the event. Raises ``TaskNotPossible`` and ``TaskNotFound`` as
+    ``advance`` does.
     """
 
     def with_columns(row: Task) -> Mapping[str, Any]:
