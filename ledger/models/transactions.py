@@ -84,7 +84,7 @@ class Transaction(models.Model):
     """One proposed use of one tool.
 
     Read it anywhere; write ``state`` nowhere but in ``ledger.transactions.transitions`` (and, for
-    its first value, ``ledger.transactions.entries``).
+    its first value, ``ledger.transactions.insert``).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

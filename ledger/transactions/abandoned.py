@@ -21,10 +21,9 @@ from ledger.events import chains, seals
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import State
+from ledger.transactions.proposals import OPERATION_KEY_MAX
 
 logger = logging.getLogger(__name__)
-
-OPERATION_KEY_MAX = 500  # characters
 
 
 def abandon(

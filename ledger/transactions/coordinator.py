@@ -17,7 +17,7 @@ from ledger.errors import (
 )
 from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.transactions import entries
+from ledger.transactions import insert
 from ledger.transactions.decisions import (
     already_decided,
     approve_by_policy,
@@ -25,7 +25,8 @@ from ledger.transactions.decisions import (
     decide,
     snapshot_of,
 )
-from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Answer, Proposal, prepare
+from ledger.transactions.prepare import Answer, prepare
+from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Proposal
 from ledger.transactions.settlements import compensate, resolve
 from ledger.transactions.transitions import advance
 from ledger.transactions.work_columns import FRESH
@@ -127,7 +128,7 @@ def close_request(key: str, *, proposer: Principal) -> UUID | None:
 
     Returns the transaction that has entered with it; that one is left as it is.
     """
-    return entries.take_key(str(proposer), PREPARE_ROUTE, key, status=CanceledBefore.status)
+    return insert.take_key(str(proposer), PREPARE_ROUTE, key, status=CanceledBefore.status)
 
 
 def expire(transaction_id: UUID) -> Transaction:

@@ -16,8 +16,8 @@ from tests.house.state_writes import dynamic_writes, state_writes
 # Each map has one writer; the others write a row's first state, or the state of a row of theirs.
 WRITERS = {
     "ledger.events.moves": "the state of a transaction or task, for both advance()",
-    "ledger.transactions.proposals": "a transaction's first state",
-    "ledger.transactions.entries": "the INSERT of that first state",
+    "ledger.transactions.prepare": "a transaction's first state",
+    "ledger.transactions.insert": "the INSERT of that first state",
     "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
     "ledger.events.outbox": "a delivery's state",
     "a2a.tasks.transitions": "the state of a question whose task ends",
@@ -32,7 +32,6 @@ DYNAMIC = {
     "approvals.people.rights": "flags of an account",
     "approvals.slack.messages.posting": "columns of a message in Slack",
     "ledger.contracts.contract": "fields of a contract, which has no state",
-    "ledger.transactions.proposals": "fields of the contract, which are copied to the transaction",
 }
 
 

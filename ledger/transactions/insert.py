@@ -91,16 +91,16 @@ def admitted(
         yield admission
     finally:
         if not admission.is_over:
-            _let_go_of(locks)
+            _unlock(locks)
 
 
-def _let_go_of(locks: list[int]) -> None:
+def _unlock(locks: list[int]) -> None:
     """A session that is gone has let go of them itself."""
     with suppress(OperationalError, InterfaceError), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(lock) FROM unnest(%s::bigint[]) AS lock", [locks])
 
 
-def enter(
+def insert_transaction(
     row: Transaction,
     move: Move[State],
     *,
@@ -128,10 +128,9 @@ def enter(
         reason=row.stated_reason if not row.ending_reason else row.ending_reason,
         details=intents.canonical(seals.first_words(row)).decode(),
     )
-    key.transaction_id = row.pk
     values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, *admission.locks * 2]
     with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(_enter_sql(), values)
+        cursor.execute(_insert_sql(), values)
         event_id, owed, *_ = cursor.fetchone()
     admission.is_over = True
     ring = partial(
@@ -157,7 +156,7 @@ def take_key(agent: str, route: str, key: str, *, status: int) -> UUID | None:
 
 
 @cache
-def _enter_sql() -> str:
+def _insert_sql() -> str:
     return f"""
         WITH entry AS ({insert_into(Transaction)}),
              event AS ({insert_into(Event)} RETURNING id),
