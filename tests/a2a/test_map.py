@@ -21,10 +21,16 @@ WALKED = [move for move in MOVES if move.sources]
 def a_task_in(acme):
     def make(state):
         return Task.objects.create(
-            tenant="acme", context_id="c", state=state, skill_slug="s", submitted_by="agent:acme/x",
-            submitted_by_name="x", payload_hash="0", reason_code="refused",
+            tenant="acme",
+            context_id="c",
+            state=state,
+            skill_slug="s",
+            submitted_by="agent:acme/x",
+            submitted_by_name="x",
+            payload_hash="0",
+            reason_code="refused",
             ended_at=timezone.now() if state in FINAL else None,
-        )  # fmt: skip
+        )
 
     return make
 

@@ -80,8 +80,12 @@ def test_a_role_that_an_operator_gives_somebody_is_sealed_and_the_person_is_told
 ):
     page = person_page(vera_user)
     form = form_of(as_keeper, page)
-    new = {"memberships-TOTAL_FORMS": 2, "memberships-1-tenant": "acme",
-           "memberships-1-role": "approver", "memberships-1-user": vera_user.pk}  # fmt: skip
+    new = {
+        "memberships-TOTAL_FORMS": 2,
+        "memberships-1-tenant": "acme",
+        "memberships-1-role": "approver",
+        "memberships-1-user": vera_user.pk,
+    }
 
     assert as_keeper.post(page, form | new).status_code == 302
 
@@ -145,8 +149,11 @@ def test_tokens_and_agents_are_sealed_without_the_secret(as_keeper, helpdesk):
     )
 
     assert [kind for kind, *_ in history()] == [
-        "token_issued", "token_revoked", "agent_deactivated", "agent_changed"
-    ]  # fmt: skip
+        "token_issued",
+        "token_revoked",
+        "agent_deactivated",
+        "agent_changed",
+    ]
     assert token.token_hash not in str(list(Event.objects.values()))
     verification.verify()
 
@@ -159,9 +166,15 @@ def test_commands_are_recorded_as_such(acme, db, capsys):
     kinds = [(kind, by, via) for kind, by, via, _ in history()]
     assert kinds == [
         (kind, "system:command", "command")
-        for kind in ("user_created", "staff_granted", "superuser_granted", "role_granted",
-                     "agent_added", "token_issued")
-    ]  # fmt: skip
+        for kind in (
+            "user_created",
+            "staff_granted",
+            "superuser_granted",
+            "role_granted",
+            "agent_added",
+            "token_issued",
+        )
+    ]
 
 
 # --- never by the person alone ------------------------------------------------------------------
@@ -170,16 +183,26 @@ def test_commands_are_recorded_as_such(acme, db, capsys):
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        (lambda who, by: accounts.give_role(who, "acme", "approver", by=by, via="admin"),
-         "role_granted"),
-        (lambda who, by: accounts.take_role(who, "acme", "operator", by=by, via="admin"),
-         "role_revoked"),
-        (lambda who, by: accounts.set_flag(who, "is_superuser", True, by=by, via="admin"),
-         "superuser_granted"),
-        (lambda who, by: accounts.set_permissions(who, Permission.objects.all()[:3], by=by,
-                                                via="admin"), "permissions_changed"),
+        (
+            lambda who, by: accounts.give_role(who, "acme", "approver", by=by, via="admin"),
+            "role_granted",
+        ),
+        (
+            lambda who, by: accounts.take_role(who, "acme", "operator", by=by, via="admin"),
+            "role_revoked",
+        ),
+        (
+            lambda who, by: accounts.set_flag(who, "is_superuser", True, by=by, via="admin"),
+            "superuser_granted",
+        ),
+        (
+            lambda who, by: accounts.set_permissions(
+                who, Permission.objects.all()[:3], by=by, via="admin"
+            ),
+            "permissions_changed",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_a_person_may_do_does_not_change_by_that_person(olga_user, change, kind):
     before = (roles_of(olga_user), olga_user.is_superuser)
 
@@ -196,8 +219,12 @@ def test_a_role_of_ones_own_in_the_admin_waits_for_a_second_operator(
 ):
     page = person_page(olga_user)
     form = form_of(as_keeper, page)
-    new = {"memberships-TOTAL_FORMS": 2, "memberships-1-tenant": "acme",
-           "memberships-1-role": "approver", "memberships-1-user": olga_user.pk}  # fmt: skip
+    new = {
+        "memberships-TOTAL_FORMS": 2,
+        "memberships-1-tenant": "acme",
+        "memberships-1-role": "approver",
+        "memberships-1-user": olga_user.pk,
+    }
     answer = as_keeper.post(page, form | new, follow=True)
 
     assert "A second operator has to confirm" in answer.content.decode()
@@ -269,8 +296,9 @@ def test_nobody_confirms_what_they_asked_for_with_anothers_password(
     accounts.set_password(oscar_user, "known to olga", by=principal_of(olga_user), via="admin")
     root = User.objects.create_superuser("root", password="root")
     by = principal_of(oscar_user)
-    second_operator.ask(vera_user, "role_granted", by=by, via="admin", tenant="acme",
-                        details={"role": "operator"})  # fmt: skip
+    second_operator.ask(
+        vera_user, "role_granted", by=by, via="admin", tenant="acme", details={"role": "operator"}
+    )
     row = PendingChange.objects.get()
 
     with pytest.raises(NotAllowed, match="sign in both as you"):

@@ -85,27 +85,43 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
     elif "/questions/" in operation:
         task = scene.asked
     values = {
-        "transaction_id": row.pk, "task_id": task.pk,
+        "transaction_id": row.pk,
+        "task_id": task.pk,
         "pk": task.pk if "/a2a/task/" in operation else row.pk,
-        "question_id": scene.question.pk, "delivery_id": scene.delivery.pk, "form": "csv",
+        "question_id": scene.question.pk,
+        "delivery_id": scene.delivery.pk,
+        "form": "csv",
         "name": "envelope-1.json" if "/schemas/" in operation else "look_up",
-        "object_id": _object_id(operation, scene), "id": scene.people["viewer"].pk,
-        "change_id": scene.change.pk, "notice_id": scene.notice.pk,
-        "token": "none", "job_id": "none", "skill": "consolidate", "place": "0/000.p/1",
-    }  # fmt: skip
+        "object_id": _object_id(operation, scene),
+        "id": scene.people["viewer"].pk,
+        "change_id": scene.change.pk,
+        "notice_id": scene.notice.pk,
+        "token": "none",
+        "job_id": "none",
+        "skill": "consolidate",
+        "place": "0/000.p/1",
+    }
     return values
 
 
 def _object_id(operation: str, scene: Scene) -> Any:
     """The key of the thing of the scene that an address of the admin shows."""
     rows: dict[str, Any] = {
-        "user": scene.people["viewer"], "tenant": scene.acme, "agent": scene.agents["owner"],
-        "agenttoken": scene.agents["owner"].tokens.first(), "event": scene.event,
-        "decision": scene.committed.decisions.first(), "delivery": scene.delivery,
-        "transaction": scene.pending, "skill": scene.skill, "task": scene.task,
-        "question": scene.question, "remoteagent": scene.remote,
-        "checkpoint": Checkpoint.objects.first(), "idempotencykey": IdempotencyKey.objects.first(),
-    }  # fmt: skip
+        "user": scene.people["viewer"],
+        "tenant": scene.acme,
+        "agent": scene.agents["owner"],
+        "agenttoken": scene.agents["owner"].tokens.first(),
+        "event": scene.event,
+        "decision": scene.committed.decisions.first(),
+        "delivery": scene.delivery,
+        "transaction": scene.pending,
+        "skill": scene.skill,
+        "task": scene.task,
+        "question": scene.question,
+        "remoteagent": scene.remote,
+        "checkpoint": Checkpoint.objects.first(),
+        "idempotencykey": IdempotencyKey.objects.first(),
+    }
     match = re.search(r"/admin/\w+/(\w+)/", operation)
     row = rows.get(match[1]) if match else None
     return row.pk if row is not None else "1"

@@ -56,9 +56,13 @@ class Scene:
     def _changes(self) -> None:
         viewer, keeper = self.people["viewer"], self.people["keeper"]
         self.change = second_operator.ask(
-            viewer, "role_granted", by=principal_of(keeper), via="admin", tenant="acme",
+            viewer,
+            "role_granted",
+            by=principal_of(keeper),
+            via="admin",
+            tenant="acme",
             details={"role": "approver"},
-        )  # fmt: skip
+        )
         self.notice = Notice.objects.create(user=viewer, event=self.event)
 
     def _agents(self) -> None:
@@ -88,10 +92,12 @@ class Scene:
         self.people = {}
         for name, given in roles.items():
             user = User.objects.create_user(
-                name, password="a long enough password", first_name=name.title(),
+                name,
+                password="a long enough password",
+                first_name=name.title(),
                 is_staff=name in {"staff", "keeper", "superuser"},
                 is_superuser=name == "superuser",
-            )  # fmt: skip
+            )
             for tenant, role in given:
                 Membership.objects.create(user=user, tenant=tenant, role=role)
             self.people[name] = user
@@ -131,9 +137,12 @@ class Scene:
         Skill.objects.create(agent=worker, slug="translate", name="T", input_schema=schema)
         self.asked = self._claimed_task()
         self.question = questions.ask(
-            self.asked.pk, agent=worker.principal, fencing_token=self.asked.fencing_token,
-            text="Which?", via="api",
-        )  # fmt: skip
+            self.asked.pk,
+            agent=worker.principal,
+            fencing_token=self.asked.fencing_token,
+            text="Which?",
+            via="api",
+        )
         self.task = self._claimed_task()
         self.waiting = self.fresh_task()
         self.push = PushConfig.objects.create(

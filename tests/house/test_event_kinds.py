@@ -25,51 +25,142 @@ TASK_KINDS = set(task_states.TaskEventKind)
 ACCOUNT_KINDS = set(account_changes.ChangeKind)
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
-    "refused", "plan_abandoned", "retry_ordered", "late_receipt_settled", "settlement_proposed",
-    "settlement_declined", "task_submitted", "task_rejected", "task_claimed", "task_put_back",
-    "task_handed_over", "task_progressed", "task_artifact_added", "task_message_added",
-    "task_declined", "task_awaits_sign_off", "task_resumed",
-    "legal_hold_placed", "legal_hold_released",
-    "task_legal_hold_placed", "task_legal_hold_released",
-}  # fmt: skip
+    "refused",
+    "plan_abandoned",
+    "retry_ordered",
+    "late_receipt_settled",
+    "settlement_proposed",
+    "settlement_declined",
+    "task_submitted",
+    "task_rejected",
+    "task_claimed",
+    "task_put_back",
+    "task_handed_over",
+    "task_progressed",
+    "task_artifact_added",
+    "task_message_added",
+    "task_declined",
+    "task_awaits_sign_off",
+    "task_resumed",
+    "legal_hold_placed",
+    "legal_hold_released",
+    "task_legal_hold_placed",
+    "task_legal_hold_released",
+}
 # The message is brought up to date; its thread is not told.
 NOT_IN_THREADS = NOT_IN_SLACK | {
-    "prepared", "claimed", "withdrawn", "aborted", "failure_settled", "let_go_by_hand",
-    "failure_let_go_by_hand", "late_receipt", "receipt_kept", "task_asked",
-    "content_erased", "task_content_erased",
-}  # fmt: skip
+    "prepared",
+    "claimed",
+    "withdrawn",
+    "aborted",
+    "failure_settled",
+    "let_go_by_hand",
+    "failure_let_go_by_hand",
+    "late_receipt",
+    "receipt_kept",
+    "task_asked",
+    "content_erased",
+    "task_content_erased",
+}
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
-    "prepared", "refused", "plan_abandoned", "approval_recorded", "claimed", "hold_lapsed",
-    "withdrawn", "retried", "retry_ordered", "disproved", "late_receipt", "late_receipt_settled",
-    "settlement_proposed", "settlement_declined", "compensation_started",
-    "content_erased", "legal_hold_placed", "legal_hold_released",
-}  # fmt: skip
+    "prepared",
+    "refused",
+    "plan_abandoned",
+    "approval_recorded",
+    "claimed",
+    "hold_lapsed",
+    "withdrawn",
+    "retried",
+    "retry_ordered",
+    "disproved",
+    "late_receipt",
+    "late_receipt_settled",
+    "settlement_proposed",
+    "settlement_declined",
+    "compensation_started",
+    "content_erased",
+    "legal_hold_placed",
+    "legal_hold_released",
+}
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
-    "prepared", "refused", "plan_abandoned", "approval_recorded", "approved", "claimed",
-    "withdrawn", "committed", "retried", "retry_ordered", "aborted", "failure_settled",
-    "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept", "settlement_proposed",
-    "settlement_declined", "compensated",
-    "content_erased", "legal_hold_placed", "legal_hold_released",
-}  # fmt: skip
+    "prepared",
+    "refused",
+    "plan_abandoned",
+    "approval_recorded",
+    "approved",
+    "claimed",
+    "withdrawn",
+    "committed",
+    "retried",
+    "retry_ordered",
+    "aborted",
+    "failure_settled",
+    "let_go_by_hand",
+    "failure_let_go_by_hand",
+    "receipt_kept",
+    "settlement_proposed",
+    "settlement_declined",
+    "compensated",
+    "content_erased",
+    "legal_hold_placed",
+    "legal_hold_released",
+}
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
-    "prepared", "refused", "approval_recorded", "claimed", "committed", "retried", "aborted",
-    "failure_settled", "let_go_by_hand", "failure_let_go_by_hand", "receipt_kept", "late_receipt",
-    "late_receipt_settled", "settlement_proposed", "settlement_declined", "compensated",
-    "content_erased", "legal_hold_placed", "legal_hold_released",
-}  # fmt: skip
+    "prepared",
+    "refused",
+    "approval_recorded",
+    "claimed",
+    "committed",
+    "retried",
+    "aborted",
+    "failure_settled",
+    "let_go_by_hand",
+    "failure_let_go_by_hand",
+    "receipt_kept",
+    "late_receipt",
+    "late_receipt_settled",
+    "settlement_proposed",
+    "settlement_declined",
+    "compensated",
+    "content_erased",
+    "legal_hold_placed",
+    "legal_hold_released",
+}
 # Not told to the person whose account it is: it is not about a person, or is no news to them.
 NOT_TOLD_TO_THE_PERSON = {
-    "user_created", "user_deactivated", "change_requested", "change_declined", "tenant_added",
-    "tenant_changed", "agent_added", "agent_changed", "agent_activated", "agent_deactivated",
-    "webhook_changed", "webhook_secret_renewed", "token_issued", "token_revoked", "token_changed",
-    "owner_added", "owner_changed", "owner_removed", "owner_secret_renewed", "skill_added",
-    "skill_changed", "remote_agent_added", "remote_agent_changed", "remote_agent_pinned",
-    "slack_workspace_connected", "slack_workspace_changed", "slack_route_added",
-    "slack_route_changed", "slack_route_removed",
-}  # fmt: skip
+    "user_created",
+    "user_deactivated",
+    "change_requested",
+    "change_declined",
+    "tenant_added",
+    "tenant_changed",
+    "agent_added",
+    "agent_changed",
+    "agent_activated",
+    "agent_deactivated",
+    "webhook_changed",
+    "webhook_secret_renewed",
+    "token_issued",
+    "token_revoked",
+    "token_changed",
+    "owner_added",
+    "owner_changed",
+    "owner_removed",
+    "owner_secret_renewed",
+    "skill_added",
+    "skill_changed",
+    "remote_agent_added",
+    "remote_agent_changed",
+    "remote_agent_pinned",
+    "slack_workspace_connected",
+    "slack_workspace_changed",
+    "slack_route_added",
+    "slack_route_changed",
+    "slack_route_removed",
+}
 # A table that serves both rooms, in the lower one, which does not know the upper room's enum.
 SPELLED = {
     ("ledger.transactions.erasures", "task_content_erased"),
@@ -133,19 +224,25 @@ def test_the_verifier_of_an_export_knows_every_kind():
 
 
 def test_the_channels_are_these():
-    assert set(outbox.channels) == {
-        "webhook", "owner", "push", "slack", "slack_link", "notice"
-    }  # fmt: skip
+    assert set(outbox.channels) == {"webhook", "owner", "push", "slack", "slack_link", "notice"}
 
 
 def test_every_table_of_kinds_is_made_of_the_enums():
     tables = [
-        labels.EVENT_LABELS, account_changes.DESCRIPTIONS,
-        notices.BY_ANOTHER, notices.BY_THEMSELVES,
-        slack_channel.ASKS, slack_channel.CHANGES, thread_replies.KINDS,
-        thread_replies.WITHOUT_ACTOR, webhooks.KINDS, owners.ALERTS, owners.MAY_GET_STUCK,
-        jobs.JOB_FOR, task_doorbell.NEW_WORK,
-    ]  # fmt: skip
+        labels.EVENT_LABELS,
+        account_changes.DESCRIPTIONS,
+        notices.BY_ANOTHER,
+        notices.BY_THEMSELVES,
+        slack_channel.ASKS,
+        slack_channel.CHANGES,
+        thread_replies.KINDS,
+        thread_replies.WITHOUT_ACTOR,
+        webhooks.KINDS,
+        owners.ALERTS,
+        owners.MAY_GET_STUCK,
+        jobs.JOB_FOR,
+        task_doorbell.NEW_WORK,
+    ]
     kinds = states.EventKind | task_states.TaskEventKind | account_changes.ChangeKind
 
     assert all(isinstance(kind, kinds) for table in tables for kind in table)

@@ -48,8 +48,11 @@ def settle(row: Transaction, outcome: str, *people: Principal, **more: str) -> N
 
 def in_another_session(act: Callable[[psycopg.Connection], object]) -> None:
     parameters = connection.get_connection_params()
-    own = {name: parameters[name] for name in ("host", "port", "user", "password")
-           if parameters.get(name)}  # fmt: skip
+    own = {
+        name: parameters[name]
+        for name in ("host", "port", "user", "password")
+        if parameters.get(name)
+    }
     with psycopg.connect(dbname="postgres", autocommit=True, **own) as other:
         act(other)
 

@@ -131,13 +131,27 @@ def test_what_is_addressed_is_hurried(pigeons, a_payment):
 @pytest.mark.parametrize(
     ("said", "works_on"),
     [
-        ({}, ["commit", "react", "roll_back", "compensate", "respond", "deliver",
-              "mirror", "fetch_card", "begin"]),
+        (
+            {},
+            [
+                "commit",
+                "react",
+                "roll_back",
+                "compensate",
+                "respond",
+                "deliver",
+                "mirror",
+                "fetch_card",
+                "begin",
+            ],
+        ),
         ({"only": ["deliver"]}, ["deliver"]),
-        ({"but": ["respond", "deliver", "mirror", "fetch_card", "begin"]},
-         ["commit", "react", "roll_back", "compensate"]),
+        (
+            {"but": ["respond", "deliver", "mirror", "fetch_card", "begin"]},
+            ["commit", "react", "roll_back", "compensate"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_worker_takes_the_queues_that_it_is_told_the_urgent_ones_first(
     said, works_on, monkeypatch
 ):

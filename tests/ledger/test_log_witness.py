@@ -47,9 +47,18 @@ class ExampleWitness:
 
     def start(self) -> Witness:
         assert self.process is None
-        options = ["--name", "witness.example/w1", "--key", self.folder / "key.hex",
-                   "--state", self.folder / "state.json", "--log", self.log,
-                   "--port", str(free_port())]  # fmt: skip
+        options = [
+            "--name",
+            "witness.example/w1",
+            "--key",
+            self.folder / "key.hex",
+            "--state",
+            self.folder / "state.json",
+            "--log",
+            self.log,
+            "--port",
+            str(free_port()),
+        ]
         self.process = subprocess.Popen(
             [sys.executable, "-u", str(ROOT / "examples/witness.py"), *map(str, options)],
             stdout=subprocess.PIPE,
@@ -219,7 +228,8 @@ STRICT = {
     "an old size that it never saw": (request(5, head_of(9), path_of(5, 9)), 409),
     "an old size larger than the new one": (request(9, head_of(7)), 400),
     "a tree that is not a continuation": (
-        request(7, TreeHead(LOG.name, 9, b"x" * 32), path_of(7, 9)), 422,
+        request(7, TreeHead(LOG.name, 9, b"x" * 32), path_of(7, 9)),
+        422,
     ),
     "no proof at all": (request(7, head_of(9)), 422),
     "another tree of the same size": (request(7, TreeHead(LOG.name, 7, b"x" * 32)), 409),
@@ -230,7 +240,7 @@ STRICT = {
     "a short hash": (request(7, head_of(9), [b"x" * 31]), 400),
     "nothing": ("", 400),
     "not a note": ("old 7\n\nlocalhost:8000/log\n9\n", 400),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STRICT)

@@ -150,9 +150,13 @@ def decision(name: str, sql: str) -> Tamper:
 
 def decision_added(ledger: Ledger) -> str:
     added = Decision.objects.create(
-        transaction=ledger.waiting, principal="user:mallory", principal_name="M",
-        verdict="approve", intent_digest=ledger.waiting.intent_digest, via="web",
-    )  # fmt: skip
+        transaction=ledger.waiting,
+        principal="user:mallory",
+        principal_name="M",
+        verdict="approve",
+        intent_digest=ledger.waiting.intent_digest,
+        via="web",
+    )
     return f"decision {added.pk}"
 
 
@@ -185,9 +189,16 @@ def event_removed_and_chain_mended(ledger: Ledger) -> str:
 def append(row: Transaction, kind: str, to: str, by: str, details: dict | None = None) -> Event:
     """As the application's own role can: the database seals it."""
     return Event.objects.create(
-        subject=row.pk, transaction_id=row.pk, tenant=row.tenant, kind=kind, to_state=to,
-        principal=by, principal_name=by, via="web", details=json.dumps(details or {}),
-    )  # fmt: skip
+        subject=row.pk,
+        transaction_id=row.pk,
+        tenant=row.tenant,
+        kind=kind,
+        to_state=to,
+        principal=by,
+        principal_name=by,
+        via="web",
+        details=json.dumps(details or {}),
+    )
 
 
 def vote(by: str | None, whose: str = "waiting", **details: object) -> Tamper:
@@ -213,8 +224,9 @@ def vote_after_expiry(ledger: Ledger) -> str:
     row = ledger.waiting
     forge(
         "UPDATE ledger_transaction SET created_at = created_at - interval '1 day', "
-        "expires_at = created_at - interval '12 hours' WHERE id = %s", row.pk,
-    )  # fmt: skip
+        "expires_at = created_at - interval '12 hours' WHERE id = %s",
+        row.pk,
+    )
     reseal_row(row.pk)
     return vote("user:second")(ledger)
 
@@ -415,8 +427,9 @@ def emptied_without_an_event(ledger: Ledger) -> str:
     forge(
         "UPDATE ledger_transaction SET stated_reason = '', payload = '{}', arguments = '{}', "
         "action_summary = '', warnings = '[]', held = '{}', result = NULL, ending_reason = '', "
-        "content_erased_at = now() WHERE id = %s", ledger.paid.pk,
-    )  # fmt: skip
+        "content_erased_at = now() WHERE id = %s",
+        ledger.paid.pk,
+    )
     return f"transaction {ledger.paid.pk}"
 
 
@@ -433,8 +446,11 @@ def erasure(
                 row, "legal_hold_placed", row.state, "user:9", {"sets": {"legal_hold_at": held_at}}
             )
             Transaction.objects.filter(pk=row.pk).update(legal_hold_at=row.created_at)
-        sets = {"content_erased_at": seals.as_text(row.created_at), "ending_reason": "",
-                "result": seals.OUTCOME["result"]}  # fmt: skip
+        sets = {
+            "content_erased_at": seals.as_text(row.created_at),
+            "ending_reason": "",
+            "result": seals.OUTCOME["result"],
+        }
         said = {"erased": seals.digests_of(row) | changed, "sets": sets}
         added = append(row, "content_erased", row.state, by, said)
         Transaction.objects.filter(pk=row.pk).update(
@@ -594,10 +610,15 @@ TABLE: dict[str, Tamper] = {
 # Against these only the signatures help, so they are of no use before the checkpoint is made.
 ONLY_BY_CHECKPOINT = {
     "digest of an erased reason, chain mended",
-    "everything of a transaction deleted", "order of events", "change of an account, chain mended",
-    "quorum with its seal", "required approver with its seal",
-    "checkpoint signed by another key", "checkpoint changed", "checkpoints all deleted",
-}  # fmt: skip
+    "everything of a transaction deleted",
+    "order of events",
+    "change of an account, chain mended",
+    "quorum with its seal",
+    "required approver with its seal",
+    "checkpoint signed by another key",
+    "checkpoint changed",
+    "checkpoints all deleted",
+}
 
 
 @contextmanager
@@ -717,10 +738,31 @@ def test_numbers_of_every_kind_are_sealed_alike_by_both(a_transaction):
     from ledger.intents import canonical_as_stored
 
     values = [
-        0, -0.0, 1, 1.0, 1.5, -2.25, 1e-7, 1.5e-9, 0.000001, 123456.789, 5e-324, 1e15, 2**53 - 1,
-        2**53, -(2**53), 1e16, 1e22, 1.7976931348623157e308, True, None, "é\u2028\x1f\"\\",
-        {"\U0001f600": 1, "\ufb33": 2, "a": [{}]}, 333333333.33333329, 9007199254740993,
-    ]  # fmt: skip
+        0,
+        -0.0,
+        1,
+        1.0,
+        1.5,
+        -2.25,
+        1e-7,
+        1.5e-9,
+        0.000001,
+        123456.789,
+        5e-324,
+        1e15,
+        2**53 - 1,
+        2**53,
+        -(2**53),
+        1e16,
+        1e22,
+        1.7976931348623157e308,
+        True,
+        None,
+        'é\u2028\x1f"\\',
+        {"\U0001f600": 1, "\ufb33": 2, "a": [{}]},
+        333333333.33333329,
+        9007199254740993,
+    ]
     for value in values:
         assert second.canonical(value) == canonical_as_stored(value).decode(), value
 
@@ -736,8 +778,12 @@ def test_the_second_verifier_runs_as_a_program(ledger, tmp_path):
     def run():
         return subprocess.run(
             [sys.executable, second.__file__, str(export), "--public-key", PUBLIC_KEY.hex()],
-            capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            cwd=tmp_path,
+        )
 
     whole = run()
     export.write_text(export.read_text().replace('"amount":"48.200000"', '"amount":"0.010000"', 1))

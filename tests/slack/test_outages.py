@@ -65,9 +65,9 @@ def test_the_rate_limit_of_a_channel_does_not_delay_other_channels(
 
 
 @pytest.mark.parametrize(
-    "fault", [{"status": 500}, {"drop": "before"}, {"error": "internal_error"},
-              {"error": "token_revoked"}]
-)  # fmt: skip
+    "fault",
+    [{"status": 500}, {"drop": "before"}, {"error": "internal_error"}, {"error": "token_revoked"}],
+)
 def test_a_decision_does_not_wait_for_slack_and_the_message_catches_up(
     slack, posted, as_bob, fault
 ):
