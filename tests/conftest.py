@@ -15,7 +15,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from approvals.local import database_roles, embedded_services
+from approvals import database_roles
+from approvals.local import embedded_services
 from approvals.models import Membership, Role
 from approvals.people import principal_of
 from ledger.api.rendering import render_token

@@ -14,7 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import IntegrityError, ProgrammingError, connection
 from django.db.transaction import atomic
 
-from approvals.local import database_roles, embedded_services
+from approvals import database_roles
+from approvals.local import embedded_services
 from ledger import execution
 from ledger.log import checkpoints
 from ledger.models import Decision, Event

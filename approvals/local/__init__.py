@@ -1,1 +1,1 @@
-"""Running Assent on one machine: processes, supervisor, embedded services, database roles."""
+"""Running Assent on one machine: processes, supervisor, embedded services."""

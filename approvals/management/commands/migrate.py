@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.commands import migrate
 
-from approvals.local import database_roles
+from approvals import database_roles
 
 
 class Command(migrate.Command):
