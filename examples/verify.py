@@ -306,7 +306,7 @@ class History:
         if not self.events:
             yield from (f"{row['type']} {row['id']} has no events." for row in self.rows)
             if not self.rows:
-                yield from (f"decision {one['id']} has no events." for one in self.decisions)
+                yield from (f"decision {row['id']} has no events." for row in self.decisions)
             return
         yield from chain_faults(family, self.events)
         if family == "account":
@@ -499,14 +499,14 @@ def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
     is_grave = row["consequence_level"] == "IRREVERSIBLE" or row["risk_level"] == "CRITICAL"
     first: Record = {}
     for event in events:
-        kind, said = event["kind"], says(event)
+        kind, details = event["kind"], says(event)
         if kind == "settlement_proposed":
-            first = {**said, "by": event["principal"]}
+            first = {**details, "by": event["principal"]}
         elif kind in ("settlement_declined", "retried", "retry_ordered"):
             first = {}
         elif kind in BY_WORD.values() and not event["principal"].startswith("system:"):
-            needs_two = is_grave or "first_word_by" in said
-            if needs_two and not is_second_word(event["principal"], kind, said, first):
+            needs_two = is_grave or "first_word_by" in details
+            if needs_two and not is_second_word(event["principal"], kind, details, first):
                 yield (
                     f"event {event['id']} of transaction {event['subject']}: {kind} by "
                     f"{event['principal']} alone."
@@ -514,21 +514,21 @@ def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
             first = {}
 
 
-def is_second_word(who: str, kind: str, said: Record, first: Record) -> bool:
+def is_second_word(who: str, kind: str, details: Record, first: Record) -> bool:
     return (
         bool(first)
-        and who != first["by"] == said.get("first_word_by")
+        and who != first["by"] == details.get("first_word_by")
         and BY_WORD.get(first.get("outcome", "")) == kind
-        and said.get("outcome", first.get("outcome")) == first.get("outcome")
-        and said.get("receipt", first.get("receipt")) == first.get("receipt")
+        and details.get("outcome", first.get("outcome")) == first.get("outcome")
+        and details.get("receipt", first.get("receipt")) == first.get("receipt")
     )
 
 
 def vote_faults(event: Record, row: Record, first: Record, voters: set[str]) -> Iterator[str]:
-    said, who = says(event), event["principal"]
-    if said.get("intent_digest") != first.get("intent_digest"):
+    details, who = says(event), event["principal"]
+    if details.get("intent_digest") != first.get("intent_digest"):
         yield "a vote on something else."
-    if said.get("verdict") != VERDICTS[event["kind"]]:
+    if details.get("verdict") != VERDICTS[event["kind"]]:
         yield "the verdict is not that of the move."
     if who in voters:
         yield f"a second vote of {who}."
@@ -549,20 +549,20 @@ def is_enough(approvers: set[str], first: Record) -> bool:
 
 def decision_faults(decisions: list[Record], events: list[Record]) -> Iterator[str]:
     votes = {event["principal"]: event for event in events if event["kind"] in VERDICTS}
-    for one in decisions:
-        name = f"decision {one['id']} of transaction {one['transaction_id']}"
-        event = votes.pop(one["principal"], None)
+    for decision in decisions:
+        name = f"decision {decision['id']} of transaction {decision['transaction_id']}"
+        event = votes.pop(decision["principal"], None)
         if event is None:
             yield f"{name} was never sealed."
             continue
-        said = says(event)
-        sealed = (said.get("verdict"), said.get("intent_digest"), said.get("decision_at"))
+        details = says(event)
+        sealed = (details.get("verdict"), details.get("intent_digest"), details.get("decision_at"))
         plain = ("principal_name", "via", "reason")
         if (*sealed, *(event[c] for c in plain)) != (
-            one["verdict"],
-            one["intent_digest"],
-            one["at"],
-            *(one[c] for c in plain),
+            decision["verdict"],
+            decision["intent_digest"],
+            decision["at"],
+            *(decision[c] for c in plain),
         ):
             yield f"{name} is not what event {event['id']} sealed."
     for event in votes.values():
@@ -627,8 +627,8 @@ def checkpoint_faults(
         while tree.size < point["size"] and (event_id := next(ids, None)) is not None:
             last = event_id
             tree.append(bytes.fromhex(leaves[event_id]))
-        said = text.split("\n")[1:3]
-        if said != [str(tree.size), base64.b64encode(tree.root()).decode()]:
+        signed = text.split("\n")[1:3]
+        if signed != [str(tree.size), base64.b64encode(tree.root()).decode()]:
             yield f"the events under the {name} are not those that it signed."
         if (point["upto_event"], point["root"]) != (last, tree.root().hex()):
             yield f"the {name} was changed."
@@ -870,14 +870,14 @@ def is_same_amount(shown: Any, prepared: Record) -> bool:
 
 
 def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
-    task, said = record["task"], [says(event) for event in events]
-    skills = [details["skill"] for details in said if "skill" in details]
-    results = [details["result_digest"] for details in said if "result_digest" in details]
+    task, all_details = record["task"], [says(event) for event in events]
+    skills = [details["skill"] for details in all_details if "skill" in details]
+    results = [details["result_digest"] for details in all_details if "result_digest" in details]
     sealed = {"tenant": events[0]["tenant"], "skill": skills[-1] if skills else ""}
     if {name: task.get(name) for name in sealed} != sealed or len(task) != 4:
         yield "the task is not the one that was submitted."
     null = digest("null")
-    input_digest, result_digest = said[0].get("input_digest"), (results or [null])[-1]
+    input_digest, result_digest = all_details[0].get("input_digest"), (results or [null])[-1]
     is_erased, former = erasure_in(events) is not None, former_digests(events)
     yield from erasure_faults("task", events, retention_of_task(events))
     if is_erased:
@@ -888,9 +888,9 @@ def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
         yield "the input is not the one that was submitted."
     if result_digest != digest(task["result"]):
         yield "the result is not the one that was sealed."
-    asked = {d["question"]: d["asked_digest"] for d in said if "asked_digest" in d}
-    answered = {d["question"]: d["answer_digest"] for d in said if "answer_digest" in d}
-    if [question["id"] for question in record["questions"]] != list(asked):
+    asked_digests = {d["question"]: d["asked_digest"] for d in all_details if "asked_digest" in d}
+    answered = {d["question"]: d["answer_digest"] for d in all_details if "answer_digest" in d}
+    if [question["id"] for question in record["questions"]] != list(asked_digests):
         yield "the questions are not those that were asked."
     for question in record["questions"]:
         if set(question) != {"id", "asked", "answer"}:
@@ -899,7 +899,7 @@ def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
             if (question["asked"], question["answer"]) != (None, None):
                 yield f"question {question['id']} should be erased."
             continue
-        if asked.get(question["id"]) != sha256(question["asked"].encode()):
+        if asked_digests.get(question["id"]) != sha256(question["asked"].encode()):
             yield f"question {question['id']} is not as it was asked."
         if answered.get(question["id"], sha256(b"null")) != sha256(question["answer"].encode()):
             yield f"question {question['id']} was not answered so."
@@ -914,13 +914,13 @@ def verify_record(arguments: list[str]) -> int:
     parser.add_argument("file")
     parser.add_argument("--key", action="append", required=True, help="verifier key of the log")
     parser.add_argument("--witness", action="append", default=[], help="must have cosigned")
-    asked = parser.parse_args(arguments)
-    with open(asked.file, encoding="utf-8") as file:
+    options = parser.parse_args(arguments)
+    with open(options.file, encoding="utf-8") as file:
         text = file.read()
-    witnesses = [*map(Key, asked.witness)]
+    witnesses = [*map(Key, options.witness)]
     try:
         record = json.loads(text, object_pairs_hook=without_repeats)
-        faults = list(record_faults(record, [*map(Key, asked.key)], witnesses))
+        faults = list(record_faults(record, [*map(Key, options.key)], witnesses))
     except (
         ValueError,
         LookupError,
@@ -1029,15 +1029,15 @@ def main() -> int:
     parser.add_argument("--public-key", action="append", required=True, help="hexadecimal")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds")
     parser.add_argument("--against", help="a file of checkpoints that were published outside")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     outside = ""
-    if asked.against:
-        with open(asked.against, encoding="utf-8") as file:
+    if options.against:
+        with open(options.against, encoding="utf-8") as file:
             outside = file.read()
-    keys = [bytes.fromhex(key) for key in asked.public_key]
+    keys = [bytes.fromhex(key) for key in options.public_key]
     count = 0
-    with open(asked.export, encoding="utf-8") as file:
-        for fault in verify(file, keys, asked.patience, outside):
+    with open(options.export, encoding="utf-8") as file:
+        for fault in verify(file, keys, options.patience, outside):
             count += 1
             print(fault)
     print(f"{count} faults." if count else "The ledger is whole.")
