@@ -15,8 +15,9 @@ class A2AConfig(AppConfig):
         from a2a.protocol import push
         from a2a.rest.doorbell import wake_workers
         from a2a.states import BY_KIND
+        from ledger import doorbell
         from ledger.audit import histories
-        from ledger.events import doorbell, outbox
+        from ledger.events import outbox
         from ledger.workers import sweeper
 
         histories.register_family(

@@ -9,7 +9,7 @@ from django.db import close_old_connections
 from a2a import builtin, remote
 from a2a.remote import sync
 from a2a.states import TaskEventKind
-from ledger.events import doorbell
+from ledger import doorbell
 from ledger.workers import jobs, sweeper
 
 

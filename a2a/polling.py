@@ -15,8 +15,8 @@ from uuid import UUID
 from redis import Redis, RedisError
 
 from a2a.states import TaskState
+from ledger import doorbell
 from ledger.backoff import Backoff
-from ledger.events import doorbell
 from ledger.http.polling import POLL_INTERVAL_S
 
 PAUSE = Backoff(first=timedelta(seconds=POLL_INTERVAL_S), longest=timedelta(seconds=30))

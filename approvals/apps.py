@@ -18,7 +18,8 @@ class ApprovalsConfig(AppConfig):
         from approvals.slack.messages.channel import SlackChannel
         from approvals.slack.messages.notices import NoticeChannel
         from approvals.web import live
-        from ledger.events import doorbell, outbox
+        from ledger import doorbell
+        from ledger.events import outbox
 
         answerers.directory = approver_or_operator_named
         outbox.register(SlackChannel())

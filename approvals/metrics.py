@@ -26,9 +26,9 @@ from a2a import polling
 from a2a.models import Question, QuestionState, RemoteAgent, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks import retention as task_retention
+from ledger import retention as transaction_retention
 from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
 from ledger.states import FINAL, EventKind, State
-from ledger.transactions import retention as transaction_retention
 
 WINDOW = timedelta(minutes=5)
 MOST_CARD_VERSIONS = 10  # with a series of their own

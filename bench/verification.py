@@ -164,8 +164,7 @@ def _like(original: Original, n: int) -> Original:
 
 def _links_like(original: Original, row: Any) -> list[Any]:
     """The same chain for another row, with the hashes that the database would compute."""
-    from ledger import intents
-    from ledger.events import seals
+    from ledger import intents, seals
 
     at_first = copy.copy(row)
     for name in seals.OUTCOME:

@@ -10,8 +10,8 @@ class LedgerConfig(AppConfig):
     name = "ledger"
 
     def ready(self) -> None:
-        from ledger import checks, start_checks  # noqa: F401
-        from ledger.events import doorbell, outbox
+        from ledger import checks, doorbell, start_checks  # noqa: F401
+        from ledger.events import outbox
         from ledger.webhooks import channel, owners
         from ledger.workers import jobs
 

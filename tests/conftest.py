@@ -19,8 +19,8 @@ from approvals import database_roles
 from approvals.local import embedded_services
 from approvals.models import Membership, Role
 from approvals.people import principal_of
+from ledger import doorbell
 from ledger.api.rendering import render_token
-from ledger.events import doorbell
 from ledger.execution import crash_points
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal

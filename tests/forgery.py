@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from ledger.events import outbox, seals
+from ledger import seals
+from ledger.events import outbox
 from ledger.intents import canonical
 from ledger.models import Transaction
 from ledger.transactions import sign_offs

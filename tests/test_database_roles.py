@@ -16,11 +16,11 @@ from django.db.transaction import atomic
 
 from approvals import database_roles
 from approvals.local import embedded_services
-from ledger import execution
+from ledger import execution, retention
 from ledger.log import checkpoints
 from ledger.models import Decision, Event
 from ledger.states import State
-from ledger.transactions import coordinator, retention
+from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import end_retention
 from tests.processes import ROOT, Product

@@ -23,9 +23,9 @@ from a2a.states import TaskState
 from ledger.agents import allowances
 from ledger.api.rendering import render_token
 from ledger.errors import InProgress, LedgerError, PlanFailed
-from ledger.events.seals import as_text
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
+from ledger.seals import as_text
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal

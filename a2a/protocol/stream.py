@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 from a2a.models import Task
 from a2a.states import FINAL, INTERRUPTED, TaskState
 from a2a.wire import sdk, to_json
-from ledger.events import doorbell, waiting
+from ledger import doorbell, waiting
 from ledger.models import Event
 
 THREADS = 8

@@ -7,7 +7,7 @@ import logging
 from redis import RedisError
 
 from a2a.states import TaskEventKind
-from ledger.events import doorbell
+from ledger import doorbell
 
 logger = logging.getLogger(__name__)
 

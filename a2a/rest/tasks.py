@@ -17,17 +17,17 @@ from a2a.submissions import Submission
 from a2a.validation import spellings
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire.plain_json import event_as_json, task_as_json
+from ledger import doorbell
 from ledger.agents.callers import Caller
 from ledger.api.rendering import record_response
 from ledger.api.schemas import DecisionRecord
 from ledger.database import keyset_page
-from ledger.events import doorbell
-from ledger.events.waiting import LONGEST_WAIT_S, wait_for
 from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
 from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
 from ledger.principals import Surface
+from ledger.waiting import LONGEST_WAIT_S, wait_for
 
 PAGE = 50
 VIA = Surface.REST

@@ -36,13 +36,13 @@ from a2a.wire.plain_json import (
     question_as_json,
     work_as_json,
 )
+from ledger import doorbell
 from ledger.agents.callers import Caller
-from ledger.events import doorbell
-from ledger.events.waiting import LONGEST_WAIT_S, wait_for
 from ledger.http import AgentBearer, caller_of, json_response
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
 from ledger.principals import Surface
+from ledger.waiting import LONGEST_WAIT_S, wait_for
 
 PAGE = 50
 VIA = Surface.REST

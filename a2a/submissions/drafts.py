@@ -25,8 +25,8 @@ from a2a.validation.parts import Part, refuse_unstorable
 from ledger import intents
 from ledger.agents.callers import Caller
 from ledger.errors import InvalidRequest
-from ledger.events.seals import as_text
 from ledger.models import Scope, new_id
+from ledger.seals import as_text
 from ledger.states import Move
 
 KEY_MAX = 255  # characters

@@ -12,9 +12,10 @@ from django.db.transaction import on_commit
 
 from a2a.models import Message, Task
 from a2a.states import TaskState
+from ledger import doorbell
 from ledger.database import use_prepared_statements
 from ledger.database.inserts import as_json, columns_of
-from ledger.events import doorbell, outbox
+from ledger.events import outbox
 from ledger.models import Event
 from ledger.principals import Principal, Surface
 from ledger.states import Move

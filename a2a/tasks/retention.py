@@ -1,6 +1,6 @@
 """Erasing the content of tasks that are past their retention, and holding it back.
 
-As with transactions (``ledger.transactions.retention``): input, result, messages, artifacts and
+As with transactions (``ledger.retention``): input, result, messages, artifacts and
 questions are emptied, and an event seals their digests. A task that stands for a transaction has
 that transaction's retention, and keeps its content while the transaction is under a legal hold.
 """
@@ -20,10 +20,11 @@ from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
 from a2a.states import FINAL, TaskState
 from a2a.tasks.transitions import record_event
+from ledger import retention
 from ledger.principals import SWEEPER, Principal, Surface
+from ledger.retention import BATCH, BATCHES, VIA
 from ledger.states import Move
-from ledger.transactions import retention, sign_offs
-from ledger.transactions.retention import BATCH, BATCHES, VIA
+from ledger.transactions import sign_offs
 
 logger = logging.getLogger(__name__)
 

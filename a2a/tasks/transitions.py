@@ -15,8 +15,8 @@ from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import PUSH, PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, TaskState
 from ledger.events import moves
-from ledger.events.seals import as_text
 from ledger.principals import Principal, Surface
+from ledger.seals import as_text
 from ledger.states import Move
 
 ALWAYS = Q()

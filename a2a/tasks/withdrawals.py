@@ -12,7 +12,7 @@ from a2a.models.builtin_skills import PREPARE_TRANSACTION
 from ledger.errors import NotAllowed
 from ledger.principals import Principal, Surface
 from ledger.transactions import coordinator
-from ledger.transactions.decisions import REASON_MAX
+from ledger.transactions.coordinator import REASON_MAX
 
 
 def request_key(task: Task) -> str:

@@ -27,8 +27,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from approvals.http.middleware import tenants_of
-from ledger import principals
-from ledger.events import account_changes, waiting
+from ledger import principals, waiting
+from ledger.events import account_changes
 
 logger = logging.getLogger(__name__)
 

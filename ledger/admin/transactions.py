@@ -41,7 +41,7 @@ from ledger.models import (
     Transaction,
     id_or_none,
 )
-from ledger.transactions.proposals import PREPARE_ROUTE
+from ledger.transactions.coordinator import PREPARE_ROUTE
 
 # The permission for actions; the verbs check roles besides.
 OPERATE = "ledger.change_transaction"

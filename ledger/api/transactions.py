@@ -10,7 +10,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger import intents
+from ledger import doorbell, intents
 from ledger.agents import allowances
 from ledger.agents.callers import Caller
 from ledger.api.rendering import (
@@ -37,8 +37,6 @@ from ledger.api.visibility import supervisor_of, visible, visible_to
 from ledger.audit import decision_records
 from ledger.database import keyset_page
 from ledger.errors import NotFound
-from ledger.events import doorbell
-from ledger.events.waiting import LONGEST_WAIT_S, wait_for
 from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
 from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
 from ledger.http.schemas import BODY, refusals
@@ -47,6 +45,7 @@ from ledger.principals import Surface
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
+from ledger.waiting import LONGEST_WAIT_S, wait_for
 
 PAGE = 50
 TRACEPARENT = re.compile(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")

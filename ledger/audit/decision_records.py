@@ -17,13 +17,12 @@ from django.conf import settings
 from django.db import connection
 from django.db.transaction import atomic
 
-from ledger import intents
-from ledger.events import seals
-from ledger.events.seals import Link
+from ledger import intents, seals
 from ledger.log import checkpoints
 from ledger.log.checkpoints import Inclusion
 from ledger.models import Event, Transaction
 from ledger.models.log import Checkpoint
+from ledger.seals import Link
 from ledger.transactions.sign_offs import VOTES
 
 FORMAT, VERSION = "assent-decision-record", 1

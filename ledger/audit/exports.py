@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from ledger import seals
 from ledger.audit import histories
 from ledger.audit.histories import History
-from ledger.events import seals
 from ledger.log import checkpoints
 from ledger.models.log import Checkpoint
 

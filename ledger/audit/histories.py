@@ -23,9 +23,9 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-from ledger.events import seals
-from ledger.events.seals import Link
+from ledger import seals
 from ledger.models import Decision, Event, Transaction
+from ledger.seals import Link
 from ledger.transactions.sign_offs import MOVES, Map
 
 CHUNK = 2_000  # rows of one fetch

@@ -14,15 +14,16 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
+from ledger import erasures, seals
 from ledger.audit import histories
 from ledger.audit.histories import EVERYTHING, History, Part, Vote
-from ledger.events import account_changes, seals
-from ledger.events.seals import Link, hash_of
+from ledger.events import account_changes
 from ledger.log import checkpoint_proof
 from ledger.log.checkpoint_proof import Coverage
 from ledger.models import Event
+from ledger.seals import Link, hash_of
 from ledger.states import Move
-from ledger.transactions import erasures, sign_offs
+from ledger.transactions import sign_offs
 from ledger.transactions.sign_offs import VOTES, Map
 
 __all__ = ["Broken", "Coverage", "Proof", "hash_of", "verify"]

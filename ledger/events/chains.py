@@ -13,7 +13,8 @@ from uuid import UUID
 
 from django.db.transaction import on_commit
 
-from ledger.events import doorbell, outbox
+from ledger import doorbell
+from ledger.events import outbox
 from ledger.intents import canonical
 from ledger.models import Event
 from ledger.principals import Principal, Surface

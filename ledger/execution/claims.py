@@ -17,8 +17,7 @@ from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Surface
 from ledger.states import State
 from ledger.transactions import sign_offs
-from ledger.transactions.transitions import advance
-from ledger.transactions.work_columns import FRESH
+from ledger.transactions.transitions import FRESH, advance
 
 
 def claim(transaction_id: UUID) -> Lease | None:

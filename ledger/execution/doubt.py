@@ -17,7 +17,7 @@ from ledger.execution.tool_calls import Done, Nothing, Outcome, call_tool
 from ledger.models import Transaction
 from ledger.principals import SWEEPER
 from ledger.transactions import sign_offs
-from ledger.transactions.work_columns import WorkColumns
+from ledger.transactions.transitions import WorkColumns
 
 INQUIRY_BACKOFF = Backoff(first=timedelta(seconds=5), longest=timedelta(minutes=5))
 

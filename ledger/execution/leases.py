@@ -17,7 +17,7 @@ from ledger import states
 from ledger.contracts import Context, Tool, tools
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.models import Transaction
-from ledger.transactions.work_columns import WorkColumns
+from ledger.transactions.transitions import WorkColumns
 
 logger = logging.getLogger(__name__)
 

@@ -29,8 +29,7 @@ from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unkno
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Principal, Surface
 from ledger.states import Move, State
-from ledger.transactions.transitions import ALWAYS, advance
-from ledger.transactions.work_columns import FRESH, RELEASED, WorkColumns
+from ledger.transactions.transitions import ALWAYS, FRESH, RELEASED, WorkColumns, advance
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unkno
 from ledger.models import Ending, Transaction
 from ledger.states import State
 from ledger.transactions import sign_offs
-from ledger.transactions.work_columns import RELEASED
+from ledger.transactions.transitions import RELEASED
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from redis import RedisError
 
+from ledger import doorbell
 from ledger.agents.callers import Caller
-from ledger.events import doorbell
 
 POLL_INTERVAL_S = 2
 # Polls of one agent within the interval before it gets a 429: so many of its processes may watch.

@@ -13,11 +13,11 @@ from django.db import IntegrityError, connection
 from django.db.transaction import atomic
 from pydantic import BaseModel
 
-from ledger import intents, states
+from ledger import intents, seals, states
 from ledger.contracts import Context, Tool
 from ledger.contracts.results import storable
 from ledger.database.sessions import CONNECTION_LOST
-from ledger.events import chains, seals
+from ledger.events import chains
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import State

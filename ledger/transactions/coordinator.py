@@ -19,6 +19,7 @@ from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.transactions import insert
 from ledger.transactions.decisions import (
+    REASON_MAX,
     already_decided,
     approve_by_policy,
     check_reason,
@@ -28,16 +29,18 @@ from ledger.transactions.decisions import (
 from ledger.transactions.prepare import Answer, prepare
 from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Proposal
 from ledger.transactions.settlements import compensate, resolve
-from ledger.transactions.transitions import advance
-from ledger.transactions.work_columns import FRESH
+from ledger.transactions.transitions import FRESH, advance
 
 __all__ = [
+    "PREPARE_ROUTE",
+    "REASON_MAX",
     "Answer",
     "Proposal",
     "approve",
     "approve_by_policy",
     "cancel",
     "cancel_request",
+    "check_reason",
     "close_request",
     "compensate",
     "expire",

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import intents, states
+from ledger import intents, seals, states
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
@@ -20,13 +20,11 @@ from ledger.errors import (
     NotPossible,
     OwnTransaction,
 )
-from ledger.events import seals
 from ledger.models import Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, Principal, Surface
 from ledger.states import EventKind, State
 from ledger.transactions import sign_offs
-from ledger.transactions.transitions import advance
-from ledger.transactions.work_columns import FRESH
+from ledger.transactions.transitions import FRESH, advance
 
 REASON_MAX = 2_000  # characters
 

@@ -18,11 +18,11 @@ from uuid import UUID
 from django.db import InterfaceError, OperationalError, connection
 from django.db.transaction import on_commit
 
-from ledger import intents
+from ledger import doorbell, intents, seals
 from ledger.database import use_prepared_statements
 from ledger.database.inserts import as_json, insert_into
 from ledger.errors import InProgress
-from ledger.events import doorbell, outbox, seals
+from ledger.events import outbox
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import WITHOUT_EFFECT, Move, State

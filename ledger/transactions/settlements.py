@@ -15,17 +15,15 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger import intents, states
+from ledger import intents, seals, states
 from ledger.contracts import tool_named, tools
 from ledger.errors import InvalidRequest, NotFound, NotPossible
-from ledger.events import seals
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import EventKind, Move, Outcome, State
 from ledger.transactions import sign_offs
 from ledger.transactions.decisions import check_reason
-from ledger.transactions.transitions import ALWAYS, advance
-from ledger.transactions.work_columns import FRESH, REVOKED
+from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance
 
 RECEIPT_MAX = 500  # characters
 STUCK_AFTER = 3  # attempts

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger import intents, states
+from ledger import erasures, intents, seals, states
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
-from ledger.events import seals
-from ledger.events.seals import Link
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind
+from ledger.seals import Link
 from ledger.states import Move, Outcome
-from ledger.transactions import erasures
 
 Map = Mapping[str, Move[Any]]
 

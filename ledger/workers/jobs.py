@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import close_old_connections
 from redis import RedisError
 
-from ledger import execution
-from ledger.events import doorbell, outbox as deliveries
+from ledger import doorbell, execution
+from ledger.events import outbox as deliveries
 from ledger.states import MOVES, State
 from ledger.workers import queues
 

@@ -20,14 +20,14 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import contracts, execution
+from ledger import contracts, execution, retention
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.events import outbox
 from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
-from ledger.transactions import coordinator, retention
+from ledger.transactions import coordinator
 from ledger.workers import queues
 from ledger.workers.jobs import enqueue
 

@@ -14,14 +14,14 @@ from a2a.models import Artifact, Message, PushConfig, Question, Skill, Task
 from a2a.submissions import Submission
 from a2a.tasks import questions, retention
 from examples import verify as second
-from ledger import execution
+from ledger import execution, retention as ledger_retention
 from ledger.audit import decision_records as ledger_records, exports, verification
 from ledger.errors import InvalidRequest
 from ledger.intents import canonical
 from ledger.log import checkpoints
 from ledger.models import Event, Scope
 from ledger.principals import Principal
-from ledger.transactions import coordinator, retention as ledger_retention
+from ledger.transactions import coordinator
 from tests.a2a.test_protocol import Peer
 from tests.forgery import forge, reseal
 from tests.ledger.test_retention import PUBLIC_KEY, assert_whole, dump

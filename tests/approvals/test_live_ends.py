@@ -17,7 +17,8 @@ from websockets.sync.client import ClientConnection, connect
 
 from approvals.local import embedded_services
 from approvals.models import Membership
-from ledger.events import account_changes, doorbell
+from ledger import doorbell
+from ledger.events import account_changes
 from tests.processes import Product, running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)

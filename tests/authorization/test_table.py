@@ -13,7 +13,7 @@ import pytest
 from django.db.transaction import atomic, set_rollback
 from django.test import Client
 
-from ledger.events import doorbell
+from ledger import doorbell
 from ledger.models import Scope
 from tests.authorization import table
 from tests.authorization.operations import address_of, all_operations, request_of

@@ -163,9 +163,9 @@ NOT_TOLD_TO_THE_PERSON = {
 }
 # A table that serves both rooms, in the lower one, which does not know the upper room's enum.
 SPELLED = {
-    ("ledger.transactions.erasures", "task_content_erased"),
-    ("ledger.transactions.erasures", "task_legal_hold_placed"),
-    ("ledger.transactions.erasures", "task_legal_hold_released"),
+    ("ledger.erasures", "task_content_erased"),
+    ("ledger.erasures", "task_legal_hold_placed"),
+    ("ledger.erasures", "task_legal_hold_released"),
     # What an error of Slack's API is called, which is no event.
     ("approvals.slack.messages.channel", "token_revoked"),
 }

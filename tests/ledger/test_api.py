@@ -11,8 +11,7 @@ import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
-from ledger import execution
-from ledger.events import doorbell
+from ledger import doorbell, execution
 from ledger.models import AgentToken, IdempotencyKey, Transaction
 from ledger.states import State
 from ledger.transactions import coordinator

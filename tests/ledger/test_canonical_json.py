@@ -8,8 +8,8 @@ import pytest
 import rfc8785
 from hypothesis import example, given, strategies as st
 
+from ledger import seals
 from ledger.errors import InvalidRequest
-from ledger.events import seals
 from ledger.intents import EXACT_MAX, canonical, canonical_as_stored
 
 EXACT = st.integers(-EXACT_MAX, EXACT_MAX)

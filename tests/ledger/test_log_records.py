@@ -16,9 +16,8 @@ from a2a import tasks
 from a2a.decision_records import of_task
 from a2a.tasks import questions
 from examples import verify
-from ledger import execution
+from ledger import execution, seals
 from ledger.audit import decision_records
-from ledger.events import seals
 from ledger.log import checkpoints, witnesses
 from ledger.models import Scope, Transaction
 from ledger.principals import Principal

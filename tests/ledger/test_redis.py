@@ -24,7 +24,7 @@ from approvals.slack.interactions import replies
 from approvals.slack.interactions.commands import Click, Source, Tell, to_text
 from approvals.slack.rendering.signed_values import ButtonValue
 from approvals.web import live
-from ledger.events import doorbell
+from ledger import doorbell
 from ledger.states import State
 from ledger.workers import jobs, queues
 

@@ -13,15 +13,14 @@ from django.db import IntegrityError, connection, transaction
 
 from approvals import metrics
 from examples import verify as second
-from ledger import execution
+from ledger import execution, retention, seals
 from ledger.api.rendering import render_token
 from ledger.audit import decision_records, exports, verification
 from ledger.errors import InvalidRequest, NotPossible, PlanRefused
-from ledger.events import seals
 from ledger.log import checkpoints
 from ledger.models import Decision, Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
-from ledger.transactions import coordinator, retention
+from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 from tests.forgery import end_retention, forge
 from tests.toolbox.world import world

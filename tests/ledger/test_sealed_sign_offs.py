@@ -9,9 +9,8 @@ from django.db import DatabaseError, connection, models
 from django.db.models import F
 from django.db.transaction import atomic
 
-from ledger import execution, intents
+from ledger import execution, intents, seals
 from ledger.errors import Expired
-from ledger.events import seals
 from ledger.models import Decision, Event, Transaction
 from ledger.principals import Principal
 from ledger.states import State

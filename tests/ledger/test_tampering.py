@@ -22,15 +22,15 @@ from django.db.models import Max
 from django.db.transaction import atomic, set_rollback
 
 from examples import verify as second
-from ledger import execution
+from ledger import execution, retention, seals
 from ledger.audit import exports, verification
 from ledger.audit.verification import Broken
-from ledger.events import account_changes, seals
+from ledger.events import account_changes
 from ledger.log import checkpoints
 from ledger.models import Decision, Event, Transaction
 from ledger.models.log import Tile
 from ledger.principals import Principal
-from ledger.transactions import coordinator, retention
+from ledger.transactions import coordinator
 from ledger.transparency.signed_notes import TreeHead, signed
 from tests.forgery import end_retention, forge, reseal, reseal_row
 

@@ -17,7 +17,8 @@ from a2a.models import Question
 from approvals.models import SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
 from approvals.slack.api import credentials
 from approvals.slack.interactions import replies
-from ledger.events import doorbell, outbox
+from ledger import doorbell
+from ledger.events import outbox
 from ledger.models import Delivery, Tenant, Transaction
 from ledger.workers.queues import work
 from tests.fake_slack import FakeSlack, Message, SlackUser, Team

@@ -15,7 +15,7 @@ from approvals.models import SlackClick
 from approvals.slack.interactions import click_queue, handle_click, replies
 from approvals.slack.interactions.commands import read_click
 from approvals.slack.interactions.deadlines import READS
-from ledger.events import doorbell
+from ledger import doorbell
 from ledger.transactions import coordinator
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import catch_up, pass_pauses, settle, state_of, try_again

@@ -13,7 +13,7 @@ from redis import RedisError
 from slack_sdk.errors import SlackApiError
 
 from approvals.slack.api.credentials import SlackApp, client_of
-from ledger.events import doorbell
+from ledger import doorbell
 from ledger.events.outbox import NotNow
 from ledger.models import Delivery, DeliveryState
 

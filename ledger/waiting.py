@@ -21,7 +21,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger.events import doorbell
+from ledger import doorbell
 from ledger.models import Event
 
 logger = logging.getLogger(__name__)

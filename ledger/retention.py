@@ -3,7 +3,7 @@
 A transaction keeps its content (arguments, plan, texts, result) until ``retain_until``. Then the
 sweeper empties it and seals that as an event with the digest of what each column had. The keys,
 the receipt, the digests and the events stay: an operation is still known as done, and the audit
-log still verifies (``ledger.transactions.erasures``).
+log still verifies (``ledger.erasures``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import states
+from ledger import erasures, seals, states
 from ledger.errors import InvalidRequest, NotPossible
-from ledger.events import seals
 from ledger.models import (
     Decision,
     Delivery,
@@ -31,8 +30,8 @@ from ledger.models import (
 )
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import FINAL, Move, State
-from ledger.transactions import erasures, sign_offs
-from ledger.transactions.decisions import check_reason
+from ledger.transactions import sign_offs
+from ledger.transactions.coordinator import check_reason
 from ledger.transactions.transitions import advance
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ledger.events import seals
-from ledger.events.seals import Link
+from ledger import seals
 from ledger.principals import Principal
+from ledger.seals import Link
 from ledger.states import EventKind
 
 ERASED = frozenset({EventKind.CONTENT_ERASED, "task_content_erased"})
