@@ -171,7 +171,7 @@ def _links_like(original: Original, row: Any) -> list[Any]:
         setattr(at_first, name, None if name in seals.AS_JSON else "")
     links: list[Any] = []
     for link in original.links:
-        says = link.says if links else seals.first_words(at_first)
+        says = link.says if links else seals.first_details(at_first)
         if "intent_digest" in says:
             says = {**says, "intent_digest": row.intent_digest}
         if sets := says.get("sets"):

@@ -53,12 +53,12 @@ def ring(
 
 @lru_cache(maxsize=1)
 def redis() -> Redis:
-    """A client that gives up in milliseconds."""
+    """A Redis client with short timeouts."""
     return Redis.from_url(settings.REDIS_URL, **settings.REDIS_PATIENCE)
 
 
 def channel_of(subject: UUID | str) -> str:
-    """The name on which Redis passes on that the subject changed; of all with ``"*"``."""
+    """The Redis channel for changes of a subject; with ``"*"``, the pattern for all subjects."""
     return f"assent:subject:{subject}"
 
 
@@ -69,4 +69,4 @@ def wake_waiting_agents(subject: UUID, kind: str, is_first: bool = False, **_: o
     try:
         redis().publish(channel_of(subject), kind)
     except RedisError as failure:
-        logger.info("no bell for %s: %s", subject, failure)
+        logger.info("no doorbell for %s: %s", subject, failure)

@@ -1,4 +1,4 @@
-"""Whether content was erased lawfully: once, after its time, under no hold. Reads nothing itself.
+"""Checks that content was erased lawfully: once, after its retention, under no hold. Pure.
 
 An erasure empties the columns with content and seals the digest of what each had. The sealed
 digest of the row is over those digests, so it can be computed again without the content: nothing
@@ -26,7 +26,7 @@ def erasure_in(links: Sequence[Link]) -> Link | None:
 
 
 def former_digests(erasure: Link) -> dict[str, str]:
-    """The digest of the text that each erased column had."""
+    """The digest of each erased column's former text, by column name."""
     erased = erasure.says.get("erased")
     if not isinstance(erased, dict):
         return {}
@@ -34,7 +34,7 @@ def former_digests(erasure: Link) -> dict[str, str]:
 
 
 def reason_faults(links: Sequence[Link]) -> Iterator[tuple[Link, str]]:
-    """Events without the reason that they sealed; before an erasure they must have none."""
+    """Events whose reason is not the sealed one, or is still there after an erasure."""
     erasure = erasure_in(links)
     for link in links:
         if erasure is not None and link.seq < erasure.seq:
@@ -45,7 +45,7 @@ def reason_faults(links: Sequence[Link]) -> Iterator[tuple[Link, str]]:
 
 
 def order_faults(links: Sequence[Link], retain_until: str) -> Iterator[tuple[Link, str]]:
-    """Erasures that were not allowed then. ``retain_until`` is in microseconds since 1970."""
+    """Erasures that were not allowed at their time. ``retain_until``: microseconds since 1970."""
     is_held, is_erased = False, False
     for link in links:
         is_held = link.kind in HELD or (is_held and link.kind not in RELEASED)
@@ -63,7 +63,7 @@ def order_faults(links: Sequence[Link], retain_until: str) -> Iterator[tuple[Lin
 
 
 def content_faults(row: Any, links: Sequence[Link], erasure: Link) -> Iterator[str]:
-    """Columns of an erased transaction that have something else than an erasure leaves."""
+    """Columns of an erased transaction that are not empty, or not of the sealed digest."""
     former = former_digests(erasure)
     before = seals.sealed_outcome(link.says for link in links if link.seq < erasure.seq)
     for name in seals.EMPTY:

@@ -1,4 +1,4 @@
-"""Erasing the content of what is past its retention, and holding it back.
+"""Erasure of content that is past its retention, and legal holds, which prevent it.
 
 A transaction keeps its content (arguments, plan, texts, result) until ``retain_until``. Then the
 sweeper empties it and seals that as an event with the digest of what each column had. The keys,
@@ -42,7 +42,7 @@ VIA = Surface.SYSTEM
 
 
 def due() -> TransactionQuerySet:
-    """Ended, past retention by the database's clock, not held, and with nothing left to do."""
+    """Ended transactions past retention by the database's clock, not held, with no open work."""
     return Transaction.objects.filter(
         ~Exists(open_deliveries()),
         state__in=sorted(FINAL),
@@ -55,7 +55,7 @@ def due() -> TransactionQuerySet:
 
 
 def open_deliveries() -> QuerySet[Delivery]:
-    """Messages that are still owed because of the subject of the outer query."""
+    """Deliveries still waiting for the subject of the outer query."""
     return Delivery.objects.filter(event__subject=OuterRef("pk"), state=DeliveryState.WAITING)
 
 
@@ -63,7 +63,7 @@ def open_deliveries() -> QuerySet[Delivery]:
 
 
 def erase_due() -> None:
-    """Erase what is due, in a few small batches; the next sweep goes on with the rest."""
+    """Erase what is due, in at most ``BATCHES`` batches; the next sweep erases the rest."""
     for _ in range(BATCHES):
         if erase_batch() < BATCH:
             return
@@ -72,9 +72,8 @@ def erase_due() -> None:
 def erase_batch(most: int = BATCH) -> int:
     """Erase the content of up to ``most`` transactions, in one database transaction.
 
-    Rows that somebody else has locked are left for the next time. A row that does not verify is
-    kept as it is, under a legal hold: erasing it would destroy the evidence. Returns how many rows
-    were looked at.
+    Locked rows are left for the next sweep. A row that does not verify is put under a legal hold
+    instead: erasing it would destroy the evidence. Returns how many rows were examined.
     """
     with atomic():
         rows = due().order_by("retain_until").select_for_update(skip_locked=True, of=("self",))
@@ -85,7 +84,7 @@ def erase_batch(most: int = BATCH) -> int:
 
 
 def _erase(row: Transaction) -> bool:
-    """Empty one locked row and seal that. ``False`` when it was held or did not verify."""
+    """Erase one locked row and seal that. ``False`` when it was held or did not verify."""
     links = sign_offs.links_of(row.pk)
     faults = [
         *sign_offs.chain_faults(links, sign_offs.MOVES),
@@ -110,19 +109,23 @@ def _erase(row: Transaction) -> bool:
             **seals.EMPTY,
         )
     except NotPossible:
-        return False  # a hold was faster
+        return False  # a legal hold was placed in the meantime
     return True
 
 
 def _hold_back(row: Transaction, fault: str) -> None:
     advance(
-        row.pk, states.LEGAL_HOLD_PLACED, by=SWEEPER, via=VIA, legal_hold_at=Now(),
+        row.pk,
+        states.LEGAL_HOLD_PLACED,
+        by=SWEEPER,
+        via=VIA,
         reason=f"It does not verify, so its content was not erased: {fault}"[:2000],
-    )  # fmt: skip
+        legal_hold_at=Now(),
+    )
 
 
 def _erase_around(subjects: Sequence[UUID]) -> None:
-    """The texts in what belongs to erased transactions: reasons, answers of keys, errors."""
+    """Erase the texts in related rows: reasons, stored answers, errors of deliveries."""
     if not subjects:
         return
     erase_reasons(subjects)
@@ -147,7 +150,7 @@ def erase_reasons(subjects: Sequence[UUID]) -> None:
 def hold(transaction_id: UUID, *, by: Principal, via: Surface, reason: str) -> Transaction:
     """Keep the content past its retention, until the hold is released.
 
-    Of a hold and an erasure at the same moment exactly one happens. Raises ``InvalidRequest``
+    If a hold and an erasure race, exactly one of them happens. Raises ``InvalidRequest``
     without a reason, ``NotPossible`` when it is held or erased already, ``NotFound``.
     """
     free = Q(legal_hold_at=None, content_erased_at=None)
@@ -161,9 +164,14 @@ def release(transaction_id: UUID, *, by: Principal, via: Surface, reason: str) -
 
 
 def _change_hold(
-    transaction_id: UUID, move: Move[State], only_if: Q, by: Principal, via: Surface, reason: str,
+    transaction_id: UUID,
+    move: Move[State],
+    only_if: Q,
+    by: Principal,
+    via: Surface,
+    reason: str,
     legal_hold_at: Now | None,
-) -> Transaction:  # fmt: skip
+) -> Transaction:
     check_hold_reason(reason)
     try:
         return advance(

@@ -1,4 +1,4 @@
-"""What the audit log seals, byte for byte: events, the columns of a row, what came of it. Pure.
+"""The hashes of the audit log, byte for byte: of events, and of the columns of rows. Pure.
 
 docs/audit.md describes each format so that others can compute the same hashes.
 """
@@ -23,24 +23,54 @@ MICROSECOND = timedelta(microseconds=1)
 
 # Columns of a transaction that never change, in the order in which their seal reads them.
 FIXED = (
-    "id", "tenant", "proposed_by", "proposed_by_name", "stated_reason", "run_id", "step_id",
-    "trace_id", "traceparent", "tool", "owner_service", "risk_level", "required_approver",
-    "consequence_level", "quorum", "payload", "arguments", "input_hash", "operation_key",
-    "action_summary", "warnings", "amount", "currency", "held", "hold_expires_at", "intent_digest",
-    "created_at", "expires_at", "retain_until",
-)  # fmt: skip
+    "id",
+    "tenant",
+    "proposed_by",
+    "proposed_by_name",
+    "stated_reason",
+    "run_id",
+    "step_id",
+    "trace_id",
+    "traceparent",
+    "tool",
+    "owner_service",
+    "risk_level",
+    "required_approver",
+    "consequence_level",
+    "quorum",
+    "payload",
+    "arguments",
+    "input_hash",
+    "operation_key",
+    "action_summary",
+    "warnings",
+    "amount",
+    "currency",
+    "held",
+    "hold_expires_at",
+    "intent_digest",
+    "created_at",
+    "expires_at",
+    "retain_until",
+)
 _FIXED_OF = attrgetter(*FIXED)
 AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result", "settlement"})
-# What is left of the columns with content once their retention is over.
+# The values that an erasure leaves in the columns with content.
 EMPTY: dict[str, Any] = {
-    "stated_reason": "", "payload": {}, "arguments": {}, "action_summary": "", "warnings": [],
-    "held": {}, "result": None, "ending_reason": "",
-}  # fmt: skip
+    "stated_reason": "",
+    "payload": {},
+    "arguments": {},
+    "action_summary": "",
+    "warnings": [],
+    "held": {},
+    "result": None,
+    "ending_reason": "",
+}
 # Sealed by the digest of their text, so that the seal outlives the text.
 BY_DIGEST = frozenset(EMPTY) | {"settlement"}
 _DIGEST_OF_NOTHING = hashlib.sha256(b"").hexdigest()
 _DIGEST_OF_NULL = hashlib.sha256(b"null").hexdigest()
-# Columns that moves fill in, with what they are at first. The event of the move seals the value.
+# Columns that moves write, with their first values. The event of the move seals the new value.
 OUTCOME: dict[str, str] = {
     "decided_at": "",
     "ended_at": "",
@@ -55,7 +85,7 @@ OUTCOME: dict[str, str] = {
     "legal_hold_at": "",
     "content_erased_at": "",
 }
-# Columns of work in progress. They decide when a worker looks again, never what it may do.
+# Columns of work in progress. They decide when a worker acts, never what it may do.
 UNSEALED = frozenset(
     {"lease_expires_at", "fencing_token", "attempts", "next_attempt_at", "error", "error_detail"}
 )
@@ -63,9 +93,20 @@ UNSEALED = frozenset(
 
 # The fields that the hash of an event is over, in this order.
 _SEALED_OF = attrgetter(
-    "previous_hash", "subject", "seq", "tenant", "kind", "from_state", "to_state",
-    "principal", "principal_name", "via", "reason_digest", "details", "at",
-)  # fmt: skip
+    "previous_hash",
+    "subject",
+    "seq",
+    "tenant",
+    "kind",
+    "from_state",
+    "to_state",
+    "principal",
+    "principal_name",
+    "via",
+    "reason_digest",
+    "details",
+    "at",
+)
 
 
 class _Columns(NamedTuple):
@@ -89,7 +130,7 @@ class _Columns(NamedTuple):
 
 
 class Link(_Columns):
-    """One event, in the columns that its seal and its place need."""
+    """One event: the columns that its hash and its position in the chain are computed from."""
 
     @cached_property
     def says(self) -> dict[str, Any]:
@@ -110,7 +151,7 @@ def hash_of(event: Any) -> str:
 def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> str:
     """SHA-256 over the netstrings of the columns of a transaction that never change.
 
-    Columns with content go in by their digest. ``former`` has the digests of those that were
+    Columns with content are hashed by their digest. ``former`` has the digests of those that were
     erased since.
     """
     values = zip(FIXED, _FIXED_OF(row), strict=True)
@@ -125,7 +166,7 @@ def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> st
 
 
 def is_empty(name: str, value: Any) -> bool:
-    """Whether a column with content has what an erasure leaves there, and nothing else."""
+    """Whether a column with content has the value that an erasure leaves."""
     return column_text(name, value) == column_text(name, EMPTY[name])
 
 
@@ -134,8 +175,8 @@ def digests_of(row: Any) -> dict[str, str]:
     return {name: digest_of(column_text(name, getattr(row, name))) for name in EMPTY}
 
 
-def first_words(row: Any) -> dict[str, Any]:
-    """What the first event of a transaction seals."""
+def first_details(row: Any) -> dict[str, Any]:
+    """The details that the first event of a transaction seals."""
     return {
         "intent_digest": row.intent_digest,
         "quorum": row.quorum,
@@ -149,22 +190,22 @@ def first_words(row: Any) -> dict[str, Any]:
 
 
 def outcome_of(row: Any, names: Iterable[str]) -> dict[str, str]:
-    """The values, as they are sealed, of those of the named columns that say what came of it."""
+    """The values of the named outcome columns, as text in the form in which they are sealed."""
     wanted = names if names is OUTCOME else frozenset(names)
     return {name: outcome_text(name, getattr(row, name)) for name in OUTCOME if name in wanted}
 
 
 def sealed_outcome(details: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the columns of the outcome must be after events with these details."""
+    """The values that the outcome columns must have after events with these details."""
     outcome: dict[str, Any] = dict(OUTCOME)
-    for said in details:
-        sets = said.get("sets", {})
+    for event_details in details:
+        sets = event_details.get("sets", {})
         outcome |= sets if isinstance(sets, dict) else {}
     return outcome
 
 
 def outcome_text(name: str, value: Any) -> str:
-    """A column of the outcome as ``sets`` has it: by its digest where it may hold texts."""
+    """An outcome column as ``sets`` has it: its digest where the column may hold content."""
     if value == "" and name not in AS_JSON:
         return ""
     text = column_text(name, value)

@@ -1,7 +1,7 @@
-"""Waiting for an event: the doorbell wakes within milliseconds, and once a second we look anyway.
+"""Waiting for an event: the doorbell wakes within milliseconds, and a query every second backs it.
 
 ``wait_for`` is for threads: a long-poll, for one subject. ``Watch`` is for asynchronous processes:
-one listener for all that wait there. Either goes on, a second slower, when Redis is gone.
+one listener for all waiters of the process. Without Redis both still work, a second slower.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def reseal(subject: UUID, **first_says: object) -> None:
 
 def reseal_row(pk: UUID) -> None:
     """Make the first event of a transaction seal the row as it now is."""
-    reseal(pk, **seals.first_words(Transaction.objects.get(pk=pk)))
+    reseal(pk, **seals.first_details(Transaction.objects.get(pk=pk)))
 
 
 def move_deadline(pk: UUID, milliseconds: int = 0) -> None:

@@ -23,7 +23,7 @@ from ledger.log.checkpoints import Inclusion
 from ledger.models import Event, Transaction
 from ledger.models.log import Checkpoint
 from ledger.seals import Link
-from ledger.transactions.sign_offs import VOTES
+from ledger.transactions.sign_offs import DECISIONS
 
 FORMAT, VERSION = "assent-decision-record", 1
 HOW_TO_VERIFY = (
@@ -98,7 +98,7 @@ def summary_of(links: Iterable[Link]) -> Record:
                 "intent_digest": link.says.get("intent_digest", ""),
             }
             for link in chain
-            if link.kind in VOTES
+            if link.kind in DECISIONS
         ],
         "outcome": outcome,
     }

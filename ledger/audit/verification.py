@@ -24,7 +24,7 @@ from ledger.models import Event
 from ledger.seals import Link, hash_of
 from ledger.states import Move
 from ledger.transactions import sign_offs
-from ledger.transactions.sign_offs import VOTES, Map
+from ledger.transactions.sign_offs import DECISIONS, Map
 
 __all__ = ["Broken", "Coverage", "Proof", "hash_of", "verify"]
 
@@ -219,13 +219,13 @@ def _family_of(history: History) -> tuple[str, Map]:
 
 
 def _decision_faults(history: History) -> Iterator[str]:
-    """Decisions say what sealed votes say; the desk shows the decisions."""
-    left = {link.principal: link for link in history.links if link.kind in VOTES}
+    """Check the decisions, which the desk shows, against the sealed events."""
+    left = {link.principal: link for link in history.links if link.kind in DECISIONS}
     for vote in history.votes:
         name = f"decision {vote.id} of transaction {vote.transaction_id}"
         link = left.pop(vote.principal, None)
         if link is None:
-            yield f"{name}: no event sealed a vote of {vote.principal}."
+            yield f"{name}: no event sealed a decision of {vote.principal}."
         elif _as_sealed(link) != _as_decided(vote):
             yield f"{name} is not what event {link.id} sealed."
     for link in left.values():

@@ -1,7 +1,7 @@
-"""Changes of accounts, as sealed events: who may do what, who they are, how they are reached.
+"""Changes of accounts, as sealed events: rights, names and addresses.
 
-Each kind of thing has a chain of its own in the audit log, named by its ``subject``: a principal
-(``user:7``, ``agent:acme/helpdesk``) or what it is (``slack_route:3``). These events have no state:
+Each subject has a chain of its own in the audit log: a principal (``user:7``,
+``agent:acme/helpdesk``) or another row (``slack_route:3``). These events have no state:
 ``to_state`` is empty, and no transaction or task has the same subject.
 """
 
@@ -137,14 +137,14 @@ def record(
     reason: str = "",
     owed_to: Iterable[tuple[str, str]] = (),
 ) -> Event:
-    """Append one change, in the database transaction that makes it; never a secret in it.
+    """Append one change, in the database transaction that makes it. Pass no secrets in it.
 
     ``tenant`` is empty where a change concerns an account in all its tenants. ``name`` is what
     people call the subject.
     """
     chain = chain_of(subject)
     with atomic():
-        _take_turns(chain)
+        _lock(chain)
         return chains.append(
             chain,
             tenant=tenant,
@@ -158,8 +158,8 @@ def record(
         )
 
 
-def _take_turns(chain: UUID) -> None:
-    """The events of one chain never interleave; there is no one row that all its writers lock."""
+def _lock(chain: UUID) -> None:
+    """Lock the chain until commit: there is no row that all its writers would lock."""
     key = int.from_bytes(chain.bytes[:8], signed=True)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
@@ -178,9 +178,9 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     return str(value)
 
 

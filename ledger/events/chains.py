@@ -1,7 +1,7 @@
-"""Appending to a chain: the event, what is owed because of it, and the bell after commit.
+"""Appending to a chain: the event, its deliveries, and the doorbell after commit.
 
-A chain is the history of one subject: a transaction, or whatever an upper room keeps in the same
-audit log. The caller holds the subject's row, so the events of one chain never interleave.
+A chain is the history of one subject: a transaction, or a row of an upper room. The caller holds a
+lock on the subject's row, so the events of one chain never interleave.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def append(
     transaction_id: UUID | None = None,
     owed_to: Iterable[tuple[str, str]] = (),
 ) -> Event:
-    """One more event. Only inside the database transaction that changed the subject.
+    """Append an event. Call it inside the database transaction that changes the subject.
 
-    ``owed_to`` names channels and recipients that are told of it, besides the channels that want
-    every event of its kind.
+    ``owed_to`` has pairs of a channel and a recipient to deliver to, besides the channels that
+    want every event of its kind.
     """
     event = Event.objects.create(
         subject=subject,

@@ -1,4 +1,4 @@
-"""The outbox: messages owed to the outside, written with the event that causes them."""
+"""The outbox: messages to deliver, written with the event that causes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 BACKOFF = Backoff(first=timedelta(seconds=2), longest=timedelta(minutes=10))
 MOST_ATTEMPTS = 30  # about four hours
-# While one worker sends, nobody else tries.
+# No other worker tries the same delivery within this time.
 SENDING_TAKES_AT_MOST = timedelta(seconds=60)
 
 
@@ -34,7 +34,7 @@ class Owed:
 
 
 class NotNow(Exception):
-    """The outside asks for patience: sending is put off, and that is no failure."""
+    """The recipient asks to wait: sending is postponed, which does not count as a failure."""
 
     def __init__(self, wait: timedelta, why: str) -> None:
         super().__init__(why)
@@ -42,7 +42,7 @@ class NotNow(Exception):
 
 
 class Channel(Protocol):
-    """A way to the outside. Registered by its room in ``AppConfig.ready()``."""
+    """A delivery channel. Its application registers it in ``AppConfig.ready()``."""
 
     name: str
 
@@ -50,10 +50,10 @@ class Channel(Protocol):
         """Whether events of this kind concern anybody on this channel."""
 
     def address(self, event: Event) -> Iterable[Owed]:
-        """Whom the event concerns; one delivery each. May be nobody."""
+        """The recipients of the event, one delivery each. May be none."""
 
     def send(self, delivery: Delivery) -> None:
-        """Make the outside match how things stand *now*; may run twice.
+        """Bring the recipient up to the present state of the subject. May run twice.
 
         Raises ``NotNow``, and anything else on failure.
         """
@@ -71,9 +71,14 @@ def wanted_for(kind: str) -> list[str]:
 
 
 def put_in_outbox(event: Event, addressed: Iterable[tuple[str, str]] = ()) -> list[int]:
-    """One unaddressed delivery for each channel that wants this event, and those that are."""
+    """Insert one delivery per channel that wants this event, and one per addressed recipient.
+
+    ``addressed`` has pairs of a channel and a recipient. Returns the ids.
+    """
     owed = [Delivery(event=event, channel=name) for name in wanted_for(event.kind)]
-    owed += [Delivery(event=event, channel=name, recipient=whom) for name, whom in addressed]
+    owed += [
+        Delivery(event=event, channel=name, recipient=recipient) for name, recipient in addressed
+    ]
     return [delivery.pk for delivery in Delivery.objects.bulk_create(owed)] if owed else []
 
 
@@ -86,7 +91,7 @@ def overdue(limit: int = 500) -> list[int]:
 
 
 def deliver(delivery_id: int) -> list[int]:
-    """Address or send one delivery, if it is due and nobody else is at it.
+    """Address or send one delivery, if it is due and no other worker has claimed it.
 
     Returns the deliveries that are due because this one was addressed.
     """
@@ -100,8 +105,8 @@ def deliver(delivery_id: int) -> list[int]:
             _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
         else:
             return _address(delivery, channel)
-    except NotNow as patience:
-        _put_off(delivery, patience.wait, str(patience))
+    except NotNow as postponement:
+        _postpone(delivery, postponement.wait, str(postponement))
     except Exception as failure:
         logger.warning("delivery %s (%s): %s", delivery.pk, delivery.channel, failure)
         _fail(delivery, failure)
@@ -109,7 +114,7 @@ def deliver(delivery_id: int) -> list[int]:
 
 
 def retry(delivery_id: int) -> None:
-    """Make a delivery that waits or was given up due at once."""
+    """Make a delivery due at once that is waiting or given up."""
     Delivery.objects.filter(pk=delivery_id).exclude(state=DeliveryState.DONE).update(
         state=DeliveryState.WAITING, next_attempt_at=Now(), failures=0
     )
@@ -126,7 +131,7 @@ def _claim(delivery_id: int) -> Delivery | None:
 
 
 def _still_claimed(delivery: Delivery) -> models.QuerySet[Delivery]:
-    """The row, unless another worker has tried since: then its word counts, not ours."""
+    """The row, unless another worker has claimed it since: then that worker's result counts."""
     return Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts)
 
 
@@ -145,16 +150,16 @@ def _address(delivery: Delivery, channel: Channel) -> list[int]:
         _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
     if not rows:
         return []
-    born = Delivery.objects.filter(
+    due = Delivery.objects.filter(
         event=delivery.event,
         channel=delivery.channel,
         state=DeliveryState.WAITING,
         next_attempt_at__lte=Now(),
     )
-    return list(born.order_by("pk").values_list("pk", flat=True))
+    return list(due.order_by("pk").values_list("pk", flat=True))
 
 
-def _put_off(delivery: Delivery, wait: timedelta, why: str) -> None:
+def _postpone(delivery: Delivery, wait: timedelta, why: str) -> None:
     _still_claimed(delivery).update(next_attempt_at=Now() + wait, error=why[:2000])
 
 

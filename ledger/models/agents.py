@@ -1,4 +1,4 @@
-"""Tenants, their agents and the tokens of these. Part of ``ledger.models``."""
+"""Tenants, their agents and the agents' tokens."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def _all_tools() -> list[str]:
 
 
 class Tenant(models.Model):
-    """The boundary that no query crosses. Other rows name it by its slug."""
+    """A tenant: no query crosses its boundary. Other rows refer to it by its slug."""
 
     slug = models.SlugField(primary_key=True, max_length=63)
     name = models.CharField(max_length=200)
     tools = ArrayField(
-        models.CharField(max_length=100), default=list, blank=True,
+        models.CharField(max_length=100),
+        default=list,
+        blank=True,
         help_text="Tools that its agents may use, with commas between; * for all. None at first.",
-    )  # fmt: skip
+    )
 
     def __str__(self) -> str:
         return self.name
@@ -44,9 +46,11 @@ class Agent(models.Model):
     name = models.CharField(max_length=200)
     is_active = models.BooleanField(default=True)
     tools = ArrayField(
-        models.CharField(max_length=100), default=_all_tools, blank=True,
+        models.CharField(max_length=100),
+        default=_all_tools,
+        blank=True,
         help_text="Of its tenant's tools those that it may use, with commas between; * for all.",
-    )  # fmt: skip
+    )
     webhook_url = models.URLField(
         blank=True, help_text="Told when one of the agent's transactions is decided or ends."
     )

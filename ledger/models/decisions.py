@@ -1,4 +1,4 @@
-"""What each approver decided on a transaction."""
+"""The decisions of approvers on transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Verdict(models.TextChoices):
 
 
 class Decision(models.Model):
-    """One vote of one principal on one intent digest."""
+    """One decision of one principal on one intent digest."""
 
     transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="decisions")
     principal = models.CharField(max_length=150)

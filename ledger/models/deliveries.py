@@ -1,4 +1,4 @@
-"""The outbox table: what is owed to the outside because of an event."""
+"""The outbox table: messages to deliver because of an event."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ class DeliveryState(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """One message owed to one recipient, because of one event.
+    """One message to one recipient, because of one event.
 
-    Born without a recipient, with the event; the channel then makes one row per recipient of it.
+    Inserted with the event and without a recipient; the channel then adds a row per recipient.
     """
 
     event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="deliveries")
     channel = models.CharField(max_length=30)
     recipient = models.CharField(max_length=300, blank=True)
     state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.WAITING)
-    attempts = models.PositiveIntegerField(default=0)  # claims; the word of an older one is void
+    # Counts claims; a write of an older claim matches no row.
+    attempts = models.PositiveIntegerField(default=0)
     failures = models.PositiveSmallIntegerField(db_default=0)
     next_attempt_at = models.DateTimeField(db_default=Now())
     error = models.TextField(blank=True)
@@ -44,7 +45,7 @@ class Delivery(models.Model):
                 fields=["next_attempt_at"],
                 condition=Q(state=DeliveryState.WAITING),
             ),
-            # What operators are shown; the others are all but all of the rows.
+            # What operators see; few rows among very many.
             models.Index(
                 name="ledger_delivery_given_up",
                 fields=["-id"],

@@ -1,4 +1,4 @@
-"""The audit log: what happened to whom, one row each."""
+"""The audit log: one row per event."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ledger.models.transactions import Transaction
 
 
 class Event(models.Model):
-    """One thing that happened to one subject: a transaction, or a task. Appended, never changed.
+    """One event of one subject: a transaction, a task or an account. Appended, never changed.
 
-    The database seals each row (``ledger/sql/seal_event.sql``): it gives ``seq``, ``at``,
-    ``from_state`` and the hashes; ``ledger.audit.verification`` proves them again on its own.
+    The database seals each row (``ledger/sql/seal_event.sql``): it sets ``seq``, ``at``,
+    ``from_state`` and the hashes; ``ledger.audit.verification`` recomputes them.
     """
 
     id = models.BigAutoField(primary_key=True)
-    # Whose chain this is. Upper rooms keep the history of what is theirs in the same log.
+    # The subject of the chain. Upper rooms keep the history of their rows in the same log.
     subject = models.UUIDField()
     transaction = models.ForeignKey(
         Transaction, on_delete=models.PROTECT, related_name="events", null=True
@@ -30,7 +30,7 @@ class Event(models.Model):
     principal = models.CharField(max_length=150)
     principal_name = models.CharField(max_length=200)
     via = models.CharField(max_length=20)
-    # Erased with the content of the subject; the hash is over its digest, which stays.
+    # Erased with the content of the subject; the hash covers its digest, which stays.
     reason = models.TextField(blank=True)
     reason_digest = models.CharField(max_length=64, blank=True)
     details = models.TextField(default="{}", help_text="Canonical JSON; it is never erased.")
@@ -49,7 +49,7 @@ class Event(models.Model):
             ),
         ]
         indexes = [
-            # What the live watcher asks once a second.
+            # The query of the live watcher, once a second.
             models.Index(name="ledger_event_recent", fields=["at"]),
             # "Who changed what": the changes of accounts, newest first.
             models.Index(name="ledger_event_changes", fields=["-id"], condition=Q(to_state="")),

@@ -1,4 +1,4 @@
-"""The requests of agents, so that a repeated one gets its first answer."""
+"""Idempotency keys: a repeated request gets its first answer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ledger.models.transactions import Transaction
 
 
 class IdempotencyKey(models.Model):
-    """One request of one agent, and the answer that it got.
+    """One request of one agent, and its answer.
 
-    Without a transaction it is a cancel that came before its prepare: the prepare is refused.
+    A row without a transaction is a cancel that came before its prepare; the prepare is refused.
     """
 
     agent = models.CharField(max_length=150)

@@ -1,4 +1,4 @@
-"""Ids of rows: new ones, and those in texts of clients."""
+"""Ids of rows: new ones, and those that clients send."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from uuid_utils.compat import uuid7
 
 
 def new_id() -> UUID:
-    """Time-ordered (RFC 9562, version 7), so that newer rows have larger ids."""
+    """A time-ordered UUID (RFC 9562, version 7): newer rows have larger ids."""
     return uuid7()
 
 
 def id_or_none(text: object) -> UUID | None:
-    """The id that a text of a client names; ``None`` for text that is no UUID."""
+    """Parse an id that a client sent; ``None`` for text that is no UUID."""
     try:
         return UUID(str(text))
     except ValueError:

@@ -1,7 +1,7 @@
-"""The tables of the transparency log: its checkpoints, who cosigned them, and its tree.
+"""The tables of the transparency log: its checkpoints, their cosignatures, and its tree.
 
-Written by ``ledger.log.checkpoints`` and ``ledger.log.witnesses`` alone; the database refuses to
-change what is in them (``ledger/sql/append_only.sql``).
+Only ``ledger.log.checkpoints`` and ``ledger.log.witnesses`` write them; the database refuses to
+change their rows (``ledger/sql/append_only.sql``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Checkpoint(models.Model):
 
 
 class Cosignature(models.Model):
-    """A witness's word that this checkpoint is consistent with all that it saw before."""
+    """A witness's signature: the checkpoint is consistent with all that it cosigned before."""
 
     id = models.BigAutoField(primary_key=True)
     checkpoint = models.ForeignKey(

@@ -22,7 +22,7 @@ from ledger.states import (
 
 # Which transactions hold their operation key, so that no other may be prepared with it.
 HOLDS_ITS_KEY = ~Q(state__in=sorted(WITHOUT_EFFECT))
-# Settled or not, an operator has to look: a late receipt, another operator's proposal.
+# An operator has to look: at a late receipt, or at another operator's proposed settlement.
 NEEDS_A_LOOK = ~Q(late_receipt="") | Q(settlement__isnull=False)
 
 
@@ -38,17 +38,17 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         return self.filter(state=State.PREPARED)
 
     def with_late_receipt(self) -> TransactionQuerySet:
-        """A receipt came that nobody expected any more, and nobody has looked yet."""
+        """A receipt came after the row was settled, and no operator has looked at it yet."""
         return self.exclude(late_receipt="")
 
     def deployed_here(self) -> TransactionQuerySet:
-        """Those whose tool this process has."""
+        """Transactions whose tool is registered in this process."""
         return self.filter(tool__in=sorted(tools))
 
     def begun_by_nobody(self) -> TransactionQuerySet:
-        """Signed off, with nothing unexplained in its way.
+        """Signed off, and no other row of the same operation has a late receipt.
 
-        Where another row of the same operation has a late receipt, it may have been done already.
+        With one, the operation may have been carried out already.
         """
         same = {"tenant": OuterRef("tenant"), "operation_key": OuterRef("operation_key")}
         unexplained = TransactionQuerySet(self.model).with_late_receipt().filter(**same)
@@ -83,15 +83,15 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
 class Transaction(models.Model):
     """One proposed use of one tool.
 
-    Read it anywhere; write ``state`` nowhere but in ``ledger.transactions.transitions`` (and, for
-    its first value, ``ledger.transactions.insert``).
+    Only ``ledger.transactions.transitions`` writes ``state`` (``ledger.transactions.insert`` its
+    first value).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     tenant = models.CharField(max_length=63)
     state = models.CharField(max_length=20, choices=State)
 
-    # Who asks, and for which run.
+    # The proposer and its run.
     proposed_by = models.CharField(max_length=150)
     proposed_by_name = models.CharField(max_length=200)
     stated_reason = models.TextField(blank=True)
@@ -100,7 +100,7 @@ class Transaction(models.Model):
     trace_id = models.CharField(max_length=32, blank=True)
     traceparent = models.CharField(max_length=55, blank=True)
 
-    # For what: the contract as it stood, the request, and what planning made of it.
+    # The contract as it stood, the request, and the plan.
     tool = models.CharField(max_length=100)
     owner_service = models.CharField(max_length=100)
     risk_level = models.CharField(max_length=10)
@@ -127,13 +127,13 @@ class Transaction(models.Model):
     legal_hold_at = models.DateTimeField(null=True, help_text="An operator keeps the content.")
     content_erased_at = models.DateTimeField(null=True)
 
-    # At work. The fencing token is raised at every claim; a write with an older one is void.
+    # Work. Each claim raises the fencing token; a write with an older one matches no row.
     fencing_token = models.PositiveIntegerField(default=0)
     lease_expires_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
     next_attempt_at = models.DateTimeField(null=True)
 
-    # What came of it.
+    # The outcome.
     receipt = models.CharField(max_length=500, blank=True)
     receipt_url = models.CharField(max_length=2000, blank=True)
     result = models.JSONField(null=True)
@@ -184,7 +184,7 @@ class Transaction(models.Model):
             ),
         ]
         indexes = [
-            # What the sweeper asks once a second.
+            # The queries of the sweeper, once a second.
             models.Index(
                 name="ledger_tx_due", fields=["expires_at"], condition=Q(state=State.PREPARED)
             ),
@@ -193,13 +193,13 @@ class Transaction(models.Model):
                 fields=["state", "next_attempt_at"],
                 condition=Q(state__in=sorted([State.APPROVED, State.IN_DOUBT, *AT_WORK])),
             ),
-            # The desk's list, a tenant's history (newest first by id), an agent's own.
+            # The desk's list; a tenant's history (newest first by id); an agent's own.
             models.Index(
                 name="ledger_tx_open",
                 fields=["tenant", "expires_at"],
                 condition=~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK,
             ),
-            # Asked before an operation is begun again.
+            # Queried before an operation is begun again.
             models.Index(
                 name="ledger_tx_late",
                 fields=["tenant", "operation_key"],
@@ -237,7 +237,7 @@ class Transaction(models.Model):
 
     @property
     def short_id(self) -> str:
-        """The last eight digits: the first ones are the time and alike in neighbours."""
+        """The last eight digits; the first ones are the time, so they are alike in neighbours."""
         return self.id.hex[-8:]
 
     @property
@@ -254,12 +254,12 @@ class Transaction(models.Model):
 
     @property
     def headline(self) -> str:
-        """What people read as its title: the plan's summary, or when that was erased."""
+        """The title for people: the plan's summary, or the date of its erasure."""
         if self.content_erased_at is None:
             return self.action_summary
         return f"{self.tool}: content erased on {self.content_erased_at:%Y-%m-%d}"
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the row still is what its digest was made of."""
+        """Whether the row still has the intent digest that was computed from it."""
         return intents.digest_of(intents.intent_of(self)) == self.intent_digest

@@ -1,7 +1,7 @@
-"""When planning went through and entering did not: what it held is let go of.
+"""Releases what a plan held when its transaction could not be inserted.
 
-The row that is left is rolled back like any other, again and again until that succeeds. Until
-then it has the operation key, so that no later plan is mixed up with this one.
+A row is inserted in ROLLING_BACK, and workers retry its rollback until that succeeds. Until then
+it has the operation key, so that no later plan of the operation overlaps with this one.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ logger = logging.getLogger(__name__)
 def abandon(
     row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, *, by: Principal, via: Surface
 ) -> None:
-    """Have what ``plan`` held let go of. Never raises: the caller has a failure to tell of."""
+    """Have what ``plan`` held released. Never raises: the caller has a failure to report."""
     if not tool.has("rollback"):
         return
     try:
-        _leave_a_row(row, arguments, by, via)
+        _insert_for_rollback(row, arguments, by, via)
     except CONNECTION_LOST:
         connection.close()
         try:
-            _leave_a_row(row, arguments, by, via)
+            _insert_for_rollback(row, arguments, by, via)
         except Exception:
-            logger.exception("no row could be left for what %s held", row.pk)
-            _let_go_here(row, tool, arguments)
+            logger.exception("no row could be inserted for what %s held", row.pk)
+            _roll_back_here(row, tool, arguments)
     except Exception:
-        logger.exception("no row could be left for what %s held", row.pk)
-        _let_go_here(row, tool, arguments)
+        logger.exception("no row could be inserted for what %s held", row.pk)
+        _roll_back_here(row, tool, arguments)
 
 
-def _leave_a_row(row: Transaction, arguments: BaseModel, by: Principal, via: Surface) -> None:
+def _insert_for_rollback(
+    row: Transaction, arguments: BaseModel, by: Principal, via: Surface
+) -> None:
     if Transaction.objects.filter(pk=row.pk).exists():
-        return  # it was entered after all, and only the answer was lost
+        return  # the INSERT was committed after all, and only its answer was lost
     row.arguments = arguments.model_dump(mode="json")
     row.action_summary = f"{row.tool}: what it planned could not be put before an approver"
     row.warnings, row.amount, row.currency = [], None, ""
@@ -80,12 +82,12 @@ def _insert(row: Transaction, by: Principal, via: Surface) -> None:
             by=by,
             via=via,
             reason=row.ending_reason,
-            details=seals.first_words(row),
+            details=seals.first_details(row),
         )
 
 
-def _let_go_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> None:
-    """The database is away as well: there is one try, and a line for operators."""
+def _roll_back_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> None:
+    """Try the rollback once, here: no row could be written. A failure is logged for operators."""
     context = Context(
         transaction_id=row.pk,
         tenant=row.tenant,
@@ -98,5 +100,8 @@ def _let_go_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -
     except Exception:
         logger.exception(
             "NOT LET GO: transaction %s of %s, operation key %s, held %s; it lapses by itself",
-            row.pk, row.tool, row.operation_key, row.held,
-        )  # fmt: skip
+            row.pk,
+            row.tool,
+            row.operation_key,
+            row.held,
+        )

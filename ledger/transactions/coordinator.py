@@ -1,4 +1,4 @@
-"""The verbs: everything that agents, people and the clock can do to a transaction."""
+"""The verbs of a transaction, for agents, people and the sweeper: the door of this package."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def approve(
 ) -> Transaction:
     """Sign off exactly what the approver saw.
 
-    The vote that completes the contract's quorum moves the transaction on. Saying the same again
+    The decision that completes the contract's quorum moves the transaction on. Approving again
     returns the present row. Raises ``AlreadyDecided, DigestMismatch, Expired, OwnTransaction``,
-    each carrying who decided what, and ``NotAllowed`` for an agent where a person is asked for.
+    each carrying who decided what, and ``NotAllowed`` for an agent where a person is required.
     """
     return decide(transaction_id, Verdict.APPROVE, digest=digest, by=by, via=via, reason=reason)
 
@@ -65,7 +65,7 @@ def approve(
 def reject(
     transaction_id: UUID, *, digest: str, by: Principal, via: Surface, reason: str
 ) -> Transaction:
-    """Say no, and why: the reason reaches the agent. Raises as ``approve`` does."""
+    """Reject; the reason is passed on to the agent. Raises as ``approve`` does."""
     if not reason.strip():
         raise InvalidRequest("A rejection needs a reason; it is what the agent learns from.")
     return decide(transaction_id, Verdict.REJECT, digest=digest, by=by, via=via, reason=reason)
@@ -79,10 +79,11 @@ def cancel(
     reason: str = "",
     proposer: Principal | None = None,
 ) -> Transaction:
-    """Take a proposal back; only its proposer may. Canceling twice is one cancel.
+    """Cancel a transaction; only its proposer may. Canceling again returns the present row.
 
-    ``proposer`` is named where ``by`` acts in the proposer's place: a task that was proposed for
-    an agent ends, and what it proposed ends with it.
+    Pass ``proposer`` where ``by`` acts in its place: when a task that was prepared for an agent
+    ends, the transaction that it proposed is canceled. Raises ``AlreadyDecided, Expired,
+    NotAllowed, NotFound, InvalidRequest``.
     """
     check_reason(reason)
     owner = str(proposer or by)
@@ -112,10 +113,10 @@ def cancel(
 def cancel_request(
     key: str, *, by: Principal, via: Surface, reason: str = "", proposer: Principal | None = None
 ) -> Transaction | None:
-    """Cancel by idempotency key, also when the prepare has not arrived or still plans.
+    """Cancel by idempotency key, even before its prepare arrives or while that still plans.
 
-    The key is taken, so that such a prepare cannot enter any more: it is refused. Returns the
-    canceled transaction, if there is one.
+    This takes the key, so that such a prepare is refused. Returns the canceled transaction, if
+    there is one.
     """
     if not key or len(key) > KEY_MAX:
         raise IdempotencyKeyMissing(f"An Idempotency-Key has 1 to {KEY_MAX} characters.")
@@ -127,15 +128,15 @@ def cancel_request(
 
 
 def close_request(key: str, *, proposer: Principal) -> UUID | None:
-    """See to it that nothing enters with this key any more.
+    """Take an idempotency key, so that no prepare with it can be inserted any more.
 
-    Returns the transaction that has entered with it; that one is left as it is.
+    Returns the transaction that was inserted with it before, unchanged, if there is one.
     """
     return insert.take_key(str(proposer), PREPARE_ROUTE, key, status=CanceledBefore.status)
 
 
 def expire(transaction_id: UUID) -> Transaction:
-    """Let a transaction lapse whose time is up by the database's clock."""
+    """Expire a transaction that is past ``expires_at`` by the database's clock."""
     return advance(
         transaction_id,
         states.EXPIRE,

@@ -1,4 +1,4 @@
-"""One vote of one principal on one intent digest: who wins, and what the others are told."""
+"""One decision of one principal on one intent digest, and the refusals of those who came late."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REASON_MAX = 2_000  # characters
 
 
 def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
-    """Sign off what a contract lets pass without a person, and say so in the record."""
+    """Sign off a transaction whose contract requires no approver, with POLICY as the decider."""
     return decide(
         transaction_id,
         Verdict.APPROVE,
@@ -44,17 +44,22 @@ def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
 def decide(
     transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: Surface, reason: str
 ) -> Transaction:
+    """Record one decision; the one that completes the quorum, or rejects, moves the transaction.
+
+    Deciding the same again returns the present row. Raises ``AlreadyDecided, DigestMismatch,
+    Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest``.
+    """
     check_reason(reason)
     try:
         with atomic():
-            return _vote(transaction_id, verdict, digest=digest, by=by, via=via, reason=reason)
+            return _record(transaction_id, verdict, digest=digest, by=by, via=via, reason=reason)
     except NotPossible as refusal:
-        # Read again: what the refused attempt had written was taken back.
+        # Read again: what the refused attempt had written was rolled back.
         snapshot = Transaction.objects.get(pk=snapshot_of(refusal).pk)
         return _same_again_or_refuse(snapshot, verdict, digest, by)
 
 
-def _vote(
+def _record(
     transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: Surface, reason: str
 ) -> Transaction:
     open_for_decision = Q(intent_digest=digest, state=State.PREPARED, expires_at__gt=Now())
@@ -65,9 +70,9 @@ def _vote(
     )
     if row is None:
         raise NotPossible(snapshot=Transaction.objects.filter(pk=transaction_id).first())
-    _check_maydecide(row, by)
-    votes = [link for link in sign_offs.links_of(row.pk) if link.kind in sign_offs.VOTES]
-    if any(vote.principal == str(by) for vote in votes):
+    _check_may_decide(row, by)
+    earlier = [link for link in sign_offs.links_of(row.pk) if link.kind in sign_offs.DECISIONS]
+    if any(link.principal == str(by) for link in earlier):
         raise NotPossible(snapshot=row)
     decision = Decision.objects.create(
         transaction=row,
@@ -78,11 +83,16 @@ def _vote(
         via=via,
         reason=reason,
     )
-    said: dict[str, Any] = {"by": by, "via": via, "reason": reason, "not_after": row.expires_at}
-    said["details"] = {
-        "intent_digest": digest,
-        "verdict": str(verdict),
-        "decision_at": seals.as_text(decision.at),
+    event: dict[str, Any] = {
+        "by": by,
+        "via": via,
+        "reason": reason,
+        "not_after": row.expires_at,
+        "details": {
+            "intent_digest": digest,
+            "verdict": str(verdict),
+            "decision_at": seals.as_text(decision.at),
+        },
     }
     if verdict == Verdict.REJECT:
         ending: dict[str, Any] = {
@@ -90,15 +100,15 @@ def _vote(
             "ending_reason": reason,
             "decided_at": Now(),
         }
-        return advance(row.pk, states.REJECT, **ending, work=FRESH, **said)
-    in_favour = len(votes) + 1  # a rejection would have ended it
-    if in_favour < row.quorum and by != POLICY:
-        return advance(row.pk, states.RECORD_APPROVAL, **said)
-    return advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **said)
+        return advance(row.pk, states.REJECT, **ending, work=FRESH, **event)
+    approvals = len(earlier) + 1  # a rejection would have ended it
+    if approvals < row.quorum and by != POLICY:
+        return advance(row.pk, states.RECORD_APPROVAL, **event)
+    return advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **event)
 
 
-def _check_maydecide(row: Transaction, by: Principal) -> None:
-    """The floor under every surface: the contract says what kind of principal it takes."""
+def _check_may_decide(row: Transaction, by: Principal) -> None:
+    """Check, whatever the surface, that the contract accepts this kind of principal."""
     if not sign_offs.may_sign_off(str(by), row.required_approver):
         raise NotAllowed(
             f"The contract of {row.tool} asks for a person to decide."
@@ -112,20 +122,20 @@ def _same_again_or_refuse(
 ) -> Transaction:
     if snapshot.proposed_by == str(by):
         raise OwnTransaction(transaction_id=str(snapshot.pk))
-    mine = snapshot.decisions.filter(principal=str(by)).first()
-    if mine is not None and (mine.verdict, mine.intent_digest) == (verdict, digest):
+    own = snapshot.decisions.filter(principal=str(by)).first()
+    if own is not None and (own.verdict, own.intent_digest) == (verdict, digest):
         return snapshot
     if snapshot.state != State.PREPARED:
         raise already_decided(snapshot)
     if snapshot.intent_digest != digest:
         raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
-    if mine is not None:
-        raise AlreadyDecided(f"You have {mine.get_verdict_display()} it.", snapshot=snapshot)
+    if own is not None:
+        raise AlreadyDecided(f"You have {own.get_verdict_display()} it.", snapshot=snapshot)
     raise Expired("Its time was up; nobody can decide on it any more.", snapshot=snapshot)
 
 
 def already_decided(snapshot: Transaction) -> NotPossible:
-    """Who decided what, when and through which channel."""
+    """The error that says who decided what, when and on which surface."""
     decisive = (
         EventKind.APPROVED,
         EventKind.REJECTED,

@@ -1,4 +1,4 @@
-"""How a transaction enters the ledger: everything that prepare writes, in one statement.
+"""Inserts a new transaction: everything that prepare writes, in one SQL statement.
 
 Prepare is the hot path. One statement is one round trip and one commit, half the cost of the
 same rows written one by one (docs/decisions/one-statement.md).
@@ -30,7 +30,7 @@ from ledger.states import WITHOUT_EFFECT, Move, State
 
 @dataclass(slots=True)
 class Admission:
-    """What the ledger knew of a request when it arrived, and the database's clock then."""
+    """What the database has about a request when it arrives, and its clock then."""
 
     locks: list[int]
     now: datetime
@@ -67,20 +67,25 @@ _ADMIT = f"""
 def admitted(
     by: Principal, tenant: str, *, route: str, key: str, operation_key: str
 ) -> Iterator[Admission]:
-    """Let one request with this key, and one with this operation, in at a time, while it plans.
+    """Admit one request at a time per key and per operation, while it plans.
 
-    The locks belong to the database session: they are no open database transaction, and a process
-    that dies lets go of them. Raises ``InProgress`` while another request is inside.
+    Takes two session-level advisory locks: no database transaction stays open, and PostgreSQL
+    releases them if the process dies. Raises ``InProgress`` while another request has one.
     """
     key_lock = _lock_of(str(by), route, key)
-    # Who has no operation is in nobody's way.
+    # Without an operation key there is nothing to exclude but the same request.
     operation_lock = _lock_of(tenant, operation_key) if operation_key else key_lock
-    names: dict[str, Any] = {
-        "agent": str(by), "route": route, "key": key, "tenant": tenant,
-        "operation_key": operation_key, "key_lock": key_lock, "operation_lock": operation_lock,
-    }  # fmt: skip
+    parameters: dict[str, Any] = {
+        "agent": str(by),
+        "route": route,
+        "key": key,
+        "tenant": tenant,
+        "operation_key": operation_key,
+        "key_lock": key_lock,
+        "operation_lock": operation_lock,
+    }
     with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(_ADMIT, names)
+        cursor.execute(_ADMIT, parameters)
         has_key, has_operation, *known = cursor.fetchone()
     taken = [(has_key, key_lock), (has_operation, operation_lock)]
     locks = [lock for is_taken, lock in taken if is_taken]
@@ -95,7 +100,7 @@ def admitted(
 
 
 def _unlock(locks: list[int]) -> None:
-    """A session that is gone has let go of them itself."""
+    """Release the locks. PostgreSQL has done so already if the session is gone."""
     with suppress(OperationalError, InterfaceError), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(lock) FROM unnest(%s::bigint[]) AS lock", [locks])
 
@@ -109,10 +114,10 @@ def insert_transaction(
     key: IdempotencyKey,
     admission: Admission,
 ) -> None:
-    """Write a new transaction with its first event, what is owed and the answer of its key.
+    """Insert a new transaction with its first event, its deliveries and its idempotency key.
 
-    The same statement lets go of the admission's locks, which saves a round trip: it keeps them
-    as its own until it is committed, so who comes next sees the row. Raises
+    The same statement releases the admission's locks, which saves a round trip. It takes them
+    again for its own database transaction, so the next request sees the committed row. Raises
     ``django.db.IntegrityError`` when the key or the operation key was taken meanwhile.
     """
     channels = outbox.wanted_for(move.kind)
@@ -126,7 +131,7 @@ def insert_transaction(
         principal_name=by.display_name,
         via=via,
         reason=row.stated_reason if not row.ending_reason else row.ending_reason,
-        details=intents.canonical(seals.first_words(row)).decode(),
+        details=intents.canonical(seals.first_details(row)).decode(),
     )
     values: list[Any] = [as_json(row), as_json(event), as_json(key), channels, *admission.locks * 2]
     with use_prepared_statements(), connection.cursor() as cursor:
@@ -140,14 +145,14 @@ def insert_transaction(
 
 
 def remember(key: IdempotencyKey) -> None:
-    """Keep the answer to a request that entered nothing new (a duplicate, an early cancel)."""
+    """Store the answer to a request that inserted no transaction (a duplicate)."""
     key.save(force_insert=True)
 
 
 def take_key(agent: str, route: str, key: str, *, status: int) -> UUID | None:
-    """Take a key that nothing entered with, for good; else the transaction that has it.
+    """Take an unused key for good; returns the transaction if one was inserted with it.
 
-    Waits for a statement that is just entering with the key: of the two, exactly one has it.
+    Waits for an uncommitted INSERT with the key, so exactly one of the two gets it.
     """
     row = IdempotencyKey(agent=agent, route=route, key=key, status=status)
     IdempotencyKey.objects.bulk_create([row], ignore_conflicts=True)

@@ -1,7 +1,7 @@
-"""What operators settle: doubt, late receipts, work that nobody can do, compensations.
+"""What operators settle: doubt, late receipts, work that no worker can do, compensations.
 
-What is consequential takes two of them: the first one proposes, which is sealed as an event, and
-another one has to say the same.
+A consequential settlement takes two operators: the first proposes, which is sealed as an event;
+another confirms by ordering the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def resolve(
     reason: str,
     receipt: str = "",
 ) -> Transaction:
-    """Settle, as an operator orders it, what no worker can. ``outcome`` is one of
+    """Settle what no worker can, as an operator orders. ``outcome`` is one of
 
     - of what is in doubt: ``committed`` (needs the receipt), ``nothing_happened``, or ``retry``
       (only for retry-safe tools);
@@ -72,7 +72,7 @@ def resolve(
 
 
 def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str) -> Transaction:
-    """Make up for a committed transaction, by the tool's own compensation.
+    """Compensate a committed transaction by the tool's own compensation.
 
     Where two operators are needed, the first call only proposes.
     """
@@ -90,9 +90,13 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
         )
     order = _Order(Outcome.COMPENSATE, "", by, via, reason)
     order.settle(
-        row, states.COMPENSATE, only_if=Q(content_erased_at=None), error="", error_detail="",
+        row,
+        states.COMPENSATE,
+        only_if=Q(content_erased_at=None),
+        error="",
+        error_detail="",
         work=FRESH,
-    )  # fmt: skip
+    )
     return Transaction.objects.get(pk=transaction_id)
 
 
@@ -103,7 +107,7 @@ def needs_a_second(row: Transaction) -> bool:
 
 
 def open_outcomes(row: Transaction) -> list[Outcome]:
-    """What ``resolve`` may be told of this row, as it is now."""
+    """The outcomes that ``resolve`` accepts for this row as it is now."""
     tool = tools.get(row.tool)
     outcomes: list[Outcome] = []
     if row.state == State.IN_DOUBT:
@@ -132,7 +136,7 @@ def had_no_effect(row: Transaction) -> bool:
 
 
 class _Order:
-    """What one operator orders, and how it takes effect."""
+    """One operator's order, and how it takes effect."""
 
     def __init__(
         self, outcome: Outcome, receipt: str, by: Principal, via: Surface, reason: str
@@ -149,7 +153,7 @@ class _Order:
         details: dict[str, Any] | None = None,
         **changes: Any,
     ) -> None:
-        """Take the step, or propose it where another operator has to confirm it."""
+        """Take the step, or propose it where another operator must confirm."""
         wanted = Q() if only_if is None else only_if
         details = details or {}
         before = row.settlement
@@ -166,9 +170,14 @@ class _Order:
     ) -> None:
         not_own = ~Q(proposed_by=str(self.by))
         advance(
-            row.pk, step, by=self.by, via=self.via, reason=self.reason, only_if=not_own & only_if,
+            row.pk,
+            step,
+            by=self.by,
+            via=self.via,
+            reason=self.reason,
+            only_if=not_own & only_if,
             **columns,
-        )  # fmt: skip
+        )
 
     def _is_confirmed(self, row: Transaction, before: dict[str, str]) -> bool:
         """Another operator proposed the same. Raises ``NotPossible`` for another proposal."""
@@ -178,10 +187,10 @@ class _Order:
                 snapshot=row,
                 hint="Order the same to confirm it, or decline it first.",
             )
-        return before["by"] != str(self.by) and self._stands_in_the_log(row, before)
+        return before["by"] != str(self.by) and self._is_sealed(row, before)
 
-    def _stands_in_the_log(self, row: Transaction, before: dict[str, str]) -> bool:
-        """The row may be updated by others; the event that sealed the proposal may not."""
+    def _is_sealed(self, row: Transaction, before: dict[str, str]) -> bool:
+        """Check the proposal against its sealed event: others can update the row."""
         links = sign_offs.links_of(row.pk)
         proposals = [link for link in links if link.kind == states.SETTLEMENT_PROPOSED.kind]
         sealed = seals.sealed_outcome(link.says for link in links)["settlement"]
@@ -201,9 +210,12 @@ class _Order:
         if row.settlement is not None:
             return  # proposed already; it waits for another operator
         proposal = {
-            "outcome": self.outcome, "receipt": self.receipt, "reason": self.reason,
-            "by": str(self.by), "by_name": self.by.display_name,
-        }  # fmt: skip
+            "outcome": self.outcome,
+            "receipt": self.receipt,
+            "reason": self.reason,
+            "by": str(self.by),
+            "by_name": self.by.display_name,
+        }
         self.take(
             row,
             replace(states.SETTLEMENT_PROPOSED, sources=step.sources),
@@ -226,9 +238,14 @@ def _committed(row: Transaction, order: _Order) -> None:
     if not order.receipt:
         raise InvalidRequest("Without a receipt nothing counts as committed.")
     order.settle(
-        row, states.COMMIT, only_if=Q(state=State.IN_DOUBT), details={"receipt": order.receipt},
-        receipt=order.receipt, ended_at=Now(), work=REVOKED,
-    )  # fmt: skip
+        row,
+        states.COMMIT,
+        only_if=Q(state=State.IN_DOUBT),
+        details={"receipt": order.receipt},
+        receipt=order.receipt,
+        ended_at=Now(),
+        work=REVOKED,
+    )
 
 
 def _nothing_happened(row: Transaction, order: _Order) -> None:
@@ -242,7 +259,7 @@ def _nothing_happened(row: Transaction, order: _Order) -> None:
 
 
 def _retry(row: Transaction, order: _Order) -> None:
-    """Let a worker run it again with the same operation key; the world counts it as one."""
+    """Let a worker run it again with the same operation key, which makes both runs one."""
     if not tool_named(row.tool).contract.retry_safe:
         raise NotPossible(
             f"{row.tool} is not retry-safe: running it again could do it twice.", snapshot=row
@@ -272,10 +289,18 @@ def _keep_receipt(row: Transaction, order: _Order) -> None:
         )
     order.receipt = receipt
     order.settle(
-        row, states.KEEP_RECEIPT, only_if=only_if, details={"receipt": receipt}, receipt=receipt,
-        late_receipt="", error="", ending="", ending_reason="", ended_at=Now(),
+        row,
+        states.KEEP_RECEIPT,
+        only_if=only_if,
+        details={"receipt": receipt},
+        receipt=receipt,
+        late_receipt="",
+        error="",
+        ending="",
+        ending_reason="",
+        ended_at=Now(),
         work=REVOKED,
-    )  # fmt: skip
+    )
 
 
 def _settle_late(row: Transaction, order: _Order) -> None:
@@ -287,7 +312,7 @@ def _settle_late(row: Transaction, order: _Order) -> None:
     )
 
 
-# --- what nobody can do ---------------------------------------------------------------------
+# --- work that no worker can do -------------------------------------------------------------
 
 
 def _withdraw(row: Transaction, order: _Order) -> None:

@@ -1,9 +1,9 @@
-"""Whether the sealed events of a transaction allow what its row says. Reads; changes nothing.
+"""Checks a transaction's row against its sealed events. Reads only.
 
-A row may be updated by whoever has the application's database role; a sealed event may not. So
-these rules start from the events, and the row counts only where an event sealed its content. The
-worker asks before it calls a tool, ``verify_ledger`` asks about everything that ever happened.
-Each fault is a sentence that names the row.
+The application's database role can update a row, but not a sealed event. So these rules start
+from the events, and trust a column only where an event sealed it. Workers run them before each
+call of a tool; ``verify_ledger`` runs them over the whole audit log. Each fault is a sentence
+that names the row.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ledger.states import Move, Outcome
 Map = Mapping[str, Move[Any]]
 
 MOVES: Map = states.BY_KIND
-VOTES: dict[str, Verdict] = {
+DECISIONS: dict[str, Verdict] = {
     states.RECORD_APPROVAL.kind: Verdict.APPROVE,
     states.APPROVE.kind: Verdict.APPROVE,
     states.REJECT.kind: Verdict.REJECT,
 }
-# The only moves that a proposer makes with its own transaction.
+# The only moves that a proposer may make with its own transaction.
 OF_THE_PROPOSER = frozenset(
     {states.PREPARE.kind, states.REFUSE.kind, states.ABANDON.kind, states.CANCEL.kind}
 )
@@ -35,12 +35,12 @@ OF_THE_SYSTEM = frozenset(
     {states.CLAIM.kind, states.EXPIRE.kind, states.RETRY.kind, states.LATE_RECEIPT.kind}
 )
 CLAIMED = states.CLAIM.kind
-# Say that something was carried out, without a move out of the state of carrying out.
+# Outcomes recorded without a move out of COMMITTING; only possible after a claim.
 AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.kind, states.LATE_RECEIPT.kind})
-# What came of a call, as a tool is handed it to make up for that call.
-HANDED_OVER = ("receipt", "result")
-# What operators settle by their word, and the move or note that it becomes.
-BY_WORD: dict[str, str] = {
+# The outcome columns that a tool receives when it compensates a call.
+COMPENSATION_INPUT = ("receipt", "result")
+# The outcomes that operators settle, and the kind of event that records each.
+SETTLEMENT_KINDS: dict[str, str] = {
     Outcome.COMMITTED: states.COMMIT.kind,
     Outcome.NOTHING_HAPPENED: states.DISPROVE.kind,
     Outcome.KEEP_RECEIPT: states.KEEP_RECEIPT.kind,
@@ -48,8 +48,8 @@ BY_WORD: dict[str, str] = {
     Outcome.DEALT_WITH: states.LATE_RECEIPT_SETTLED.kind,
     Outcome.COMPENSATE: states.COMPENSATE.kind,
 }
-SETTLED = frozenset(BY_WORD.values())
-# What kinds of principals a contract takes. Of the system, only its policy signs anything off.
+SETTLED = frozenset(SETTLEMENT_KINDS.values())
+# The kinds of principals that a contract accepts. Of the system, only POLICY signs off.
 KINDS: dict[str, frozenset[str]] = {
     str(RequiredApprover.NONE): frozenset({PrincipalKind.SYSTEM, PrincipalKind.USER}),
     str(RequiredApprover.SUPERVISOR): frozenset({PrincipalKind.AGENT, PrincipalKind.USER}),
@@ -63,10 +63,10 @@ def links_of(subject: UUID) -> list[Link]:
 
 
 def why_not(row: Transaction) -> str:
-    """Why a worker must not act on this row, or nothing.
+    """Why a worker must not act on this row; empty if it may.
 
-    The row must be what was prepared, its state, receipt and result what its events made them, and
-    its history one that the contract allows.
+    The row must be as prepared, its state, receipt and result as its events sealed them, and its
+    history one that the contract allows.
     """
     links = links_of(row.pk)
     if (
@@ -79,33 +79,33 @@ def why_not(row: Transaction) -> str:
         return f"Its sealed history does not allow it: {fault}"
     if links[-1].to_state != row.state:
         return f"Its sealed history does not allow it: no event made it {row.state}."
-    return next(outcome_faults(row, links, HANDED_OVER), "")
+    return next(outcome_faults(row, links, COMPENSATION_INPUT), "")
 
 
 # --- one chain ------------------------------------------------------------------------------
 
 
-def chain_faults(links: Sequence[Link], moves: Map, what: str = "transaction") -> Iterator[str]:
-    """Places, hashes and moves of one chain, from its first event on."""
+def chain_faults(links: Sequence[Link], moves: Map, noun: str = "transaction") -> Iterator[str]:
+    """Check the positions, hashes and moves of one chain, from its first event on."""
     seq, previous, state = 1, "", ""
     for link in links:
         if link.seq != seq:
-            yield f"event {seq} of {what} {link.subject} is missing."
+            yield f"event {seq} of {noun} {link.subject} is missing."
         elif (link.previous_hash, link.from_state) != (previous, state):
-            yield f"{_name_of(link, what)} does not follow the event before it."
+            yield f"{_name_of(link, noun)} does not follow the event before it."
         if link.hash != seals.hash_of(link):
-            yield f"{_name_of(link, what)} was changed."
+            yield f"{_name_of(link, noun)} was changed."
         if link.tenant != links[0].tenant:
-            yield f"{_name_of(link, what)} belongs to another tenant than the event before it."
+            yield f"{_name_of(link, noun)} belongs to another tenant than the event before it."
         for fault in _move_faults(link, moves):
-            yield f"{_name_of(link, what)}: {fault}"
+            yield f"{_name_of(link, noun)}: {fault}"
         seq, previous, state = link.seq + 1, link.hash, link.to_state
     for link, fault in erasures.reason_faults(links):
-        yield f"{_name_of(link, what)}: {fault}"
+        yield f"{_name_of(link, noun)}: {fault}"
 
 
-def _name_of(link: Link, what: str = "transaction") -> str:
-    return f"event {link.id} of {what} {link.subject}"
+def _name_of(link: Link, noun: str = "transaction") -> str:
+    return f"event {link.id} of {noun} {link.subject}"
 
 
 def _move_faults(link: Link, moves: Map) -> Iterator[str]:
@@ -124,17 +124,17 @@ def _move_faults(link: Link, moves: Map) -> Iterator[str]:
 
 
 def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
-    """Whoever decided might; and nothing was carried out without enough of them."""
+    """Check that each decider was allowed to decide, and that enough did before any claim."""
     first = links[0].says
     approvers: set[str] = set()
-    voters: set[str] = set()
+    deciders: set[str] = set()
     for n, link in enumerate(links):
         faults = [*_actor_faults(link, links[0].principal)]
-        if link.kind in VOTES:
-            faults_of_vote = [*_vote_faults(link, row, first, voters)]
-            faults += faults_of_vote
-            voters.add(link.principal)
-            if not faults_of_vote and VOTES[link.kind] == Verdict.APPROVE:
+        if link.kind in DECISIONS:
+            decision_faults = [*_decision_faults(link, row, first, deciders)]
+            faults += decision_faults
+            deciders.add(link.principal)
+            if not decision_faults and DECISIONS[link.kind] == Verdict.APPROVE:
                 approvers.add(link.principal)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
             faults.append(f"{link.kind}, and nothing was ever carried out.")
@@ -146,42 +146,42 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
 
 
 def is_grave(row: Any) -> bool:
-    """Whether settling it takes two operators by what was prepared alone, whatever the amount."""
+    """Whether settling it takes two operators whatever the amount: irreversible or critical."""
     cannot_be_undone = row.consequence_level == ConsequenceLevel.IRREVERSIBLE
     return bool(cannot_be_undone or row.risk_level == RiskLevel.CRITICAL)
 
 
-# Another run of the operation makes what somebody said before it old.
-VOIDS_THE_FIRST_WORD = frozenset(
+# After these, a settlement that one operator proposed before no longer counts.
+VOIDS_A_PROPOSAL = frozenset(
     {states.SETTLEMENT_DECLINED.kind, states.RETRY.kind, states.ORDER_RETRY.kind}
 )
 
 
 def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
-    """What takes two operators was said by two: the first word stands in the log, unused."""
-    word: Link | None = None
+    """Check that what takes two operators was proposed by one and confirmed by another."""
+    proposal: Link | None = None
     for link in links:
         if link.kind == states.SETTLEMENT_PROPOSED.kind:
-            word = link
-        elif link.kind in VOIDS_THE_FIRST_WORD:
-            word = None
+            proposal = link
+        elif link.kind in VOIDS_A_PROPOSAL:
+            proposal = None
         elif link.kind in SETTLED and not Principal.parse(link.principal).is_system:
             takes_two = is_grave(row) or "first_word_by" in link.says
-            if takes_two and not _confirms(link, word):
+            if takes_two and not _confirms(link, proposal):
                 yield (
                     f"{_name_of(link)}: {link.kind} by "
                     f"{link.principal} without the word of another operator before it."
                 )
-            word = None
+            proposal = None
 
 
-def _confirms(link: Link, word: Link | None) -> bool:
-    if word is None or word.principal == link.principal:
+def _confirms(link: Link, proposal: Link | None) -> bool:
+    if proposal is None or proposal.principal == link.principal:
         return False
-    first, second = word.says, link.says
+    first, second = proposal.says, link.says
     return (
-        second.get("first_word_by") == word.principal
-        and BY_WORD.get(str(first.get("outcome"))) == link.kind
+        second.get("first_word_by") == proposal.principal
+        and SETTLEMENT_KINDS.get(str(first.get("outcome"))) == link.kind
         and second.get("outcome", first.get("outcome")) == first.get("outcome")
         and second.get("receipt", first.get("receipt")) == first.get("receipt")
     )
@@ -204,30 +204,32 @@ def _actor_faults(link: Link, proposer: str) -> Iterator[str]:
         yield f"{link.kind} is not for {link.principal}."
 
 
-def _vote_faults(link: Link, row: Any, first: Mapping[str, Any], voters: set[str]) -> Iterator[str]:
+def _decision_faults(
+    link: Link, row: Any, first: Mapping[str, Any], deciders: set[str]
+) -> Iterator[str]:
     says = link.says
     if says.get("intent_digest") != first.get("intent_digest"):
-        yield "the vote is on something else than what was prepared."
-    if says.get("verdict") != VOTES[link.kind]:
+        yield "the decision is on something else than what was prepared."
+    if says.get("verdict") != DECISIONS[link.kind]:
         yield f"{link.kind} with the verdict {says.get('verdict')!r:.40}."
-    if link.principal in voters:
-        yield f"a second vote of {link.principal}."
+    if link.principal in deciders:
+        yield f"a second decision of {link.principal}."
     if not may_sign_off(link.principal, str(first.get("required_approver"))):
-        yield f"the contract does not take a vote of {link.principal}."
+        yield f"the contract does not accept a decision of {link.principal}."
     if link.at > row.expires_at:
-        yield "the vote came after the time was up."
+        yield "the decision came after the time was up."
 
 
 def may_sign_off(principal: str, required_approver: str) -> bool:
-    """Whether a contract takes the vote of a principal, by its kind."""
-    voter = Principal.parse(principal)
-    if voter.is_system and principal != str(POLICY):
+    """Whether a contract accepts a decision of this kind of principal."""
+    decider = Principal.parse(principal)
+    if decider.is_system and principal != str(POLICY):
         return False
-    return voter.kind in KINDS.get(required_approver, frozenset())
+    return decider.kind in KINDS.get(required_approver, frozenset())
 
 
 def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
-    """What the row of a transaction says, against what its events sealed."""
+    """Check every column of a transaction's row against what its events sealed."""
     name = f"transaction {row.id}"
     first, last = links[0], links[-1]
     says = first.says
@@ -254,7 +256,7 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
 
 
 def outcome_faults(row: Any, links: Sequence[Link], columns: Iterable[str]) -> Iterator[str]:
-    """Those of these columns that do not have what the events gave them."""
+    """Check that these columns have the values that the events sealed."""
     sealed = seals.sealed_outcome(link.says for link in links)
     for column, text in seals.outcome_of(row, columns).items():
         if sealed.get(column) != text:

@@ -242,4 +242,4 @@ def test_what_the_policy_signs_off_is_taken_only_where_nobody_is_asked_for(a_pay
 
     why = sign_offs.why_not(Transaction.objects.get(pk=row.pk))
 
-    assert "the contract does not take a vote of system:policy" in why
+    assert "the contract does not accept a decision of system:policy" in why
