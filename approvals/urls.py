@@ -7,7 +7,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from approvals.api import api
-from approvals.web.transactions import missing
+from approvals.web.inbox import missing
 
 admin.site.site_url = "/"
 urlpatterns = [
@@ -16,11 +16,11 @@ urlpatterns = [
     path("slack/", include("approvals.slack.urls")),
     path("log/", include("ledger.log.urls")),
     path("api/v1/", api.urls),
-    path("admin/rq/", include("approvals.web.queue_pages")),
+    path("admin/rq/", include("approvals.admin.queue_pages")),
     # Django's short cut to "view on site": nothing of ours is reached by it.
     path("admin/r/<path:rest>", lambda request, rest: missing(request)),
     path("admin/password_change/", RedirectView.as_view(pattern_name="desk:password")),
     path("admin/", admin.site.urls),
 ]
-handler403 = "approvals.web.transactions.forbidden"
-handler404 = "approvals.web.transactions.missing"
+handler403 = "approvals.web.inbox.forbidden"
+handler404 = "approvals.web.inbox.missing"

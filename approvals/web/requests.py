@@ -1,12 +1,22 @@
-"""The tenants and roles of a request of the desk, and the kind of answer that it wants."""
+"""What views and templates take from every request of the desk: tenants, roles, notices."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
+from approvals.desk import inbox
 from approvals.http.middleware import DeskRequest, Roles
+from approvals.models import Role
+from approvals.people import notices
+from approvals.slack import is_configured as slack_is_configured
+
+MOST_NOTICES = 5
 
 
 def tenants_of_request(request: HttpRequest) -> frozenset[str]:
@@ -22,3 +32,28 @@ def roles_of_request(request: HttpRequest) -> Roles:
 def wants_fragment(request: HttpRequest) -> bool:
     """Whether the request comes from htmx or our script, which replace one part of the page."""
     return request.headers.get("HX-Request") == "true"
+
+
+def _notices(person: Any) -> list[dict[str, Any]]:
+    return [
+        {"pk": notice.pk, "at": notice.event.at, "text": notices.text_of(notice.event, person)}
+        for notice in notices.waiting_for(person).order_by("-pk")[:MOST_NOTICES]
+    ]
+
+
+def desk(request: HttpRequest) -> dict[str, Any]:
+    """The template variables that every page of the desk has."""
+    live = urlsplit(settings.LIVE_URL)
+    context: dict[str, Any] = {
+        "now": timezone.now(),
+        "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
+    }
+    if request.user.is_authenticated:
+        person = request.user
+        # Lazy: the admin's pages do not show them.
+        context["notices"] = SimpleLazyObject(lambda: _notices(person))
+        context["has_slack"] = slack_is_configured()
+        context["waiting_count"] = inbox.count(tenants_of_request(request))
+        roles = roles_of_request(request)
+        context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
+    return context

@@ -5,12 +5,21 @@ from __future__ import annotations
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from approvals.web import operations, people, records, slack_link, tasks, transactions
+from approvals.web import (
+    history,
+    inbox,
+    operations,
+    people,
+    records,
+    slack_link,
+    tasks,
+    transactions,
+)
 
 app_name = "desk"
 urlpatterns = [
-    path("", transactions.inbox_view, name="inbox"),
-    path("rows", transactions.rows, name="rows"),
+    path("", inbox.inbox_view, name="inbox"),
+    path("rows", inbox.rows, name="rows"),
     path("transactions/<uuid:transaction_id>/", transactions.transaction, name="transaction"),
     path(
         "transactions/<uuid:transaction_id>/approve",
@@ -61,9 +70,9 @@ urlpatterns = [
     path("password/", people.password, name="password"),
     path("notices/<int:notice_id>/dismiss", people.dismiss_notice, name="notice-dismiss"),
     path("metrics", operations.prometheus, name="metrics"),
-    path("history/", transactions.history, name="history"),
-    path("history/export.<str:form>", transactions.export, name="history-export"),
-    path("tools/", transactions.tools, name="tools"),
+    path("history/", history.history, name="history"),
+    path("history/export.<str:form>", history.export, name="history-export"),
+    path("tools/", inbox.tools, name="tools"),
     path(
         "sign-in/",
         LoginView.as_view(

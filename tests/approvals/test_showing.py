@@ -200,7 +200,7 @@ def test_a_refusal_of_what_was_made_up_stands_in_the_history(as_alice, acme):
     ],
 )
 def test_no_cell_of_an_export_begins_with_a_formula(text):
-    from approvals.web.transactions import harmless
+    from approvals.web.history import harmless
 
     cells = re.split(r"[;\t\r\n]", harmless(text))
 
