@@ -9,10 +9,12 @@ log still verifies (``ledger.erasures``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
@@ -38,7 +40,11 @@ logger = logging.getLogger(__name__)
 
 BATCH = 20  # rows that one database transaction erases
 BATCHES = 5  # of one sweep, so that it never keeps the other steps waiting for long
+RETRY_S = 600.0  # after which a row is tried again whose erasure failed
+MOST_FAILED = 1_000  # such rows that this process remembers
 VIA = Surface.SYSTEM
+
+_failed_at: dict[UUID, float] = {}
 
 
 def due() -> TransactionQuerySet:
@@ -75,12 +81,45 @@ def erase_batch(most: int = BATCH) -> int:
     Locked rows are left for the next sweep. A row that does not verify is put under a legal hold
     instead: erasing it would destroy the evidence. Returns how many rows were examined.
     """
+    return erase_each(due(), _erase_one, most)
+
+
+def erase_each(rows: QuerySet[Any], erase: Callable[[UUID], None], most: int) -> int:
+    """Call ``erase`` with the ids of up to ``most`` rows, oldest retention first; lock each.
+
+    One whose erasure fails is logged, left as it was, and tried again after ``RETRY_S``: until
+    then the others come first. Returns how many rows were tried. Raises only when the connection
+    to the database is lost.
+    """
+    now = time.monotonic()
+    for row_id in [row_id for row_id, at in _failed_at.items() if now - at >= RETRY_S]:
+        del _failed_at[row_id]
     with atomic():
-        rows = due().order_by("retain_until").select_for_update(skip_locked=True, of=("self",))
-        batch = list(rows[:most])
-        erased = [row.pk for row in batch if _erase(row)]
-        _erase_around(erased)
-    return len(batch)
+        # Only the ids: a value that cannot be read must not keep the other rows from being read.
+        free = rows.exclude(pk__in=list(_failed_at)).order_by("retain_until").only("pk")
+        ids = [row.pk for row in free.select_for_update(skip_locked=True, of=("self",))[:most]]
+        for row_id in ids:
+            try:
+                with atomic():
+                    erase(row_id)
+            except Exception:
+                if not connection.is_usable():
+                    raise
+                logger.exception("the content of %s could not be erased", row_id)
+                _postpone(row_id, now)
+    return len(ids)
+
+
+def _postpone(row_id: UUID, now: float) -> None:
+    """Remember a failed row; of too many the first ones are forgotten, and so tried again."""
+    _failed_at[row_id] = now
+    if len(_failed_at) > MOST_FAILED:
+        del _failed_at[next(iter(_failed_at))]
+
+
+def _erase_one(transaction_id: UUID) -> None:
+    if _erase(Transaction.objects.get(pk=transaction_id)):
+        _erase_around([transaction_id])
 
 
 def _erase(row: Transaction) -> bool:
@@ -126,8 +165,6 @@ def _hold_back(row: Transaction, fault: str) -> None:
 
 def _erase_around(subjects: Sequence[UUID]) -> None:
     """Erase the texts in related rows: reasons, stored answers, errors of deliveries."""
-    if not subjects:
-        return
     erase_reasons(subjects)
     Decision.objects.filter(transaction__in=subjects).exclude(reason="").update(reason="")
     answers = IdempotencyKey.objects.filter(transaction__in=subjects).exclude(answer="")

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from django.db.models import Exists, Q
 from django.db.models.functions import Now
-from django.db.transaction import atomic
 
 from a2a import digests, states
 from a2a.errors import TaskNotPossible
@@ -78,14 +77,13 @@ def erase_batch(most: int = BATCH) -> int:
     Rows that somebody else has locked are left for the next time; one that does not verify is kept
     as it is, under a legal hold. Returns how many rows were tried.
     """
-    with atomic():
-        rows = due().order_by("retain_until").select_for_update(skip_locked=True, of=("self",))
-        batch = list(rows[:most])
-        erased = [task.pk for task in batch if _erase(task)]
-        if erased:
-            _erase_related(erased)
-            retention.erase_reasons(erased)
-    return len(batch)
+    return retention.erase_each(due(), _erase_one, most)
+
+
+def _erase_one(task_id: UUID) -> None:
+    if _erase(Task.objects.get(pk=task_id)):
+        _erase_related([task_id])
+        retention.erase_reasons([task_id])
 
 
 def _erase(task: Task) -> bool:
@@ -112,7 +110,8 @@ def _erase(task: Task) -> bool:
             only_if=Q(pk__in=due()),
             details={"erased": _digests_of(task)},
             sealed=("content_erased_at",),
-            columns={"content_erased_at": Now(), **EMPTY},
+            # With a new ``updated_at``, no process serves the content from its cache any more.
+            columns={"content_erased_at": Now(), "updated_at": Now(), **EMPTY},
         )
     except TaskNotPossible:
         return False  # a hold was faster

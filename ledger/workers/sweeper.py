@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from threading import Event as Flag
 from uuid import UUID
 
@@ -86,20 +87,32 @@ class Sweeper:
         self._log.stop()
 
     def sweep(self) -> None:
-        """One round. Each step finds rows; each row is settled in a transaction of its own."""
-        expire_what_is_due()
-        sign_off_by_policy()
-        doubt_lapsed_leases()
+        """One round. Each step finds rows; each row is settled in a transaction of its own.
+
+        A step that fails is logged and does not keep the others from running. Raises only when
+        the connection to the database is lost.
+        """
+        steps: list[Callable[[], object]] = [
+            expire_what_is_due,
+            sign_off_by_policy,
+            doubt_lapsed_leases,
+            self._enqueue_work,
+            *_further_steps,
+            *(partial(self._enqueue_further, name) for name in _further_jobs),
+            retention.erase_due,
+            self._log.round,
+        ]
+        for step in steps:
+            _guarded(step)
+
+    def _enqueue_work(self) -> None:
         self._enqueue_rows("commit", _approved_and_unclaimed(), Transaction.objects.inquiry_due())
         self._enqueue_rows("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
         self._enqueue_rows("compensate", Transaction.objects.work_due(State.COMPENSATING))
         self._enqueue_due("deliver", outbox.overdue())
-        for step in _further_steps:
-            step()
-        for name, due in _further_jobs.items():
-            self._enqueue_due(name, due())
-        retention.erase_due()
-        self._log.round()
+
+    def _enqueue_further(self, name: str) -> None:
+        self._enqueue_due(name, _further_jobs[name]())
 
     def _enqueue_rows(self, name: str, *querysets: TransactionQuerySet) -> None:
         """Enqueue rows; those whose tool this process lacks only now and then."""
@@ -145,7 +158,7 @@ def sign_off_by_policy() -> None:
 
 def doubt_lapsed_leases() -> None:
     for transaction_id in _ids(Transaction.objects.lease_lapsed()):
-        execution.doubt_lapsed_lease(transaction_id)
+        _try(execution.doubt_lapsed_lease, transaction_id)
 
 
 def _approved_and_unclaimed() -> TransactionQuerySet:
@@ -159,11 +172,24 @@ def _ids(rows: TransactionQuerySet) -> list[UUID]:
 
 
 def _try(verb: Callable[..., object], *subject: object) -> None:
-    """Call a verb; a refusal means that somebody was faster."""
+    """Call a verb; a refusal means that somebody was faster. Other rows go on after a failure."""
     try:
         verb(*subject)
     except LedgerError as refusal:
         logger.debug("%s: %s", subject[0], refusal)
+    except Exception:
+        if not connection.is_usable():
+            raise
+        logger.exception("sweeping %s failed", subject[0])
+
+
+def _guarded(step: Callable[[], object]) -> None:
+    try:
+        step()
+    except Exception:
+        if not connection.is_usable():
+            raise
+        logger.exception("a step of the sweeper failed: %s", step)
 
 
 def _queue_length(name: str) -> int:

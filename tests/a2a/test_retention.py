@@ -24,7 +24,7 @@ from ledger.principals import Principal
 from ledger.transactions import coordinator
 from tests.a2a.test_protocol import Peer
 from tests.forgery import forge, reseal
-from tests.ledger.test_retention import PUBLIC_KEY, assert_whole, dump
+from tests.ledger.test_retention import PUBLIC_KEY, assert_whole, dump, make_unreadable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OLGA = Principal("user", "olga", "Olga Novak")
@@ -142,6 +142,21 @@ def test_a_task_whose_input_was_changed_is_held_and_not_erased(work):
     kept = Task.objects.get(pk=task.pk)
     assert (kept.content_erased_at, kept.result) == (None, task.result)
     assert "does not verify" in kept.events.get(kind="task_legal_hold_placed").reason
+
+
+def test_a_task_that_cannot_be_read_is_logged_and_does_not_block_the_others(
+    work, monkeypatch, caplog
+):
+    monkeypatch.setattr(ledger_retention, "_failed_at", {})
+    broken, other = work(), work()
+    make_unreadable("a2a_task", broken.pk)
+
+    assert retention.erase_batch(most=1) == 1
+    assert retention.erase_batch(most=1) == 1
+
+    erased = Task.objects.exclude(content_erased_at=None).values_list("pk", flat=True)
+    assert list(erased) == [other.pk]
+    assert str(broken.pk) in caplog.text
 
 
 @pytest.fixture
@@ -265,6 +280,13 @@ class TestWhatPeopleAndAgentsSee:
         [part] = answer["result"]["status"]["message"]["parts"]
         assert part["text"].startswith("The content of this task was erased on ")
         assert SECRET not in json.dumps(answer)
+
+    def test_a2a_serves_no_content_that_it_rendered_before_the_erasure(self, work, orchestrator):
+        task, peer = work(), Peer(orchestrator, Scope.SUBMIT)
+        assert SECRET in json.dumps(peer.rpc("GetTask", {"id": str(task.pk)}))
+        retention.erase_due()
+
+        assert SECRET not in json.dumps(peer.rpc("GetTask", {"id": str(task.pk)}))
 
     @pytest.mark.parametrize("page", ["", "record/"])
     def test_the_desk_says_it_in_a_sentence(self, work, as_alice, page):

@@ -18,11 +18,13 @@ from ledger.api.rendering import render_token
 from ledger.audit import decision_records, exports, verification
 from ledger.errors import InvalidRequest, NotPossible, PlanRefused
 from ledger.log import checkpoints
-from ledger.models import Decision, Event, IdempotencyKey, Transaction
+from ledger.models import Checkpoint, Decision, Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
+from ledger.workers import sweeper
 from tests.forgery import end_retention, forge
+from tests.processes import until
 from tests.toolbox.world import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -288,6 +290,55 @@ def test_a_row_that_does_not_verify_is_held_and_not_erased(expired):
     assert kept.legal_hold_at is not None
     assert "does not verify" in kept.events.get(kind="legal_hold_placed").reason
     assert Transaction.objects.get(pk=other.pk).content_erased_at is not None
+
+
+def make_unreadable(table: str, pk) -> None:
+    """Store a number that PostgreSQL keeps and that Python refuses to read."""
+    forge(f"UPDATE {table} SET result = %s::jsonb WHERE id = %s", "9" * 5000, pk)
+
+
+def test_a_row_that_cannot_be_read_is_logged_and_does_not_block_the_others(
+    expired, monkeypatch, caplog
+):
+    broken, other = expired(), expired()
+    make_unreadable("ledger_transaction", broken.pk)
+    monkeypatch.setattr(retention, "_failed_at", {})
+
+    assert retention.erase_batch(most=1) == 1
+    assert retention.erase_batch(most=1) == 1
+    assert retention.erase_batch(most=1) == 0
+
+    erased = Transaction.objects.exclude(content_erased_at=None).values_list("pk", flat=True)
+    assert list(erased) == [other.pk]
+    assert str(broken.pk) in caplog.text
+    monkeypatch.setattr(retention, "RETRY_S", 0.0)
+    forge(
+        "UPDATE ledger_transaction SET result = %s WHERE id = %s",
+        json.dumps(broken.result),
+        broken.pk,
+    )
+    assert retention.erase_batch(most=1) == 1
+    assert Transaction.objects.filter(content_erased_at=None).count() == 0
+    assert_whole()
+
+
+def test_a_step_of_the_sweeper_that_fails_stops_neither_erasure_nor_checkpoints(
+    expired, monkeypatch, settings, caplog
+):
+    def fails() -> None:
+        raise ValueError("Exceeds the limit for integer string conversion")
+
+    settings.CHECKPOINT_EVERY_S = 0
+    monkeypatch.setattr(sweeper, "_further_steps", [fails])
+    row = expired()
+    round_of_sweeping = sweeper.Sweeper()
+
+    round_of_sweeping.sweep()
+
+    until(Checkpoint.objects.exists)
+    round_of_sweeping._log.stop()
+    assert Transaction.objects.get(pk=row.pk).content_erased_at is not None
+    assert "Exceeds the limit" in caplog.text
 
 
 def test_the_same_operation_is_still_refused_after_the_erasure(expired):
