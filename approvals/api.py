@@ -1,4 +1,4 @@
-"""Project wiring: the REST interface, and how whatever goes wrong in it is said."""
+"""Project wiring: the REST interface and the rendering of its errors."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def of_tool_apps() -> dict[str, str]:
 
 
 def fix_search_paths() -> None:
-    """Our functions find our tables whoever calls them, also while a dump is restored."""
+    """Fix the search path of our functions, so that they also work while a dump is restored."""
     with connection.cursor() as cursor:
         cursor.execute(_OUR_FUNCTIONS)
         for (statement,) in cursor.fetchall():

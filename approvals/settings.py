@@ -177,7 +177,7 @@ STORAGES = {
     },
 }
 
-# Over HTTPS unless the desk is said to be served otherwise (a demo on this machine).
+# HTTPS unless PUBLIC_URL is a plain http:// address (a demo on this machine).
 _HTTPS = PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_NAME = "assent_session"
@@ -234,7 +234,7 @@ REMOTE_LOST_S = float(text("ASSENT_REMOTE_LOST_S", "600"))
 A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 # Seconds within which the body of a request to the live process has to be there.
 BODY_S = float(text("ASSENT_BODY_S", "30"))
-# Database sessions that the threads of the live process share; whoever waits has none.
+# Database sessions that the threads of the live process share; a waiting thread holds none.
 DATABASE_POOL = int(text("ASSENT_DATABASE_POOL", "20"))
 # Threads that each live process has for pages and REST.
 PAGE_THREADS = int(text("ASSENT_PAGE_THREADS", "4"))

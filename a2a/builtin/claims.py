@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from a2a import tasks
 from a2a.errors import TaskNotPossible
-from a2a.models import ASSENT, Task
+from a2a.models import ASSENT, DUE, Task
 from a2a.states import TaskState
 from ledger.backoff import Backoff
 from ledger.principals import Surface
@@ -21,8 +21,6 @@ VIA = Surface.A2A
 BATCH = 500
 BACKOFF = Backoff(first=timedelta(seconds=1), longest=timedelta(seconds=30))
 
-# May be claimed now, by the database's clock.
-DUE = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
 # Claimed by a process whose lease has run out before anything was proposed or asked.
 LAPSED = Q(state=TaskState.WORKING, transaction=None, questions=None, lease_expires_at__lte=Now())
 

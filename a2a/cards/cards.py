@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ def etag_of(card: pb.AgentCard) -> str:
 
 def changed_at() -> datetime:
     """When this release was made, and with it the public card."""
-    return datetime.fromtimestamp(int(RELEASE_NOTES.stat().st_mtime), tz=timezone.utc)  # noqa: UP017
+    return datetime.fromtimestamp(int(RELEASE_NOTES.stat().st_mtime), tz=UTC)
 
 
 def v03_card(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from a2a.models.remote import Mirror, RemoteAgent
 from a2a.models.skills import LEASE, QUESTION_TTL, TASK_TTL, Skill
 from a2a.models.tasks import (
     ASSENT,
+    DUE,
     Artifact,
     Message,
     Role,
@@ -17,6 +18,7 @@ from a2a.models.tasks import (
 
 __all__ = [
     "ASSENT",
+    "DUE",
     "LEASE",
     "PUSH",
     "QUESTION_TTL",

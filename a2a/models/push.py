@@ -1,4 +1,4 @@
-"""Push notification configs: addresses that clients gave for news of their tasks."""
+"""Push notification configs: addresses that clients registered for updates of their tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,3 @@ class PushConfig(models.Model):
 
     def __str__(self) -> str:
         return self.url
-
-    @property
-    def recipient(self) -> str:
-        return str(self.pk)

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from a2a.errors import Reason
 from a2a.models.skills import Skill
-from a2a.states import FINAL, INTERRUPTED, OPEN, TaskState
+from a2a.states import FINAL, OPEN, TaskState
 from a2a.validation import spellings
 from ledger.agents.callers import Caller
 from ledger.models import Event, Scope, Transaction, new_id
@@ -18,6 +18,8 @@ from ledger.principals import Principal, system
 
 # Owner of the tasks that Assent executes itself.
 ASSENT = system("assent", "Assent")
+# May be claimed now: past the back-off after a failed attempt, by the database's clock.
+DUE = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
@@ -219,10 +221,6 @@ class Task(models.Model):
         if not spellings.is_w3c(self.trace_id):
             return ""
         return f"00-{self.trace_id}-{self.pk.hex[:16]}-01"
-
-    @property
-    def is_interrupted(self) -> bool:
-        return self.state in INTERRUPTED
 
     @property
     def events(self) -> models.QuerySet[Event]:

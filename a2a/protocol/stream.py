@@ -67,23 +67,23 @@ class Listener:
     @contextmanager
     def waiting_for(self, subject: UUID) -> Iterator[asyncio.Event]:
         self._watch.start()
-        bell = asyncio.Event()
-        self._waiting[subject].add(bell)
+        changed = asyncio.Event()
+        self._waiting[subject].add(changed)
         try:
-            yield bell
+            yield changed
         finally:
-            self._waiting[subject].discard(bell)
+            self._waiting[subject].discard(changed)
             if not self._waiting[subject]:
                 del self._waiting[subject]
 
     def _ring(self, subject: UUID) -> None:
-        for bell in self._waiting.get(subject, ()):
-            bell.set()
+        for changed in self._waiting.get(subject, ()):
+            changed.set()
 
     async def _listen(self) -> None:
-        async with Redis.from_url(settings.REDIS_URL) as redis, redis.pubsub() as bells:
-            await bells.psubscribe(doorbell.channel_of("*"))
-            async for message in bells.listen():
+        async with Redis.from_url(settings.REDIS_URL) as redis, redis.pubsub() as subscription:
+            await subscription.psubscribe(doorbell.channel_of("*"))
+            async for message in subscription.listen():
                 if message["type"] == "pmessage":
                     self._ring(UUID(message["channel"].decode().rpartition(":")[2]))
 
@@ -115,7 +115,7 @@ def snapshot(task_id: UUID, history: int | None = None) -> tuple[sdk.pb.Task, in
         return sdk.task_out(to_json.render(task, history)), last.seq if last else 0
 
 
-def news_since(task_id: UUID, seq: int) -> tuple[list[Any], int, str]:
+def updates_since(task_id: UUID, seq: int) -> tuple[list[Any], int, str]:
     """Updates after event ``seq``, the number of the last event, and the state after it."""
     events = list(Event.objects.filter(subject=task_id, seq__gt=seq).order_by("seq"))
     if not events:
@@ -144,30 +144,30 @@ TURN_OVER = FINAL | {TaskState.INPUT_REQUIRED}
 
 async def follow(task_id: UUID, until: frozenset[TaskState] = FINAL) -> AsyncIterator[Any]:
     """The task, then each update, until the task is in one of those states."""
-    with listener.waiting_for(task_id) as bell:
+    with listener.waiting_for(task_id) as changed:
         task, seq = await in_thread(snapshot, task_id)
         yield task
         state: str = sdk.STATE_IN[task.status.state]
         while state not in until:
-            bell.clear()
-            news, seq, state = await in_thread(news_since, task_id, seq)
-            for update in news:
+            changed.clear()
+            updates, seq, state = await in_thread(updates_since, task_id, seq)
+            for update in updates:
                 yield update
             if state not in until:
-                await bell.wait()
+                await changed.wait()
 
 
 async def until_it_rests(task_id: UUID, seconds: float) -> None:
     """Wait until the task has ended or waits for an answer or sign-off, at most so long."""
     deadline = time.monotonic() + seconds
-    with listener.waiting_for(task_id) as bell:
+    with listener.waiting_for(task_id) as changed:
         while (remaining := deadline - time.monotonic()) > 0:
-            bell.clear()
+            changed.clear()
             state = await in_thread(_state_of, task_id)
             if state in FINAL | INTERRUPTED:
                 return
             try:
-                await asyncio.wait_for(bell.wait(), remaining)
+                await asyncio.wait_for(changed.wait(), remaining)
             except TimeoutError:
                 return
 

@@ -25,4 +25,4 @@ def wake_workers(tenant: str, kind: str, **_: object) -> None:
     try:
         doorbell.redis().publish(channel_of_work(tenant), kind)
     except RedisError as failure:
-        logger.info("no bell for the workers of %s: %s", tenant, failure)
+        logger.info("doorbell for the workers of %s not rung: %s", tenant, failure)

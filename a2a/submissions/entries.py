@@ -73,10 +73,10 @@ def _ring(
     task: Task, move: Move[TaskState], created_at: datetime, event_id: int, owed: list[int] | None
 ) -> None:
     task.created_at = task.updated_at = created_at
-    bell = partial(
+    ring = partial(
         doorbell.ring, event_id, task.pk, task.tenant, move.kind, owed or (), is_first=True
     )
-    on_commit(bell, robust=True)
+    on_commit(ring, robust=True)
 
 
 @cache

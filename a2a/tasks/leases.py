@@ -12,7 +12,7 @@ from django.db.transaction import atomic
 
 from a2a import states
 from a2a.errors import Reason, TaskLeaseLost, TaskNotFound, TaskNotPossible
-from a2a.models import LEASE, Skill, Task
+from a2a.models import DUE, LEASE, Skill, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks.transitions import ALWAYS, advance
 from ledger.principals import Principal, Surface
@@ -41,7 +41,7 @@ def claim(agent: Principal, *, skills: list[str], via: Surface) -> Task | None:
     """
     waiting = (
         Task.objects.filter(
-            Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now()),
+            DUE,
             state=TaskState.SUBMITTED,
             owner=str(agent),
             expires_at__gt=Now(),

@@ -85,7 +85,7 @@ def _parsed_card(card: Json) -> pb.AgentCard:
 class RemoteTask:
     """A task as the remote agent describes it; ``digest`` differs whenever anything changed.
 
-    ``form`` and ``evidence`` are those of a question, from an agent that speaks as Assent does.
+    ``form`` and ``evidence`` are those of a question, from agents that use Assent's data parts.
     """
 
     id: str

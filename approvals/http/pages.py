@@ -80,7 +80,7 @@ class Pages:
 
 
 def _environ(scope: Any, body: bytes) -> dict[str, Any]:
-    """PEP 3333. The length of the body is what has come, whatever its header said."""
+    """PEP 3333. CONTENT_LENGTH is the length received, not the one in the header."""
     server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
     environ = {
         "REQUEST_METHOD": scope["method"],

@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -106,7 +106,7 @@ def summary_of(links: Iterable[Link]) -> Record:
 
 def in_words(at: datetime) -> str:
     """RFC 3339, in UTC, to the microsecond."""
-    return f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}"  # noqa: UP017
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def as_file(record: Mapping[str, Any]) -> str:

@@ -110,9 +110,9 @@ EVERYTHING = Part()
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """One instant of the ledger, however long it is read and whoever writes meanwhile.
+    """Read the whole ledger as of one instant, unaffected by concurrent writes.
 
-    Inside of a database transaction of the caller it is whatever that one sees.
+    Inside a database transaction of the caller, its isolation level applies instead.
     """
     if connection.in_atomic_block:
         yield

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from django.db.models import Count, Min
 from django.db.models.functions import Now
 
 from ledger.log import checkpoints, publishing, tree
@@ -37,7 +36,6 @@ class Coverage:
     root: str = merkle.EMPTY_ROOT.hex()
     upto_event: int = 0  # the last of them
     uncovered: int = 0  # events that are newer
-    uncovered_since: datetime | None = None
     public_keys: frozenset[str] = frozenset()
 
 
@@ -83,7 +81,6 @@ class _Proof:
         progress: Callable[[int], None],
     ) -> None:
         self._trusted = trusted_keys
-        self._since = since
         self._progress = progress
         self._frontier = _frontier_since(since)
         self._events = _hashes_after(since)
@@ -109,15 +106,14 @@ class _Proof:
     def finish(self) -> Coverage:
         self._compare_tiles()
         self._compare_edge()
-        tail = Event.objects.filter(pk__gt=self._upto).aggregate(count=Count("pk"), at=Min("at"))
+        uncovered = Event.objects.filter(pk__gt=self._upto).count()
         self._progress(self._frontier.size)
         return Coverage(
             checkpoints=self._count,
             size=self._frontier.size,
             root=self._frontier.root().hex(),
             upto_event=self._upto,
-            uncovered=tail["count"],
-            uncovered_since=tail["at"],
+            uncovered=uncovered,
             public_keys=frozenset(self._keys),
         )
 

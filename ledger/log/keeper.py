@@ -25,7 +25,7 @@ MOST_WITNESSES = 8  # asked at the same time
 
 
 class Keeper:
-    """Rounds of the log; keeps what one process must remember between two rounds."""
+    """Publishes checkpoints and collects cosignatures; keeps its state between two runs."""
 
     def __init__(self) -> None:
         self._checkpoint_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")

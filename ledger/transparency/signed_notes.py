@@ -197,11 +197,6 @@ def notes_in(text: str) -> list[Note]:
     return notes
 
 
-def is_name(text: str) -> bool:
-    """Whether a key may be called so: no spaces, no plus."""
-    return bool(_NAME.fullmatch(text))
-
-
 def _decoded(text: str) -> bytes:
     try:
         raw = base64.b64decode(text, validate=True)

@@ -59,7 +59,7 @@ def register_job(
 
 
 class Sweeper:
-    """Sweeps in rounds; keeps what one process must remember between two rounds."""
+    """Repeats the sweep; holds the state of one process between two sweeps."""
 
     def __init__(self) -> None:
         self._enqueued_at: dict[tuple[str, str], float] = {}

@@ -1,6 +1,6 @@
 // The socket names the rows that changed, and the page fetches them. Catching up after a lost
 // connection fetches the whole list.
-import { serverNow, setServerNow } from "./clock.js";
+import { setServerNow } from "./clock.js";
 
 const LONGEST_WAIT = 10_000; // milliseconds
 const POLL_EVERY = 3_000;
@@ -51,5 +51,4 @@ export function connect(url, { onChanged, onCatchUp }) {
   document.addEventListener("visibilitychange", () => { if (!document.hidden) catchUp(); });
   setTimeout(() => { if (!isLive) show(); }, 1500);
   open();
-  return { serverNow };
 }

@@ -15,7 +15,7 @@ from django.db import connection
 from a2a import tasks
 from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
-from a2a.protocol.stream import listener, news_since
+from a2a.protocol.stream import listener, updates_since
 from a2a.tasks import questions
 from a2a.wire import sdk
 from approvals.asgi import application
@@ -525,7 +525,7 @@ def test_of_two_questions_with_one_wording_the_stream_tells_each_with_its_own_fo
         asked.append(str(question.pk))
         questions.answer(question.pk, form["enum"][0], by=alice, via="web")
 
-    updates = [sdk.MessageToDict(update) for update in news_since(task.pk, 0)[0]]
+    updates = [sdk.MessageToDict(update) for update in updates_since(task.pk, 0)[0]]
 
     shown = [
         part["data"]["question"]

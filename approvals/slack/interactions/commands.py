@@ -43,7 +43,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Click(Command):
-    """Decide or answer, as a button or its modal said.
+    """Decide or answer, as chosen by a button or its modal.
 
     ``typed`` is the reason or the confirmation, ``inputs`` what was filled into a form, in Slack's
     format. Equal ``id``: the same click, sent again.

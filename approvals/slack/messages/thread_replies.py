@@ -51,7 +51,7 @@ KINDS = frozenset(
         TaskEventKind.CANCELED,
     }
 )
-# Who did these need not be said.
+# Replies about these events do not name who acted.
 WITHOUT_ACTOR = frozenset(
     {
         EventKind.COMMITTED,

@@ -43,7 +43,7 @@ def open_button(url: str, label: str = "Open", style: str | None = None) -> Link
 
 
 def reason_for_posting(message: SlackMessage) -> Iterator[Block]:
-    """Why the message is in this channel, if that has to be said."""
+    """Why the message is in this channel, when it was escalated."""
     if message.why:
         yield ContextBlock(elements=[plain(message.why, 500)])
 

@@ -103,7 +103,7 @@ class Command(BaseCommand):
         for key in sorted(proof.public_keys):
             self.stdout.write(f"Signed by Ed25519 public key {key}.")
         if any_key:
-            self.stdout.write("Nobody said that this key is the right one (--any-key).")
+            self.stdout.write("This key was not compared with a known one (--any-key).")
 
 
 def _trusted_keys(named: list[str], *, any_key: bool) -> frozenset[str] | None:

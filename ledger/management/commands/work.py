@@ -36,5 +36,5 @@ class Command(BaseCommand):
                 work(names)
                 return
             except RedisError as failure:
-                logger.info("no Redis to hear from: %s", failure)
+                logger.info("Redis cannot be reached: %s", failure)
                 time.sleep(LOOK_AGAIN_S)
