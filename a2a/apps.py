@@ -15,13 +15,16 @@ class A2AConfig(AppConfig):
         from a2a.protocol import push
         from a2a.rest.doorbell import wake_workers
         from a2a.states import BY_KIND
+        from a2a.tasks import sealed_content
         from ledger import doorbell
         from ledger.audit import histories
         from ledger.events import outbox
         from ledger.workers import sweeper
 
         histories.register_family(
-            histories.Family("task", BY_KIND, models.Task, histories.Standing)
+            histories.Family(
+                "task", BY_KIND, models.Task, histories.Standing, sealed_content.CONTENT
+            )
         )
         outbox.register(push.PushChannel())
         doorbell.register_listener(wake_workers)

@@ -175,6 +175,19 @@ EMPTY: Record = {
 ERASED = {"content_erased", "task_content_erased"}
 HELD = {"legal_hold_placed", "task_legal_hold_placed"}
 RELEASED = {"legal_hold_released", "task_legal_hold_released"}
+MOVES_RETENTION = "task_awaits_sign_off"
+ERASED_OF_TASK = {
+    "input",
+    "result",
+    "metadata",
+    "stage",
+    "note",
+    "reason",
+    "errors",
+    "messages",
+    "artifacts",
+    "questions",
+}
 # What is shown as it is, besides the id and the money.
 SHOWN = (
     "tenant",
@@ -380,17 +393,24 @@ def former_digests(events: list[Record]) -> Record:
     """What the erased columns had, by digest, as their erasure sealed it."""
     erasure = erasure_in(events)
     erased = says(erasure).get("erased") if erasure is not None else {}
-    return {c: d for c, d in erased.items() if isinstance(d, str)} if erased else {}
+    if not isinstance(erased, dict):
+        return {}
+    return {column: former for column, former in erased.items() if isinstance(former, str)}
 
 
 def erasure_faults(family: str, events: list[Record], retain_until: str) -> Iterator[str]:
-    """An erasure is the system's, once, after the retention, and under no hold."""
+    """An erasure is the system's, once, after the retention, and under no hold.
+
+    A hold is released by a person.
+    """
     held, erased = False, False
     for event in events:
         held = event["kind"] in HELD or (held and event["kind"] not in RELEASED)
+        name = f"event {event['id']} of {family} {event['subject']}"
+        if event["kind"] in RELEASED and not event["principal"].startswith("user:"):
+            yield f"{name}: released by {event['principal']}."
         if event["kind"] not in ERASED:
             continue
-        name = f"event {event['id']} of {family} {event['subject']}"
         if not event["principal"].startswith("system:"):
             yield f"{name}: erased by {event['principal']}."
         if held:
@@ -407,6 +427,8 @@ def emptiness_faults(texts: Record, events: list[Record]) -> Iterator[str]:
     erasure, former = erasure_in(events), former_digests(events)
     if erasure is None:
         return
+    if not outcome_after(events)["content_erased_at"]:
+        yield "the erasure does not say when the content was erased."
     before = outcome_after(events[: events.index(erasure)])
     for column, empty in EMPTY.items():
         if texts[column] != text_of(column, empty):
@@ -444,13 +466,38 @@ def task_row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     sealed = says(erasure).get("content_erased_at") if erasure is not None else None
     if row["content_erased_at"] != sealed:
         yield f"task {row['id']}: content_erased_at is not what its events sealed."
-    yield from erasure_faults("task", events, retention_of_task(events))
+    yield from task_erasure_faults(events)
+
+
+def task_erasure_faults(events: list[Record]) -> Iterator[str]:
+    """An erasure at the right time, of what the events before it sealed."""
+    erasure, former = erasure_in(events), former_digests(events)
+    before = events if erasure is None else events[: events.index(erasure)]
+    yield from erasure_faults("task", events, retention_of_task(before))
+    if erasure is None:
+        return
+    name = f"event {erasure['id']} of task {erasure['subject']}"
+    if not str(says(erasure).get("content_erased_at", "")).isdecimal():
+        yield f"{name}: it does not say when the content was erased."
+    if set(former) != ERASED_OF_TASK:
+        yield f"{name}: it does not name what each column had."
+    for column, sealed in sealed_of_task(before).items():
+        if former.get(column) != sealed:
+            yield f"{name}: the erasure names another {column}."
 
 
 def retention_of_task(events: list[Record]) -> str:
     """As submitted, or as the transaction has it that the task came to stand for."""
-    terms = [says(event).get("retain_until") for event in events]
-    return next((str(term) for term in reversed(terms) if term), "")
+    may_say = [event for event in events if event is events[0] or event["kind"] == MOVES_RETENTION]
+    terms = [str(says(event)["retain_until"]) for event in may_say if "retain_until" in says(event)]
+    return terms[-1] if terms else ""
+
+
+def sealed_of_task(events: list[Record]) -> Record:
+    """The digests of input and result: the first event has the one, a completion the other."""
+    results = [says(e).get("result_digest") for e in events if e["kind"] == "task_completed"]
+    first = says(events[0]).get("input_digest") if events else None
+    return {"input": first, "result": results[-1] if results else digest("null")}
 
 
 def intent_digests(row: Record) -> Iterator[str]:
@@ -872,21 +919,16 @@ def is_same_amount(shown: Any, prepared: Record) -> bool:
 def task_faults(record: Record, events: list[Record]) -> Iterator[str]:
     task, all_details = record["task"], [says(event) for event in events]
     skills = [details["skill"] for details in all_details if "skill" in details]
-    results = [details["result_digest"] for details in all_details if "result_digest" in details]
     sealed = {"tenant": events[0]["tenant"], "skill": skills[-1] if skills else ""}
     if {name: task.get(name) for name in sealed} != sealed or len(task) != 4:
         yield "the task is not the one that was submitted."
-    null = digest("null")
-    input_digest, result_digest = all_details[0].get("input_digest"), (results or [null])[-1]
-    is_erased, former = erasure_in(events) is not None, former_digests(events)
-    yield from erasure_faults("task", events, retention_of_task(events))
+    yield from task_erasure_faults(events)
+    is_erased, content = erasure_in(events) is not None, sealed_of_task(events)
     if is_erased:
-        if (former.get("input"), former.get("result")) != (input_digest, result_digest):
-            yield "the erasure names another input or result."
-        input_digest = result_digest = null
-    if input_digest != digest(task["input"]):
+        content = dict.fromkeys(content, digest("null"))
+    if content["input"] != digest(task["input"]):
         yield "the input is not the one that was submitted."
-    if result_digest != digest(task["result"]):
+    if content["result"] != digest(task["result"]):
         yield "the result is not the one that was sealed."
     asked_digests = {d["question"]: d["asked_digest"] for d in all_details if "asked_digest" in d}
     answered = {d["question"]: d["answer_digest"] for d in all_details if "answer_digest" in d}

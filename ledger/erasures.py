@@ -7,17 +7,31 @@ else of the row can have changed on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ledger import seals
-from ledger.principals import Principal
+from ledger.principals import Principal, PrincipalKind
 from ledger.seals import Link
 from ledger.states import EventKind
 
 ERASED = frozenset({EventKind.CONTENT_ERASED, "task_content_erased"})
 HELD = frozenset({EventKind.LEGAL_HOLD_PLACED, "task_legal_hold_placed"})
 RELEASED = frozenset({EventKind.LEGAL_HOLD_RELEASED, "task_legal_hold_released"})
+
+
+@dataclass(frozen=True, slots=True)
+class SealedContent:
+    """How the events of an upper room's rows seal their content, and how long it is kept.
+
+    ``names`` is what an erasure gives the digests of. The functions read events: until when the
+    content is kept (microseconds since 1970, as text), and the digests that were sealed, by name.
+    """
+
+    names: frozenset[str]
+    retain_until: Callable[[Sequence[Link]], str]
+    digests: Callable[[Sequence[Link]], Mapping[str, str]]
 
 
 def erasure_in(links: Sequence[Link]) -> Link | None:
@@ -33,6 +47,12 @@ def former_digests(erasure: Link) -> dict[str, str]:
     return {name: digest for name, digest in erased.items() if isinstance(digest, str)}
 
 
+def is_held(links: Sequence[Link]) -> bool:
+    """Whether the last legal hold that these events placed was not released."""
+    held = [link.kind in HELD for link in links if link.kind in HELD | RELEASED]
+    return bool(held) and held[-1]
+
+
 def reason_faults(links: Sequence[Link]) -> Iterator[tuple[Link, str]]:
     """Events whose reason is not the sealed one, or is still there after an erasure."""
     erasure = erasure_in(links)
@@ -45,21 +65,45 @@ def reason_faults(links: Sequence[Link]) -> Iterator[tuple[Link, str]]:
 
 
 def order_faults(links: Sequence[Link], retain_until: str) -> Iterator[tuple[Link, str]]:
-    """Erasures that were not allowed at their time. ``retain_until``: microseconds since 1970."""
-    is_held, is_erased = False, False
+    """Erasures and releases that were not allowed. ``retain_until``: microseconds since 1970."""
+    was_held, is_erased = False, False
     for link in links:
-        is_held = link.kind in HELD or (is_held and link.kind not in RELEASED)
+        was_held = link.kind in HELD or (was_held and link.kind not in RELEASED)
+        if link.kind in RELEASED and Principal.parse(link.principal).kind != PrincipalKind.USER:
+            yield link, f"{link.kind} is not for {link.principal}."
         if link.kind not in ERASED:
             continue
         if not Principal.parse(link.principal).is_system:
             yield link, f"{link.kind} is not for {link.principal}."
-        if is_held:
+        if was_held:
             yield link, "the content was erased under a legal hold."
         if is_erased:
             yield link, "the content was erased before."
         if not retain_until.isdecimal() or int(seals.as_text(link.at)) < int(retain_until):
             yield link, "the content was erased before its retention was over."
         is_erased = True
+
+
+def sealed_content_faults(
+    links: Sequence[Link], content: SealedContent
+) -> Iterator[tuple[Link, str]]:
+    """Erasures of an upper room's row that were not allowed, or that name other content.
+
+    Only events before the erasure say until when the content was kept, and what it was.
+    """
+    erasure = erasure_in(links)
+    before = links if erasure is None else [link for link in links if link.seq < erasure.seq]
+    yield from order_faults(links, content.retain_until(before))
+    if erasure is None:
+        return
+    if not str(erasure.says.get("content_erased_at", "")).isdecimal():
+        yield erasure, "it does not say when the content was erased."
+    former = former_digests(erasure)
+    if set(former) != content.names:
+        yield erasure, "it does not name what each column had."
+    for name, digest in content.digests(before).items():
+        if former.get(name) != digest:
+            yield erasure, f"it does not name the {name} that was sealed."
 
 
 def content_faults(row: Any, links: Sequence[Link], erasure: Link) -> Iterator[str]:
@@ -71,5 +115,7 @@ def content_faults(row: Any, links: Sequence[Link], erasure: Link) -> Iterator[s
             yield f"transaction {row.id}: {name} is not empty, though its erasure is sealed."
         if name in before and former.get(name) != (before[name] or seals.digest_of("")):
             yield f"transaction {row.id}: its erasure does not name the {name} that was sealed."
+    if row.content_erased_at is None:
+        yield f"transaction {row.id}: its erasure does not say when the content was erased."
     if set(former) != set(seals.EMPTY):
         yield f"transaction {row.id}: its erasure does not name what each column had."

@@ -24,6 +24,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format
 
 from ledger import seals
+from ledger.erasures import SealedContent
 from ledger.models import Decision, Event, Transaction
 from ledger.seals import Link
 from ledger.transactions.sign_offs import MOVES, Map
@@ -40,6 +41,7 @@ class Family:
     moves: Map
     model: type[models.Model]
     columns: type[Any]  # a NamedTuple of the columns that are read
+    content: SealedContent | None = None  # of upper rooms: what their erasures are compared with
 
 
 class Vote(NamedTuple):

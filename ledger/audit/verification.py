@@ -199,9 +199,8 @@ def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str
     sealed = erasure.says.get("content_erased_at", "") if erasure is not None else ""
     if seals.as_text(row.content_erased_at) != sealed:
         yield f"{name} {row.id}: content_erased_at is not what its events sealed."
-    terms = [link.says["retain_until"] for link in links if "retain_until" in link.says]
-    retain_until = str(terms[-1]) if terms else ""
-    for link, fault in erasures.order_faults(links, retain_until):
+    content = histories.families[name].content
+    for link, fault in erasures.sealed_content_faults(links, content) if content else ():
         yield f"event {link.id} of {name} {row.id}: {fault}"
 
 

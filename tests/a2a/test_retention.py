@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
 from a2a import decision_records, submissions, tasks
 from a2a.errors import TaskNotPossible
@@ -21,6 +22,7 @@ from ledger.intents import canonical
 from ledger.log import checkpoints
 from ledger.models import Event, Scope
 from ledger.principals import Principal
+from ledger.seals import as_text
 from ledger.transactions import coordinator
 from tests.a2a.test_protocol import Peer
 from tests.forgery import forge, reseal
@@ -240,6 +242,89 @@ class TestTampering:
             details=details,
         )
         self.named(task)
+
+    def erase_by_hand(self, task: Task, at: datetime | None, **changes: object) -> Event:
+        """An erasure as the application's own role can write it; lawful without ``changes``."""
+        details = {
+            "erased": retention._digests_of(task),
+            "content_erased_at": as_text(at),
+            **changes,
+        }
+        event = self.append(task, "task_content_erased", "system:sweeper", details)
+        Task.objects.filter(pk=task.pk).update(content_erased_at=at, **retention.EMPTY)
+        ledger_retention.erase_reasons([task.pk])
+        return event
+
+    def append(self, task: Task, kind: str, by: str, details: dict[str, object]) -> Event:
+        return Event.objects.create(
+            subject=task.pk,
+            tenant=task.tenant,
+            kind=kind,
+            to_state=task.state,
+            principal=by,
+            principal_name=by,
+            via="system",
+            details=canonical(details).decode(),
+        )
+
+    def both_name(self, event: Event) -> None:
+        ours, theirs = self.faults()
+        assert f"event {event.pk} of task" in ours
+        assert f"event {event.pk} of task" in theirs
+
+    def test_the_same_by_hand_within_the_rules_is_no_fault(self, work):
+        self.erase_by_hand(work(), timezone.now())
+        assert self.faults() == ("", "")
+
+    def test_an_erasure_that_brings_its_own_term(self, work):
+        task = work()
+        reseal(task.pk, retain_until=str(2**52))
+        self.both_name(self.erase_by_hand(task, timezone.now(), retain_until="0"))
+
+    def test_a_term_in_an_event_that_may_not_set_it(self, work):
+        task = work()
+        reseal(task.pk, retain_until=str(2**52))
+        self.append(task, "task_legal_hold_placed", "user:9", {"retain_until": "0"})
+        self.append(task, "task_legal_hold_released", "user:9", {"retain_until": "0"})
+        self.both_name(self.erase_by_hand(task, timezone.now()))
+
+    def test_a_result_in_an_event_that_may_not_set_it(self, work):
+        task, other = work(), "0" * 64
+        self.append(task, "task_legal_hold_placed", "user:9", {})
+        self.append(task, "task_legal_hold_released", "user:9", {"result_digest": other})
+        erased = retention._digests_of(task) | {"result": other}
+        self.both_name(self.erase_by_hand(task, timezone.now(), erased=erased))
+
+    def test_an_erasure_without_its_time(self, work):
+        self.both_name(self.erase_by_hand(work(), None))
+
+    def test_an_erasure_whose_time_is_where_that_of_a_transaction_is(self, work):
+        sets = {"content_erased_at": as_text(timezone.now())}
+        self.both_name(self.erase_by_hand(work(), None, sets=sets))
+
+    @pytest.mark.parametrize(
+        "erased",
+        [
+            {"input": "0" * 64},
+            {"result": "0" * 64},
+            {"more": "0" * 64},
+            {"errors": None},
+        ],
+        ids=["another input", "another result", "a name too many", "a name too few"],
+    )
+    def test_an_erasure_of_something_else(self, work, erased):
+        task = work()
+        named = retention._digests_of(task) | erased
+        named = {name: digest for name, digest in named.items() if digest is not None}
+        self.both_name(self.erase_by_hand(task, timezone.now(), erased=named))
+
+    @pytest.mark.parametrize("by", ["system:sweeper", "agent:acme/helpdesk"])
+    def test_a_hold_that_no_person_released(self, work, by):
+        task = work()
+        retention.hold(task.pk, by=OLGA, via="admin", reason="A claim.")
+        released = self.append(task, "task_legal_hold_released", by, {})
+        Task.objects.filter(pk=task.pk).update(legal_hold_at=None)
+        self.both_name(released)
 
     def test_a_reason_put_back(self, work):
         task = work()

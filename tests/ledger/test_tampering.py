@@ -463,6 +463,28 @@ def erasure(
     return tamper
 
 
+def erasure_without_its_time(ledger: Ledger) -> str:
+    row = Transaction.objects.get(pk=ledger.erasable.pk)
+    sets = {"content_erased_at": "", "ending_reason": "", "result": seals.OUTCOME["result"]}
+    said = {"erased": seals.digests_of(row), "sets": sets}
+    append(row, "content_erased", row.state, "system:sweeper", said)
+    Transaction.objects.filter(pk=row.pk).update(**seals.EMPTY)
+    retention.erase_reasons([row.pk])
+    Decision.objects.filter(transaction=row).update(reason="")
+    return f"transaction {row.pk}"
+
+
+def hold_released_by(who: str) -> Tamper:
+    def tamper(ledger: Ledger) -> str:
+        row = ledger.erasable
+        held_at = {"sets": {"legal_hold_at": seals.as_text(row.created_at)}}
+        append(row, "legal_hold_placed", row.state, "user:9", held_at)
+        released = {"sets": {"legal_hold_at": ""}}
+        return f"event {append(row, 'legal_hold_released', row.state, who, released).pk}"
+
+    return tamper
+
+
 def erased_reason_denied(ledger: Ledger) -> str:
     event("approved", "reason_digest", "repeat('0', 64)", whose="erased", again=True)(ledger)
     return "checkpoint"
@@ -601,6 +623,9 @@ TABLE: dict[str, Tamper] = {
     "erasure of other arguments": erasure(arguments="0" * 64),
     "erasure of another result": erasure(result="0" * 64),
     "second erasure": erased_twice,
+    "erasure without its time": erasure_without_its_time,
+    "hold released by the system": hold_released_by("system:sweeper"),
+    "hold released by an agent": hold_released_by("agent:acme/another"),
     # checkpoints
     "checkpoint signed by another key": checkpoint_signed_by_another_key,
     "checkpoint changed": checkpoint_changed,

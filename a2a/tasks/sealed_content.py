@@ -1,0 +1,58 @@
+"""What the events of a task seal about its content, its retention and its transaction. Pure.
+
+A row may be changed by whoever has the application's database role; a sealed event may not. So the
+verifier and the sweeper take from the events alone when content may be erased, and what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from a2a import digests, states
+from ledger.erasures import SealedContent
+from ledger.seals import Link
+
+# What an erasure gives the digest of: columns of the task, and what belongs to it.
+ERASED = frozenset(
+    {
+        "input",
+        "result",
+        "metadata",
+        "stage",
+        "note",
+        "reason",
+        "errors",
+        "messages",
+        "artifacts",
+        "questions",
+    }
+)
+
+
+def retain_until(links: Sequence[Link]) -> str:
+    """Until when the content is kept, in microseconds since 1970; empty where no event says it.
+
+    The first event says it, and the one that makes the task stand for a transaction; a term in
+    any other event counts for nothing.
+    """
+    terms = [
+        str(link.says["retain_until"])
+        for position, link in enumerate(links)
+        if (position == 0 or link.kind == states.AWAIT_SIGN_OFF.kind)
+        and "retain_until" in link.says
+    ]
+    return terms[-1] if terms else ""
+
+
+def content_digests(links: Sequence[Link]) -> dict[str, str]:
+    """The digests of the input and of the result, as they were sealed."""
+    results = [
+        str(link.says.get("result_digest")) for link in links if link.kind == states.COMPLETE.kind
+    ]
+    return {
+        "input": str(links[0].says.get("input_digest")) if links else "",
+        "result": (results or [digests.digest_of("null")])[-1],
+    }
+
+
+CONTENT = SealedContent(ERASED, retain_until, content_digests)
