@@ -102,7 +102,8 @@ def fail_unprepared(task_id: UUID, code: Reason, reason: str, error: dict[str, A
             row = Transaction.objects.filter(pk=entered).first() if entered else None
             is_prepared = row is not None and row.state != State.REFUSED
             if not is_prepared:
-                endings.fail(task, code, reason, error, transaction_id=entered)
+                details = {"transaction": str(entered)} if entered else {}
+                endings.fail(task, code, reason, error, transaction_id=entered, details=details)
     except TaskNotPossible:
         return  # it has ended meanwhile
     if is_prepared:

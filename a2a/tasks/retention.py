@@ -8,6 +8,7 @@ that transaction's retention, and keeps its content while the transaction is und
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -18,10 +19,13 @@ from a2a import digests, states
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
 from a2a.states import FINAL, TaskState
+from a2a.tasks import sealed_content
 from a2a.tasks.transitions import record_event
-from ledger import retention
+from ledger import erasures, retention
+from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.retention import BATCH, BATCHES, VIA
+from ledger.seals import as_text
 from ledger.states import Move
 from ledger.transactions import sign_offs
 
@@ -81,14 +85,26 @@ def erase_batch(most: int = BATCH) -> int:
 
 
 def _erase_one(task_id: UUID) -> None:
-    if _erase(Task.objects.get(pk=task_id)):
+    if _may_erase(task_id) and _erase(Task.objects.get(pk=task_id)):
         _erase_related([task_id])
         retention.erase_reasons([task_id])
 
 
+def _may_erase(task_id: UUID) -> bool:
+    """Lock the task's transaction against a hold at this moment; then see if the task is due yet.
+
+    ``False`` when somebody else has the transaction locked: the next sweep tries again.
+    """
+    transaction_id = Task.objects.values_list("transaction_id", flat=True).get(pk=task_id)
+    tied = Transaction.objects.filter(pk=transaction_id)
+    if tied.exists() and not tied.select_for_update(skip_locked=True, no_key=True):
+        return False
+    return due().filter(pk=task_id).exists()
+
+
 def _erase(task: Task) -> bool:
     """Empty one locked row and seal that. ``False`` when it was held or did not verify."""
-    fault = _fault_of(task)
+    fault = next(_faults_of(task), "")
     if fault:
         logger.error("the content of task %s is kept: %s", task.pk, fault)
         record_event(
@@ -134,21 +150,40 @@ def _erase_related(task_ids: list[UUID]) -> None:
     PushConfig.objects.filter(task__in=task_ids).delete()  # nothing is pushed any more
 
 
-def _fault_of(task: Task) -> str:
-    """Why the row is not what its events sealed; empty if it is."""
+def _faults_of(task: Task) -> Iterator[str]:
+    """What the row says otherwise than its events; only those decide whether it may be erased."""
     links = sign_offs.links_of(task.pk)
     if not links:
-        return "It has no events."
-    says = [link.says for link in links]
-    results = [details["result_digest"] for details in says if "result_digest" in details]
-    sealed = {
-        "input": says[0].get("input_digest"),
-        "result": (results or [digests.digest_of("null")])[-1],
-    }
-    for name, digest in sealed.items():
+        yield "It has no events."
+        return
+    for name, digest in sealed_content.content_digests(links).items():
         if digest != digests.digest_of(digests.text_of(getattr(task, name))):
-            return f"Its {name} is not the sealed one."
-    return next(sign_offs.chain_faults(links, states.BY_KIND, "task"), "")
+            yield f"Its {name} is not the sealed one."
+    if _question_digests_of(task) != sealed_content.question_digests(links):
+        yield "Its questions are not the sealed ones."
+    if task.state != links[-1].to_state:
+        yield "Its state is not the sealed one."
+    if as_text(task.retain_until) != sealed_content.retain_until(links):
+        yield "Its retention is not the sealed one."
+    if (task.legal_hold_at is not None) != erasures.is_held(links):
+        yield "Its legal hold is not the sealed one."
+    if as_text(task.transaction_id) != sealed_content.transaction_of(links):
+        yield "Its transaction is not the sealed one."
+    elif task.transaction_id and erasures.is_held(sign_offs.links_of(task.transaction_id)):
+        yield "Its transaction is under a sealed legal hold."
+    yield from sign_offs.chain_faults(links, states.BY_KIND, "task")
+
+
+def _question_digests_of(task: Task) -> dict[str, tuple[str, str]]:
+    return {
+        str(question.pk): (
+            digests.digest_of(
+                digests.question_text(question.text, question.form, question.evidence)
+            ),
+            digests.digest_of(digests.text_of(question.answer)),
+        )
+        for question in Question.objects.filter(task=task)
+    }
 
 
 # --- legal hold -------------------------------------------------------------------------------

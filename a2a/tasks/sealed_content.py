@@ -55,4 +55,27 @@ def content_digests(links: Sequence[Link]) -> dict[str, str]:
     }
 
 
+def transaction_of(links: Sequence[Link]) -> str:
+    """The id of the transaction that the task stands for; empty without one."""
+    ids = [
+        str(link.says["transaction"])
+        for link in links
+        if link.kind in (states.AWAIT_SIGN_OFF.kind, states.FAIL.kind)
+        and "transaction" in link.says
+    ]
+    return ids[-1] if ids else ""
+
+
+def question_digests(links: Sequence[Link]) -> dict[str, tuple[str, str]]:
+    """The digests of what was asked and of its answer, by the id of the question."""
+    asked, answered = {}, {}
+    for link in links:
+        if link.kind == states.ASK.kind:
+            asked[str(link.says.get("question"))] = str(link.says.get("asked_digest"))
+        elif link.kind == states.ANSWER.kind:
+            answered[str(link.says.get("question"))] = str(link.says.get("answer_digest"))
+    none = digests.digest_of("null")
+    return {question: (digest, answered.get(question, none)) for question, digest in asked.items()}
+
+
 CONTENT = SealedContent(ERASED, retain_until, content_digests)

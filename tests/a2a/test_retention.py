@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.db.transaction import atomic
 from django.utils import timezone
 
 from a2a import decision_records, submissions, tasks
@@ -42,6 +45,10 @@ def end_retention(task: Task) -> None:
     )
     task.refresh_from_db()
     until = str(int(task.retain_until.timestamp() * 1_000_000))
+    for event in task.events.filter(kind="task_awaits_sign_off"):
+        said = json.loads(event.details)
+        details = canonical({**said, "retain_until": until}).decode()
+        forge("UPDATE ledger_event SET details = %s WHERE id = %s", details, event.pk)
     reseal(task.pk, retain_until=until)
 
 
@@ -161,6 +168,33 @@ def test_a_task_that_cannot_be_read_is_logged_and_does_not_block_the_others(
     assert str(broken.pk) in caplog.text
 
 
+def assert_held_and_kept(task: Task) -> None:
+    retention.erase_due()
+    kept = Task.objects.get(pk=task.pk)
+    assert (kept.content_erased_at, kept.input, kept.result) == (None, task.input, task.result)
+    assert "does not verify" in kept.events.filter(kind="task_legal_hold_placed").last().reason
+
+
+def test_a_task_whose_retention_was_brought_forward_is_held_and_not_erased(work):
+    task = work()
+    reseal(task.pk, retain_until=str(2**52))
+    assert_held_and_kept(task)
+
+
+def test_a_task_whose_hold_was_removed_without_an_event_is_held_again(work):
+    task = work()
+    retention.hold(task.pk, by=OLGA, via="admin", reason="A claim.")
+    Task.objects.filter(pk=task.pk).update(legal_hold_at=None)
+    assert_held_and_kept(task)
+
+
+@pytest.mark.parametrize("column", ["text", "answer"])
+def test_a_task_whose_question_was_changed_is_held_and_not_erased(work, column):
+    task = work()
+    Question.objects.filter(task=task).update(**{column: "something else"})
+    assert_held_and_kept(task)
+
+
 @pytest.fixture
 def signed_off(client_of, alice, the_world):
     """A task of Assent's own that stands for a committed transaction."""
@@ -194,6 +228,45 @@ class TestATaskThatStandsForATransaction:
         forge("UPDATE ledger_delivery SET state = 'done'")
 
         assert retention.erase_batch() == 1
+
+    def test_is_held_when_its_row_no_longer_names_that_one(self, signed_off):
+        task, _ = signed_off
+        end_retention(task)
+        Task.objects.filter(pk=task.pk).update(transaction=None)
+        assert_held_and_kept(task)
+
+    def test_is_held_when_the_hold_of_that_one_was_removed_without_an_event(self, signed_off):
+        task, row = signed_off
+        end_retention(task)
+        ledger_retention.hold(row.pk, by=OLGA, via="admin", reason="A claim.")
+        forge("UPDATE ledger_delivery SET state = 'done'")
+        forge("UPDATE ledger_transaction SET legal_hold_at = NULL WHERE id = %s", row.pk)
+        assert_held_and_kept(task)
+
+    def test_is_kept_when_that_one_is_being_held_at_this_moment(self, signed_off):
+        """The sweeper passes over the locked transaction; a moment later it finds it held."""
+        task, row = signed_off
+        end_retention(task)
+        placed, swept = threading.Event(), threading.Event()
+
+        def hold():
+            with atomic():
+                ledger_retention.hold(row.pk, by=OLGA, via="admin", reason="A claim.")
+                placed.set()
+                assert swept.wait(20)
+            connection.close()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert placed.wait(20)
+        retention.erase_batch()
+        swept.set()
+        thread.join(20)
+        forge("UPDATE ledger_delivery SET state = 'done'")
+        retention.erase_batch()
+
+        kept = Task.objects.get(pk=task.pk)
+        assert (kept.content_erased_at, kept.legal_hold_at) == (None, None)
 
 
 class TestTampering:
