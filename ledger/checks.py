@@ -10,7 +10,14 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
 from ledger import contracts, intents
-from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel, Tool
+from ledger.contracts import (
+    LONGEST_RETENTION,
+    ConsequenceLevel,
+    Contract,
+    RequiredApprover,
+    RiskLevel,
+    Tool,
+)
 from ledger.errors import InvalidArguments
 from ledger.models import Ending, Transaction
 
@@ -40,7 +47,8 @@ def check_operation_keys(databases: Sequence[str] | None = None, **_: Any) -> li
 
 def changed_key(tool: Tool[Any, Any]) -> Iterator[Error]:
     rows = Transaction.objects.filter(tool=tool.name).exclude(ending=Ending.ABANDONED)
-    newest = rows.order_by("-pk").first()
+    # After the erasure the arguments are gone, and with them what the key was made of.
+    newest = rows.filter(content_erased_at=None).order_by("-pk").first()
     if newest is None:
         return
     try:
@@ -151,4 +159,10 @@ def _limits(contract: Contract) -> Iterator[Rule]:
         "E012",
         "its reminder does not lie within its ttl.",
         "remind is the time before expiry, so it must be shorter than ttl.",
+    )
+    yield (
+        not contract.max_ttl <= contract.retention <= LONGEST_RETENTION,
+        "E014",
+        "its retention is shorter than max_ttl or longer than 100 years.",
+        "Content is kept at least while a transaction may wait for sign-off.",
     )

@@ -21,6 +21,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 
+from ledger.contracts import LONGEST_RETENTION
+
 logger = logging.getLogger(__name__)
 
 SWEEPER = "sweeper"
@@ -38,7 +40,7 @@ def is_public() -> bool:
 
 def dangers(role: str) -> list[CheckMessage]:
     """Errors for which a process of this role must not start, and warnings."""
-    everywhere = [*_keys(), *_networks(), *_audit_key(role)]
+    everywhere = [*_keys(), *_networks(), *_retention(), *_audit_key(role)]
     return [*everywhere, *_addresses(), *_secrets()] if is_public() else everywhere
 
 
@@ -102,7 +104,7 @@ _MAY_REWRITE = """
 @register(Tags.security, deploy=True)
 def check_deployment(**_: object) -> list[CheckMessage]:
     """The checks of all processes, for `manage.py check --deploy`."""
-    return [*_keys(), *_networks(), *_addresses(), *_secrets()]
+    return [*_keys(), *_networks(), *_retention(), *_addresses(), *_secrets()]
 
 
 def _addresses() -> Iterator[CheckMessage]:
@@ -207,6 +209,15 @@ def _is_key(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _retention() -> Iterator[CheckMessage]:
+    if not 0 < settings.TASK_RETENTION_DAYS <= LONGEST_RETENTION.days:
+        yield Error(
+            f"ASSENT_TASK_RETENTION_DAYS is {settings.TASK_RETENTION_DAYS:g}.",
+            hint=f"More than 0, at most {LONGEST_RETENTION.days}: days that content is kept.",
+            id="assent.E012",
+        )
 
 
 def _networks() -> Iterator[CheckMessage]:

@@ -7,7 +7,7 @@ proposed nothing, so that a proposal that is still being planned cannot be enter
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -43,7 +43,7 @@ def prepare(task: Task) -> None:
         fail_unprepared(task.pk, Reason.REFUSED, refusal.detail, error)
     else:
         crash_points.reach("own task proposed")
-        _await_sign_off(task.pk, transaction_id)
+        _await_sign_off(task, transaction_id)
 
 
 def _propose(task: Task) -> UUID | None:
@@ -69,16 +69,16 @@ def _propose(task: Task) -> UUID | None:
     return prepared.transaction_id
 
 
-def _await_sign_off(task_id: UUID, transaction_id: UUID | None) -> None:
+def _await_sign_off(task: Task, transaction_id: UUID | None) -> None:
     """Link the task to its transaction, whose deadline and retention replace the task's own.
 
     Any process that proposed with the task's key may do this: the key names one transaction.
     """
-    rows = Transaction.objects.filter(pk__in=[transaction_id])
-    retain_until = rows.values_list("retain_until", flat=True).first()
+    row = Transaction.objects.filter(pk__in=[transaction_id]).first()
+    retain_until = _retain_until(task, row)
     with suppress(TaskNotPossible):
         tasks.await_sign_off(
-            task_id,
+            task.pk,
             by=ASSENT,
             via=VIA,
             reason="Waiting for sign-off.",
@@ -90,7 +90,17 @@ def _await_sign_off(task_id: UUID, transaction_id: UUID | None) -> None:
             retain_until=retain_until,
         )
     crash_points.reach("own task tied")
-    follow_transaction(task_id)
+    follow_transaction(task.pk)
+
+
+def _retain_until(task: Task, row: Transaction | None) -> datetime | None:
+    """Until when the task's content is kept: the tool's retention, counted from the task as well.
+
+    The transaction may be an older one of the same operation, whose retention is nearly over.
+    """
+    if row is None:
+        return task.retain_until
+    return max(row.retain_until, task.created_at + (row.retain_until - row.created_at))
 
 
 def fail_unprepared(task_id: UUID, code: Reason, reason: str, error: dict[str, Any]) -> None:
@@ -107,7 +117,7 @@ def fail_unprepared(task_id: UUID, code: Reason, reason: str, error: dict[str, A
     except TaskNotPossible:
         return  # it has ended meanwhile
     if is_prepared:
-        _await_sign_off(task_id, entered)
+        _await_sign_off(task, entered)
 
 
 def follow_transaction(task_id: UUID) -> None:

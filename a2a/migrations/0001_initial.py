@@ -1,5 +1,6 @@
 import datetime
 import django.contrib.postgres.fields
+import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import ledger.encryption
@@ -51,7 +52,7 @@ class Migration(migrations.Migration):
                 ('timeout', models.DurationField(default=datetime.timedelta(days=1), help_text='From submission to the end, without the waits for people.')),
                 ('lease', models.DurationField(default=datetime.timedelta(seconds=60), help_text='How long a worker may be silent while it works.')),
                 ('question_ttl', models.DurationField(default=datetime.timedelta(seconds=600), help_text='How long a question waits for its answer.')),
-                ('retention', models.DurationField(blank=True, help_text='How long the content of a task is kept. Empty: ASSENT_TASK_RETENTION_DAYS.', null=True)),
+                ('retention', models.DurationField(blank=True, help_text='How long the content of a task is kept. Empty: ASSENT_TASK_RETENTION_DAYS.', null=True, validators=[django.core.validators.MinValueValidator(datetime.timedelta(seconds=1)), django.core.validators.MaxValueValidator(datetime.timedelta(days=36500))])),
                 ('is_retry_safe', models.BooleanField(default=False, help_text='A task whose worker fell silent is given to another one.')),
                 ('max_attempts', models.PositiveSmallIntegerField(default=3)),
                 ('open_to', django.contrib.postgres.fields.ArrayField(base_field=models.SlugField(max_length=63), blank=True, default=list, help_text='Other tenants whose agents may submit, with an envelope.', size=None)),

@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from ledger.contracts import LONGEST_RETENTION
 from ledger.models import Agent
 
 QUESTION_TTL = timedelta(minutes=10)
@@ -52,6 +54,10 @@ class Skill(models.Model):
     retention = models.DurationField(
         null=True,
         blank=True,
+        validators=[
+            MinValueValidator(timedelta(seconds=1)),
+            MaxValueValidator(LONGEST_RETENTION),
+        ],
         help_text="How long the content of a task is kept. Empty: ASSENT_TASK_RETENTION_DAYS.",
     )
     is_retry_safe = models.BooleanField(

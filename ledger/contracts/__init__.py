@@ -22,6 +22,7 @@ A further kind of executor (HTTP, MCP, the proposing agent itself) is a further 
 from __future__ import annotations
 
 from ledger.contracts.contract import (
+    LONGEST_RETENTION,
     ConsequenceLevel,
     Contract,
     RequiredApprover,
@@ -42,6 +43,7 @@ from ledger.contracts.registry import (
 from ledger.contracts.tool import ReadonlyTool, Role, Tool
 
 __all__ = [
+    "LONGEST_RETENTION",
     "ConsequenceLevel",
     "Context",
     "Contract",

@@ -11,6 +11,9 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 from urllib.parse import quote
 
+# Content may be kept so long; beyond it lie typing errors, and dates that cannot be computed.
+LONGEST_RETENTION = timedelta(days=36_500)
+
 
 class RiskLevel(StrEnum):
     LOW = "LOW"

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
+from django.db.transaction import atomic
 
 from ledger import intents, states
 from ledger.contracts import Context, RequiredApprover
@@ -193,23 +194,27 @@ def _replay(request: Request, admission: insert.Admission) -> Answer:
 
 def _answer_with_holder(request: Request, holder_id: UUID) -> Answer:
     """Answer with the live transaction of the operation. Raises if its input is another."""
-    holder = Transaction.objects.get(pk=holder_id)
-    if holder.ending == Ending.ABANDONED:
-        raise InProgress("What an earlier plan of this operation held is still being let go of.")
-    if holder.proposed_by != str(request.by):
-        raise OperationTaken()  # says nothing about the other agent's transaction
-    if holder.input_hash != request.input_hash:
-        raise OperationKeyConflict(
-            "Another transaction has this operation key, with another input.",
-            snapshot=holder,
-            duplicate_of=str(holder.pk),
-            operation_key=holder.operation_key,
-            live_input_hash=holder.input_hash,
-            your_input_hash=request.input_hash,
-        )
-    answer = request.render(holder, holder.pk)
-    key = request.idempotency_key(holder.pk, status=200, answer=answer)
-    insert.remember(key)
+    with atomic():
+        # Locked until the answer is stored: an erasure meanwhile would not empty this key.
+        holder = Transaction.objects.select_for_update(no_key=True).get(pk=holder_id)
+        if holder.ending == Ending.ABANDONED:
+            raise InProgress(
+                "What an earlier plan of this operation held is still being let go of."
+            )
+        if holder.proposed_by != str(request.by):
+            raise OperationTaken()  # says nothing about the other agent's transaction
+        if holder.input_hash != request.input_hash:
+            raise OperationKeyConflict(
+                "Another transaction has this operation key, with another input.",
+                snapshot=holder,
+                duplicate_of=str(holder.pk),
+                operation_key=holder.operation_key,
+                live_input_hash=holder.input_hash,
+                your_input_hash=request.input_hash,
+            )
+        answer = request.render(holder, holder.pk)
+        key = request.idempotency_key(holder.pk, status=200, answer=answer)
+        insert.remember(key)
     return Answer(key.status, key.answer, holder.pk)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.db import connection
 from django.db.transaction import atomic
 from django.utils import timezone
@@ -18,7 +19,7 @@ from a2a.models import Artifact, Message, PushConfig, Question, Skill, Task
 from a2a.submissions import Submission
 from a2a.tasks import questions, retention
 from examples import verify as second
-from ledger import execution, retention as ledger_retention
+from ledger import contracts, execution, retention as ledger_retention
 from ledger.audit import decision_records as ledger_records, exports, verification
 from ledger.errors import InvalidRequest
 from ledger.intents import canonical
@@ -28,7 +29,7 @@ from ledger.principals import Principal
 from ledger.seals import as_text
 from ledger.transactions import coordinator
 from tests.a2a.test_protocol import Peer
-from tests.forgery import forge, reseal
+from tests.forgery import forge, reseal, reseal_row
 from tests.ledger.test_retention import PUBLIC_KEY, assert_whole, dump, make_unreadable
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -267,6 +268,41 @@ class TestATaskThatStandsForATransaction:
 
         kept = Task.objects.get(pk=task.pk)
         assert (kept.content_erased_at, kept.legal_hold_at) == (None, None)
+
+
+def propose_payment(client_of, **arguments: str) -> Task:
+    caller = replace(client_of, scopes=frozenset({*client_of.scopes, Scope.PROPOSE}))
+    value = {"tool": "pay", "arguments": arguments}
+    submission = Submission(skill="prepare_transaction", input=value)
+    return Task.objects.get(pk=submissions.submit(submission, caller=caller, via="a2a").task.pk)
+
+
+def test_a_task_of_an_older_transaction_is_kept_for_the_tools_term_from_its_own_start(
+    signed_off, client_of
+):
+    _, row = signed_off
+    forge(
+        "UPDATE ledger_transaction SET created_at = created_at - interval '8 years', "
+        "retain_until = retain_until - interval '8 years' WHERE id = %s",
+        row.pk,
+    )
+    reseal_row(row.pk)
+
+    task = propose_payment(client_of, reference="order-1", amount="5.00")
+
+    assert (task.transaction_id, task.state) == (row.pk, "completed")
+    assert task.retain_until - task.created_at == contracts.tools["pay"].contract.retention
+    assert_whole()
+
+
+@pytest.mark.parametrize("days", [-1, 0, 36_501])
+def test_a_retention_of_a_skill_that_cannot_be_meant_is_refused(consolidate, days):
+    consolidate.retention = timedelta(days=days)
+
+    with pytest.raises(ValidationError) as refusal:
+        consolidate.full_clean()
+
+    assert set(refusal.value.message_dict) == {"retention"}
 
 
 class TestTampering:

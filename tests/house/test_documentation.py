@@ -50,7 +50,7 @@ def check_ids():
 
 
 def ids_in_ranges():
-    """``ledger.E001`` to ``E013`` written as a range."""
+    """``ledger.E001`` to ``E014`` written as a range."""
     for room, kind, first, last in RANGE.findall(DOCS):
         yield from (f"{room}.{kind}{number:03}" for number in range(int(first), int(last) + 1))
 

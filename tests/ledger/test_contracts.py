@@ -48,11 +48,17 @@ UNSAFE = {
     "E010": {"quorum": 0},
     "E011": {"web_only": True, "required_approver": "SUPERVISOR"},
     "E012": {"remind": timedelta(days=1)},
+    "E014": {"retention": timedelta(hours=1)},
 }
 
 
 def test_a_safe_contract_is_accepted(declare):
     assert list(checks.unsafe(declare())) == []
+
+
+@pytest.mark.parametrize("retention", [timedelta(0), timedelta(days=-1), timedelta(days=36_501)])
+def test_a_retention_that_cannot_be_meant_is_refused(declare, retention):
+    assert [error.id for error in checks.unsafe(declare(retention=retention))] == ["ledger.E014"]
 
 
 @pytest.mark.parametrize("code", UNSAFE)

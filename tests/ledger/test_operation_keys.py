@@ -8,8 +8,9 @@ from datetime import date
 import pytest
 from django.core.checks import run_checks
 
-from ledger import contracts, execution
+from ledger import contracts, execution, retention
 from ledger.checks import unsafe
+from tests.forgery import end_retention
 
 pytestmark = pytest.mark.django_db
 OLD = "pay:{tenant}:{reference}"
@@ -38,6 +39,35 @@ def test_a_changed_key_fails_the_check_until_the_old_one_is_an_alias(a_payment, 
     rewrite(operation_key_aliases={OLD: date(2001, 1, 1)})
     assert failed_checks() == ["ledger.E013"]
     rewrite(operation_key_aliases={OLD: date(2999, 1, 1)})
+    assert failed_checks() == []
+
+
+def erase(*rows) -> None:
+    for row in rows:
+        execution.commit(row.pk)
+        end_retention(row.pk)
+    retention.erase_due()
+
+
+def test_a_changed_key_is_still_found_when_the_newest_content_is_erased(approved, rewrite):
+    approved(reference="order-1")
+    erase(approved(reference="order-2"))
+
+    rewrite(operation_key="payment:{tenant}:{reference}")
+
+    assert failed_checks() == ["ledger.E013"]
+
+
+def test_erased_arguments_raise_no_false_alarm_where_all_have_defaults(
+    approved, rewrite, monkeypatch
+):
+    class AllDefaults(contracts.tools["pay"].arguments_model):
+        reference: str = "usual"
+        amount: str = "1.00"
+
+    erase(approved(reference="order-1"))
+    monkeypatch.setattr(contracts.tools["pay"], "arguments_model", AllDefaults)
+
     assert failed_checks() == []
 
 

@@ -355,6 +355,36 @@ def test_the_same_operation_is_still_refused_after_the_erasure(expired):
     assert dict(world.effects) == effects
 
 
+def test_a_duplicate_during_the_erasure_keeps_none_of_the_content(expired):
+    row = expired()
+    answers = []
+
+    def propose() -> None:
+        answers.append(propose_again(row, "during"))
+        connection.close()
+
+    thread = threading.Thread(target=propose)
+    with transaction.atomic():
+        retention.erase_batch()
+        thread.start()
+        until(somebody_waits_for_a_lock)
+    thread.join(20)
+
+    assert json.loads(answers[0].text)["content_erased_at"]
+    assert IdempotencyKey.objects.get(key="during").answer == answers[0].text
+    assert row.action_summary not in answers[0].text
+
+
+def somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
+            "(SELECT oid FROM pg_database WHERE datname = current_database()) "
+            "OR NOT granted AND locktype = 'transactionid'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
 def test_the_same_request_again_gets_what_is_left_of_its_answer(acme, alice):
     by = Principal("agent", "acme/helpdesk", "Helpdesk agent")
     said = Proposal("pay", {"reference": f"order-{uuid4().hex}", "amount": "5.00"})
