@@ -21,9 +21,9 @@ from starlette.routing import Mount, Route
 from a2a.protocol import fast_path
 from a2a.protocol.bodies import VERSION_NOT_SUPPORTED, Fault, parse, read_body, replayed
 from a2a.protocol.handler import A2ARequestHandler
-from a2a.protocol.stream import in_thread
 from a2a.wire import sdk
 from ledger.agents.callers import caller_with
+from ledger.batches import in_thread
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
 OF_ONE_SKILL = re.compile(r"/a2a/skills/([A-Za-z0-9_-]{1,100})(/(?:v1|v0\.3|rest)(?:/.*)?)")

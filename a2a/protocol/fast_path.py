@@ -24,13 +24,13 @@ from django.db.models.expressions import RawSQL
 from a2a import polling, submissions
 from a2a.models import QuestionState, Task
 from a2a.models.builtin_skills import OWN_SKILLS
-from a2a.protocol.batches import Batcher
 from a2a.protocol.render_cache import RenderCache
 from a2a.submissions import Submission, Submitted
 from a2a.submissions.envelope import EXTENSION
 from a2a.validation.parts import refuse_malformed
 from a2a.wire import to_json
 from ledger.agents.callers import callers_with
+from ledger.batches import Batcher
 from ledger.database import use_prepared_statements
 from ledger.errors import LedgerError
 from ledger.http import unquoted

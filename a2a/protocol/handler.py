@@ -19,17 +19,12 @@ from a2a.models import PushConfig
 from a2a.protocol import operations, push_configs, task_pages
 from a2a.protocol.operations import Incoming
 from a2a.protocol.push_configs import PushFields
-from a2a.protocol.stream import (
-    TURN_OVER,
-    follow,
-    in_patient_thread,
-    in_thread,
-    until_it_rests,
-)
+from a2a.protocol.stream import TURN_OVER, follow, in_patient_thread, until_it_rests
 from a2a.protocol.task_pages import TaskQuery
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.agents.callers import Caller
+from ledger.batches import in_thread
 from ledger.errors import LedgerError, NotFound
 from ledger.http import unquoted
 

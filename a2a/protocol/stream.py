@@ -11,12 +11,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import connection
 from django.db.transaction import atomic
 from redis.asyncio import Redis
 
@@ -24,37 +23,21 @@ from a2a.models import Task
 from a2a.states import FINAL, INTERRUPTED, TaskState
 from a2a.wire import sdk, to_json
 from ledger import doorbell, waiting
+from ledger.batches import in_pool, in_thread
 from ledger.models import Event
 
-THREADS = 8
+THREADS = 16
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="a2a")
 # A message may have a tool plan a transaction, which takes seconds; reads do not wait for that.
-_patient_pool = ThreadPoolExecutor(max_workers=2 * THREADS, thread_name_prefix="a2a-patient")
-
-
-async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a short database operation in a thread."""
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_pool, partial(_with_fresh_connection, work, *args, **kwargs))
+_patient_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="a2a-patient")
 
 
 async def in_patient_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """As ``in_thread``, for operations that may take seconds."""
-    run = partial(_with_fresh_connection, work, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(_patient_pool, run)
-
-
-def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Closes stale connections, so that an idle thread holds no session of a connection pool."""
-    close_old_connections()
-    try:
-        return work(*args, **kwargs)
-    finally:
-        close_old_connections()
+    return await in_pool(_patient_pool, work, *args, **kwargs)
 
 
 class Listener:

@@ -11,8 +11,8 @@ import pytest
 from a2a import tasks
 from a2a.models import Message, Task
 from a2a.protocol import fast_path
-from a2a.protocol.batches import Batcher
 from a2a.tasks import questions
+from ledger.batches import Batcher
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT

@@ -1,15 +1,43 @@
-"""Doing in one query what many requests ask for at the same time."""
+"""Doing in one query what many requests of this process ask for at the same time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Generic, ParamSpec, TypeVar
 
-from a2a.protocol.stream import in_thread
+from django.db import close_old_connections
 
+THREADS = 8
+
+P = ParamSpec("P")
+R = TypeVar("R")
 Request = TypeVar("Request")
 Result = TypeVar("Result")
+
+_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="short")
+
+
+async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a short database operation in a thread of the process's pool for them."""
+    return await in_pool(_pool, work, *args, **kwargs)
+
+
+async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a database operation in a thread of ``pool``, for those that may take seconds."""
+    run = partial(_with_fresh_connection, work, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Closes stale connections, so that an idle thread holds no session of a connection pool."""
+    close_old_connections()
+    try:
+        return work(*args, **kwargs)
+    finally:
+        close_old_connections()
 
 
 class Batcher(Generic[Request, Result]):
