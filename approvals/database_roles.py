@@ -51,6 +51,7 @@ RIGHTS = {
     "ledger_tenant": CHANGE,
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
+    "ledger_limitrefusal": CHANGE,
     "a2a_skill": CHANGE,
     "a2a_remoteagent": CHANGE,
     "a2a_mirror": CHANGE,

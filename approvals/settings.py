@@ -199,6 +199,10 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000
 LONG_POLLS = int(text("ASSENT_LONG_POLLS", "2"))
 # Seconds that a worker may be silent before another may ask what became of its work.
 LEASE_S = float(text("ASSENT_LEASE_S", "15"))
+# Limits other than the defaults in ledger/limits/terms.py, as agent.pending=1000; off: none at all.
+LIMITS = names("ASSENT_LIMITS")
+# Processes that share what comes in: each lets in its part of a limit per second.
+WEB_PROCESSES = int(text("ASSENT_WEB_PROCESSES", "1"))
 # Amount (in whatever currency) from which settling by hand takes two operators.
 SECOND_OPERATOR_FROM = Decimal(text("ASSENT_SECOND_OPERATOR_FROM", "1000"))
 SWEEP_EVERY_S = float(text("ASSENT_SWEEP_EVERY_S", "1"))

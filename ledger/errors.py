@@ -18,6 +18,7 @@
     │   ├── PlanRefused
     │   └── IdempotencyKeyReused
     ├── IdempotencyKeyMissing 400
+    ├── LimitReached 429         the agent, its tenant, token or address has too much of something
     ├── InProgress 409           the first request with this key is still running
     ├── CanceledBefore 409       the cancel of the request arrived before it
     └── PlanFailed 502           the tool's plan failed; nothing was prepared
@@ -168,6 +169,22 @@ class IdempotencyKeyMissing(LedgerError):
     code = "idempotency_key_missing"
     title = "The Idempotency-Key header is missing"
     hint = "Nothing was done. Send one key per request, and the same key when you repeat it."
+
+
+class LimitReached(LedgerError):
+    """``limit`` names it, ``of`` says who has it (agent, tenant, token, address)."""
+
+    code = "limit_reached"
+    status = 429
+    title = "A limit is reached"
+    hint = (
+        "Nothing was done. Repeat the same request, with the same key, after the seconds in "
+        "Retry-After; an operator can raise the limit of an agent or a tenant in the admin."
+    )
+
+    def __init__(self, detail: str = "", *, retry_after_s: int = 1, **extra: Any) -> None:
+        super().__init__(detail, **extra)
+        self.retry_after_s = retry_after_s
 
 
 class InProgress(LedgerError):

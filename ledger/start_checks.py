@@ -22,6 +22,7 @@ from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 
 from ledger.contracts import LONGEST_RETENTION
+from ledger.limits import terms
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def is_public() -> bool:
 
 def dangers(role: str) -> list[CheckMessage]:
     """Errors for which a process of this role must not start, and warnings."""
-    everywhere = [*_keys(), *_networks(), *_retention(), *_audit_key(role)]
+    everywhere = [*_keys(), *_networks(), *_retention(), *_limits(), *_audit_key(role)]
     return [*everywhere, *_addresses(), *_secrets()] if is_public() else everywhere
 
 
@@ -104,7 +105,7 @@ _MAY_REWRITE = """
 @register(Tags.security, deploy=True)
 def check_deployment(**_: object) -> list[CheckMessage]:
     """The checks of all processes, for `manage.py check --deploy`."""
-    return [*_keys(), *_networks(), *_retention(), *_addresses(), *_secrets()]
+    return [*_keys(), *_networks(), *_retention(), *_limits(), *_addresses(), *_secrets()]
 
 
 def _addresses() -> Iterator[CheckMessage]:
@@ -217,6 +218,23 @@ def _retention() -> Iterator[CheckMessage]:
             f"ASSENT_TASK_RETENTION_DAYS is {settings.TASK_RETENTION_DAYS:g}.",
             hint=f"More than 0, at most {LONGEST_RETENTION.days}: days that content is kept.",
             id="assent.E012",
+        )
+
+
+def _limits() -> Iterator[CheckMessage]:
+    try:
+        terms.parsed(settings.LIMITS)
+    except ValueError as failure:
+        yield Error(
+            f"ASSENT_LIMITS cannot be read: {failure}.",
+            hint="Write agent.pending=1000; docs/operators.md lists the limits.",
+            id="assent.E013",
+        )
+    if settings.WEB_PROCESSES < 1:
+        yield Error(
+            f"ASSENT_WEB_PROCESSES is {settings.WEB_PROCESSES}.",
+            hint="Set the number of web processes of the installation.",
+            id="assent.E013",
         )
 
 

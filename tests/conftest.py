@@ -22,6 +22,7 @@ from approvals.people import principal_of
 from ledger import doorbell
 from ledger.api.rendering import render_token
 from ledger.execution import crash_points
+from ledger.limits import stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
@@ -67,6 +68,9 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 @pytest.fixture(autouse=True)
 def _clean_world() -> Iterator[None]:
     world.reset()
+    terms.forget()
+    for stock in stocks.every.values():
+        stock.forget()
     crash_points.hook = lambda name: None
     yield
     world.reset()

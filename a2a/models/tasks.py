@@ -174,6 +174,12 @@ class Task(models.Model):
                 fields=["skill", "state"],
                 condition=Q(state__in=sorted(OPEN)),
             ),
+            # How many an agent has open.
+            models.Index(
+                name="a2a_task_per_agent",
+                fields=["tenant", "submitted_by"],
+                condition=Q(ended_at=None),
+            ),
             # The operations page: tasks that ended in the last minutes.
             models.Index(
                 name="a2a_task_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)

@@ -110,7 +110,7 @@ def list_tasks(
 @router.get(
     "/{uuid:task_id}",
     operation_id="readTask",
-    response={200: TaskOut, **refusals(404, 422, 429)},
+    response={200: TaskOut, **refusals(404, 422)},
 )
 def read(
     request: HttpRequest,

@@ -30,6 +30,7 @@ from a2a.rest.schemas import (
     WorkOut,
 )
 from a2a.tasks import questions
+from a2a.validation.parts import refuse_unstorable
 from a2a.wire.plain_json import (
     artifact_as_json,
     message_as_json,
@@ -57,6 +58,7 @@ router = Router(auth=AgentBearer(), tags=["workers"])
 def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
     """Claim the oldest waiting task of the agent's skills; `204` when none came in time."""
     caller = _worker(request)
+    refuse_unstorable(body.skills)
 
     def look() -> Task | None:
         return tasks.claim(caller.principal, skills=body.skills, via=VIA)

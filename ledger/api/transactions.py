@@ -152,7 +152,7 @@ def cancel_by_key(request: HttpRequest, body: CancelByKeyIn) -> HttpResponse:
 @router.get(
     "/{uuid:transaction_id}",
     operation_id="readTransaction",
-    response={200: TransactionOut, 304: None, **refusals(404, 422, 429)},
+    response={200: TransactionOut, 304: None, **refusals(404, 422)},
 )
 def read(
     request: HttpRequest,

@@ -8,6 +8,7 @@ from ledger.models.deliveries import Delivery, DeliveryState
 from ledger.models.events import Event
 from ledger.models.idempotency import IdempotencyKey
 from ledger.models.ids import id_or_none, new_id
+from ledger.models.limits import LimitRefusal
 from ledger.models.log import Checkpoint, Cosignature, Tile
 from ledger.models.readings import Reading
 from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
@@ -26,6 +27,7 @@ __all__ = [
     "Ending",
     "Event",
     "IdempotencyKey",
+    "LimitRefusal",
     "Reading",
     "Scope",
     "Tenant",

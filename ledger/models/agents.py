@@ -34,6 +34,10 @@ class Tenant(models.Model):
         help_text="Tools that its agents may use, with commas between; * for all. None at first.",
     )
 
+    limits = models.JSONField(
+        default=dict, blank=True, db_default={}, help_text="Limits other than the default."
+    )
+
     def __str__(self) -> str:
         return self.name
 
@@ -56,6 +60,9 @@ class Agent(models.Model):
     )
     webhook_secret = SecretField(
         blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
+    )
+    limits = models.JSONField(
+        default=dict, blank=True, db_default={}, help_text="Limits other than the tenant's default."
     )
 
     class Meta:

@@ -199,6 +199,12 @@ class Transaction(models.Model):
                 fields=["tenant", "expires_at"],
                 condition=~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK,
             ),
+            # How many an agent has pending, and the most urgent of each agent on the desk.
+            models.Index(
+                name="ledger_tx_pending",
+                fields=["tenant", "proposed_by", "expires_at"],
+                condition=Q(state=State.PREPARED),
+            ),
             # Queried before an operation is begun again.
             models.Index(
                 name="ledger_tx_late",

@@ -23,6 +23,7 @@ from ledger.errors import (
     OperationTaken,
     PlanRefused,
 )
+from ledger.limits import stocks
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal, Surface
 from ledger.states import State
@@ -53,7 +54,8 @@ def prepare(
     this raises, except for a refused plan, which is stored as REFUSED.
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
-    InvalidRequest, OperationTaken, OperationHeld, OperationKeyConflict, PlanFailed, PlanRefused``.
+    InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict, PlanFailed,
+    PlanRefused``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render)
     with insert.admitted(
@@ -70,6 +72,7 @@ def prepare(
                 "and nobody has looked at it yet.",
                 operation_key=request.operation_key,
             )
+        stocks.pending.admit(request.by, request.tenant)
         return _plan_and_insert(request, admission)
 
 

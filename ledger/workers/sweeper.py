@@ -25,6 +25,7 @@ from ledger import contracts, execution, retention
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.events import outbox
+from ledger.limits import refusals
 from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
@@ -100,6 +101,7 @@ class Sweeper:
             *_further_steps,
             *(partial(self._enqueue_further, name) for name in _further_jobs),
             retention.erase_due,
+            refusals.prune,
             self._log.round,
         ]
         for step in steps:
