@@ -21,10 +21,12 @@ from a2a.protocol import app  # noqa: E402
 from approvals import wsgi  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
 from approvals.web.live import DeskConsumer  # noqa: E402
+from ledger import doorbell  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 
 if _is_its_own_process:
     sessions.bound(pool=settings.DATABASE_POOL)
+    doorbell.ring_in_background()
 
 sockets = OriginValidator(
     AuthMiddlewareStack(URLRouter([path("ws/desk", DeskConsumer.as_asgi())])),

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from approvals.local import processes
+from ledger import redis_client
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -111,19 +110,21 @@ DATABASES["default"]["OPTIONS"].setdefault("connect_timeout", 5)  # seconds
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")
-# Redis is only the doorbell: a dead one must cost a click milliseconds, not seconds.
-REDIS_PATIENCE = {
-    "socket_connect_timeout": 0.2,
-    "socket_timeout": 1.0,
-    "retry": Retry(NoBackoff(), 0),
-}
+REDIS_POOL = redis_client.pool_of(REDIS_URL)
 RQ = {
     "COMMIT_MODE": "auto",  # we enqueue from on_commit already
     "QUEUE_CLASS": "ledger.workers.queues.JobQueue",
     "JOB_CLASS": "ledger.workers.queues.SealedJob",
 }
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
-_QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE, "SERIALIZER": "json"}
+_QUEUE = {
+    # The pool knows the server; django-rq wants to read these two. With a URL it would connect
+    # without a time limit.
+    "HOST": "",
+    "PORT": 0,
+    "REDIS_CLIENT_KWARGS": {"connection_pool": REDIS_POOL},
+    "SERIALIZER": "json",
+}
 RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}
 # What waits for others, and must not delay what does not.
 COURIER_QUEUES = frozenset(processes.COURIER_QUEUES)
@@ -131,7 +132,14 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         "CONFIG": {
-            "hosts": [REDIS_URL],
+            "hosts": [
+                {
+                    "address": REDIS_URL,
+                    "socket_connect_timeout": redis_client.CONNECT_S,
+                    "socket_timeout": redis_client.ANSWER_S,
+                    "health_check_interval": 5,  # seconds; a connection that died silently
+                }
+            ],
             "prefix": "assent",
             "serializer_format": "json",
             # Encrypted and signed: who writes to Redis cannot make us deaf to what happened.

@@ -82,4 +82,4 @@ def register() -> None:
     """Register the ledger's own jobs; the sweeper finds those that are due."""
     for run in (commit, roll_back, compensate, deliver):
         queues.register_job(run.__name__, run)
-    doorbell.register_listener(enqueue_after_event)
+    doorbell.register_bell(enqueue_after_event)

@@ -21,7 +21,9 @@ import rq.serializers
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django_rq.queues import DjangoRQ
-from redis import Redis
+from redis import ConnectionError as RedisConnectionError, Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from rq import Queue, SimpleWorker
 from rq.exceptions import NoSuchJobError
 from rq.job import Job
@@ -32,6 +34,9 @@ logger = logging.getLogger(__name__)
 JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is what counts
 SEALED_FOR_S = 24 * 60 * 60  # older jobs are dropped; the sweeper enqueues what is due
 LARGEST_JOB = 64 * 1024  # bytes, unpacked
+CONNECT_S = 2.0
+# RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
+WORKER_TTL_S = 20
 
 # The one function of each queue.
 JOBS: dict[str, Callable[[str], None]] = {}
@@ -147,6 +152,7 @@ def register_job(name: str, run: Callable[[str], None]) -> None:
 
 def put(name: str, subject: str, label: str) -> None:
     """Enqueue a job in the queue of this name. Raises ``redis.RedisError``."""
+    settings.REDIS_POOL.connection_class.breaker.refuse()  # before the sealing, which takes longer
     django_rq.get_queue(name).enqueue(
         JOBS[name],
         seal(name, subject),
@@ -194,7 +200,11 @@ class WarmWorker(SimpleWorker):
 
 def work(names: list[str], *, burst: bool = False) -> None:
     """Work until told to stop, with ``burst`` until the queues are empty. Raises ``RedisError``."""
-    connection = Redis.from_url(settings.REDIS_URL)
+    connection = Redis.from_url(
+        settings.REDIS_URL, socket_connect_timeout=CONNECT_S, retry=Retry(NoBackoff(), 0)
+    )
     queues = [django_rq.get_queue(name, connection=connection) for name in names]
-    worker = WarmWorker(queues, connection=connection, serializer="json")
+    worker = WarmWorker(queues, connection=connection, serializer="json", worker_ttl=WORKER_TTL_S)
     worker.work(logging_level="WARNING", with_scheduler=False, burst=burst)
+    if not burst and not worker._stop_requested:
+        raise RedisConnectionError("Redis did not answer in time.")

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from ledger import doorbell
 from ledger.start_checks import refuse_if_unsafe
 from ledger.workers.sweeper import Sweeper
 
@@ -17,6 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_if_unsafe("sweeper")
+        doorbell.ring_in_background()
         stop = Flag()
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: stop.set())

@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
+from rq.exceptions import StopRequested
 
 from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
@@ -37,4 +38,7 @@ class Command(BaseCommand):
                 return
             except RedisError as failure:
                 logger.info("Redis cannot be reached: %s", failure)
+            try:
                 time.sleep(LOOK_AGAIN_S)
+            except StopRequested:
+                return
