@@ -127,7 +127,7 @@ def reached(limit: Limit, of: Of, most: int) -> LimitReached:
     """The refusal of a request that would exceed a limit."""
     meaning = terms.MEANINGS[limit]
     return LimitReached(
-        f"At most {most:,} {meaning.what} per {of}.",
+        f"At most {most:,} {meaning.unit} per {of}.",
         retry_after_s=meaning.retry_s,
         limit=str(limit),
         of=str(of),

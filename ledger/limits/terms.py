@@ -47,9 +47,9 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """``what`` completes “at most 500 …”; ``retry_s`` is when a client may ask again."""
+    """``unit`` completes “at most 500 …”; ``retry_s`` is when a client may ask again."""
 
-    what: str
+    unit: str
     retry_s: int
     defaults: Mapping[Of, int]
 
