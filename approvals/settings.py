@@ -66,7 +66,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
-    "approvals.http.middleware.ReleaseConnections",
     "approvals.http.middleware.SecurityHeaders",
     "approvals.http.middleware.ProblemsForMachines",
     "django.middleware.security.SecurityMiddleware",
@@ -203,8 +202,6 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of one request's body
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000
 
-# Agents that one process lets wait for a change at the same time; each takes a thread.
-LONG_POLLS = int(text("ASSENT_LONG_POLLS", "2"))
 # Seconds that a worker may be silent before another may ask what became of its work.
 LEASE_S = float(text("ASSENT_LEASE_S", "15"))
 # Limits other than the defaults in ledger/limits/terms.py, as agent.pending=1000; off: none at all.

@@ -134,7 +134,9 @@ class AuthMiddleware:
             error = _rest_error(fault) if is_rest else _rpc_error(fault, request)
             await error(scope, receive, send)
             return
-        scope["assent.caller"] = caller
+        client = scope.get("client")
+        scope["assent.caller"], scope["assent.token"] = caller, token
+        scope["assent.address"] = client[0] if client else ""
         await self.app(scope, receive, send)
 
 

@@ -19,7 +19,7 @@ from a2a.models import PushConfig
 from a2a.protocol import operations, push_configs, task_pages
 from a2a.protocol.operations import Incoming
 from a2a.protocol.push_configs import PushFields
-from a2a.protocol.stream import TURN_OVER, follow, in_patient_thread, until_it_rests
+from a2a.protocol.stream import TURN_OVER, Reader, follow, in_patient_thread, until_it_rests
 from a2a.protocol.task_pages import TaskQuery
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
@@ -69,7 +69,9 @@ class A2ARequestHandler(sdk.RequestHandler):
         caller, config = _caller(context), params.configuration
         task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
         if not config.return_immediately:
-            await until_it_rests(task_id, settings.BLOCKING_SEND_S)
+            reader = _reader(context)
+            if not await until_it_rests(task_id, settings.BLOCKING_SEND_S, reader):
+                raise sdk.TaskNotFoundError("The token was revoked while the message waited.")
         return await in_thread(_read, task_id, caller, _history(config))
 
     async def on_message_send_stream(
@@ -77,14 +79,14 @@ class A2ARequestHandler(sdk.RequestHandler):
     ) -> AsyncGenerator[Any]:
         caller = _caller(context)
         task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
-        async for update in follow(task_id, until=TURN_OVER):
+        async for update in follow(task_id, _reader(context), until=TURN_OVER):
             yield update
 
     async def on_subscribe_to_task(
         self, params: pb.SubscribeToTaskRequest, context: sdk.ServerCallContext
     ) -> AsyncGenerator[Any]:
         task = await in_thread(_open_task, params.id, _caller(context))
-        async for update in follow(task.pk):
+        async for update in follow(task.pk, _reader(context)):
             yield update
 
     async def on_get_task(
@@ -142,6 +144,11 @@ def _caller(context: sdk.ServerCallContext) -> Caller:
     if context.tenant not in {"", caller.tenant}:
         raise sdk.InvalidParamsError("The tenant is not the one that the token belongs to.")
     return caller
+
+
+def _reader(context: sdk.ServerCallContext) -> Reader:
+    state = context.state
+    return Reader(_caller(context), state["token"], state["address"])
 
 
 def _key(context: sdk.ServerCallContext) -> str:

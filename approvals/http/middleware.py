@@ -1,4 +1,4 @@
-"""Middleware: security headers, tenants of the person, connections, problems under /api/."""
+"""Middleware: security headers, tenants of the person, problems under /api/."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.handlers.asgi import ASGIRequest
-from django.db import connection, connections
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
@@ -40,20 +38,6 @@ def content_security_policy() -> str:
             "frame-ancestors 'none'",
         )
     )
-
-
-class ReleaseConnections:
-    """Under ASGI a request has a thread of its own: its connection must not outlive it."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        try:
-            return self.get_response(request)
-        finally:
-            if isinstance(request, ASGIRequest) and not connection.in_atomic_block:
-                connections.close_all()
 
 
 class SecurityHeaders:

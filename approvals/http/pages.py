@@ -43,10 +43,10 @@ class Pages:
             async with asyncio.timeout(self._within_s):
                 body = await self._body(receive)
         except TimeoutError:
-            await _refuse(send, HTTPStatus.REQUEST_TIMEOUT)
+            await refuse(send, HTTPStatus.REQUEST_TIMEOUT)
         except BodyRefused as refusal:
             if refusal.status is not None:
-                await _refuse(send, refusal.status)
+                await refuse(send, refusal.status)
         else:
             loop = asyncio.get_running_loop()
             answer = _Answer(loop, send, self._within_s)
@@ -71,7 +71,7 @@ class Pages:
                 return b"".join(chunks)
 
     def _run(self, scope: Any, body: bytes, answer: _Answer) -> None:
-        chunks = self._inside(_environ(scope, body), answer.start)
+        chunks = self._inside(environ_of(scope, body), answer.start)
         try:
             answer.take(chunks)
         finally:
@@ -79,7 +79,7 @@ class Pages:
                 chunks.close()
 
 
-def _environ(scope: Any, body: bytes) -> dict[str, Any]:
+def environ_of(scope: Any, body: bytes) -> dict[str, Any]:
     """PEP 3333. CONTENT_LENGTH is the length received, not the one in the header."""
     server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
     environ = {
@@ -179,7 +179,7 @@ REFUSALS = {
 }
 
 
-async def _refuse(send: Any, status: HTTPStatus) -> None:
+async def refuse(send: Any, status: HTTPStatus) -> None:
     """As problem+json, before anything of the body is looked at."""
     code, hint = REFUSALS[status]
     body = json.dumps(

@@ -154,7 +154,7 @@ class Watcher:
 
     async def _check(self) -> None:
         """Close the sockets whose person lost access, even if the message about it was lost."""
-        await asyncio.sleep(settings.SOCKET_CHECK_S)
+        await asyncio.sleep(max(0.0, settings.SOCKET_CHECK_S - waiting.LOOK_EVERY_S))
         await _look_again(list(self.sockets))
 
     async def _tell(self, tenant: str, changed: list[str]) -> None:

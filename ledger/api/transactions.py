@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger import doorbell, intents
+from ledger import intents
 from ledger.agents import allowances
-from ledger.agents.callers import Caller
 from ledger.api.rendering import (
     as_json,
     beside_today,
@@ -45,11 +43,10 @@ from ledger.principals import Surface
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
-from ledger.waiting import LONGEST_WAIT_S, wait_for
+from ledger.waiting import LONGEST_WAIT_S
 
 PAGE = 50
 TRACEPARENT = re.compile(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
-Version = tuple[Transaction, dict[str, Any], str]  # with its body and its ETag
 router = Router(auth=AgentBearer(), tags=["transactions"])
 
 
@@ -181,25 +178,12 @@ def read(
     row = visible(caller, transaction_id)
     body, etag = versioned(row)
     known = if_none_match.removeprefix("W/")
-    if wait and row.state not in FINAL and known in {"", etag}:
-        row, body, etag = _changed(caller, transaction_id, (row, body, etag), wait)
     response = HttpResponse(status=304) if known == etag else json_response(body)
     response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"
     if pace is Pace.TOO_FAST or row.state not in FINAL:
         response["Retry-After"] = str(POLL_INTERVAL_S)
     return response
-
-
-def _changed(caller: Caller, transaction_id: UUID, seen: Version, wait_s: float) -> Version:
-    """The transaction once it differs from ``seen``, or as it is when the time is up."""
-
-    def look() -> Version | None:
-        row = visible(caller, transaction_id)
-        body, etag = versioned(row)
-        return (row, body, etag) if etag != seen[2] or row.state in FINAL else None
-
-    return wait_for(look, doorbell.channel_of(transaction_id), wait_s) or seen
 
 
 @router.get(

@@ -38,11 +38,14 @@ def visible_to(caller: Caller) -> TransactionQuerySet:
 def visible(caller: Caller, transaction_id: UUID) -> Transaction:
     rows = Transaction.objects.for_tenants(frozenset({caller.tenant}))
     row = rows.prefetch_related("decisions").filter(pk=transaction_id).first()
-    if row is None or not _may_see(caller, row):
+    if row is None or not may_see(caller, row):
         raise NotFound()
     return row
 
 
-def _may_see(caller: Caller, row: Transaction) -> bool:
+def may_see(caller: Caller, row: Transaction) -> bool:
+    """Whether the caller may read a row of its tenant; of other tenants never."""
+    if row.tenant != caller.tenant:
+        return False
     is_own = row.proposed_by == str(caller.principal)
     return is_own or bool(caller.scopes & {Scope.READ_ALL, Scope.DECIDE})

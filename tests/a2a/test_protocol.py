@@ -15,11 +15,11 @@ from django.db import connection
 from a2a import tasks
 from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
-from a2a.protocol.stream import listener, updates_since
+from a2a.protocol.updates import Since, updates_since
 from a2a.tasks import questions
-from a2a.wire import sdk
 from approvals.asgi import application
 from ledger.models import Agent, AgentToken, Scope
+from ledger.waiting.changes import changes
 from tests.agents_at_work import GOOD_INPUT
 from tests.processes import until
 
@@ -507,7 +507,7 @@ def test_a_question_that_only_people_may_answer_keeps_the_stream_open(peer, alic
 
 
 def test_of_two_questions_with_one_wording_the_stream_tells_each_with_its_own_form(
-    consolidate, a_claimed_task, worker, alice
+    peer, consolidate, a_claimed_task, worker, alice
 ):
     task = a_claimed_task()
     forms = ({"enum": ["May 3"]}, {"enum": ["June 7"]})
@@ -525,12 +525,15 @@ def test_of_two_questions_with_one_wording_the_stream_tells_each_with_its_own_fo
         asked.append(str(question.pk))
         questions.answer(question.pk, form["enum"][0], by=alice, via="web")
 
-    updates = [sdk.MessageToDict(update) for update in updates_since(task.pk, 0)[0]]
+    (told,) = updates_since([Since(peer.token, task.pk, 0)])
 
     shown = [
         part["data"]["question"]
-        for update in updates
-        for part in update.get("status", {}).get("message", {}).get("parts", [])
+        for update in told.bodies
+        for part in update.get("statusUpdate", {})
+        .get("status", {})
+        .get("message", {})
+        .get("parts", [])
         if "question" in part.get("data", {})
     ]
     assert [(question["question_id"], question["form"]) for question in shown] == list(
@@ -594,7 +597,7 @@ def ask_when_submitted(worker: Agent) -> None:
 
 def answer_and_complete(worker: Agent, alice: Any) -> None:
     question = Question.objects.get()
-    until(lambda: listener._waiting)
+    until(lambda: changes.number_of_subjects)
     questions.answer(question.pk, "May 3", by=alice, via="web")
     task = Task.objects.get()
     tasks.complete(
@@ -609,6 +612,6 @@ def answer_and_complete(worker: Agent, alice: Any) -> None:
 
 def answer_at_the_desk(alice: Any) -> None:
     question = until(lambda: Question.objects.first())
-    until(lambda: listener._waiting)
+    until(lambda: changes.number_of_subjects)
     questions.answer(question.pk, "Yes.", by=alice, via="web")
     connection.close()

@@ -89,11 +89,9 @@ class Command(BaseCommand):
         self, ports: Ports, workers: int, environment: dict[str, str]
     ) -> list[list[Program]]:
         """In the order in which they start. What asks for work stops before what does it."""
-        # A thread that waits costs little.
-        waiting = environment | {"ASSENT_LONG_POLLS": "200"}
         serve = ["--host", "127.0.0.1", "--port", str(ports.web), "--log-level", "warning"]
         serve += ["--workers", "2", "--workers-kill-timeout", "2"]
-        asking = [_program(processes.WEB, waiting, *serve)]
+        asking = [_program(processes.WEB, environment, *serve)]
         if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
