@@ -8,18 +8,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 
-from bench.engines import process
+from bench.engines import engines, process
 
 Ttl = Callable[[int], timedelta | None]
 
 
 def _prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUID, str]]:
     from ledger.api.rendering import render_token
-    from ledger.models import Transaction
+    from ledger.models import Tenant, Transaction
     from ledger.principals import Surface, agent
     from ledger.transactions import coordinator
     from ledger.transactions.coordinator import Proposal
 
+    Tenant.objects.get_or_create(slug="bench", defaults={"name": "Bench", "tools": ["*"]})
     ids = []
     for place in range(number):
         key = uuid.uuid4().hex
@@ -122,3 +123,15 @@ def _until_committed(ids: list[uuid.UUID]) -> None:
 
 def _at(spans: list[float], share: float) -> float:
     return spans[min(len(spans) - 1, int(len(spans) * share))]
+
+
+def main() -> None:
+    """``python -m bench.execution``: this part alone."""
+    with engines():
+        for measure in (commits_per_second, approve_to_execute):
+            for name, value in measure().items():
+                print(f"{measure.__name__:<24} {name:<32} {value:10.2f}")
+
+
+if __name__ == "__main__":
+    main()

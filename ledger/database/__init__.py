@@ -2,7 +2,7 @@
 
 ``prepared_statements`` for the hot path, ``keyset_pages`` for lists that are read page by page,
 ``inserts`` for one INSERT into several tables, ``updates`` for an UPDATE that returns its row,
-``sessions`` for the limits of each process.
+``statements`` for UPDATEs that are compiled once, ``sessions`` for the limits of each process.
 """
 
 from __future__ import annotations

@@ -62,13 +62,14 @@ def links_of(subject: UUID) -> list[Link]:
     return [Link(*values) for values in rows.values_list(*Link._fields)]
 
 
-def why_not(row: Transaction) -> str:
+def why_not(row: Transaction, links: Sequence[Link] | None = None) -> str:
     """Why a worker must not act on this row; empty if it may.
 
     The row must be as prepared, its state, receipt and result as its events sealed them, and its
-    history one that the contract allows.
+    history one that the contract allows. ``links`` are its events, where they have been read.
     """
-    links = links_of(row.pk)
+    if links is None:
+        links = links_of(row.pk)
     if (
         not links
         or not row.is_untouched
