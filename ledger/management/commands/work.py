@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
 from rq.exceptions import StopRequested
 
+from ledger import doorbell
 from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
 from ledger.workers.queues import work
@@ -30,6 +31,7 @@ class Command(BaseCommand):
         """Works until it is told to stop; while Redis is away the sweeper carries the work."""
         refuse_if_unsafe("worker")
         sessions.bound()
+        doorbell.ring_in_background()
         wanted = options["only"] or list(settings.RQ_QUEUES)
         names = [name for name in wanted if name not in options["but"]]
         while True:
