@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from ledger.database.keyset_pages import keyset_page
 from ledger.database.prepared_statements import use_prepared_statements
-from ledger.database.updates import update_returning
+from ledger.database.updates import columns_of, row_of, update_returning
 
-__all__ = ["keyset_page", "update_returning", "use_prepared_statements"]
+__all__ = [
+    "columns_of",
+    "keyset_page",
+    "row_of",
+    "update_returning",
+    "use_prepared_statements",
+]

@@ -16,9 +16,8 @@ from django.db.models import F
 from django.db.transaction import on_commit
 
 from ledger import doorbell
-from ledger.database import update_returning, use_prepared_statements
+from ledger.database import columns_of, row_of, update_returning, use_prepared_statements
 from ledger.database.statements import Statement, compile_once
-from ledger.database.updates import columns_of, row_of
 from ledger.events import chains, outbox
 from ledger.models import Event
 from ledger.principals import Principal, Surface
