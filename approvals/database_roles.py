@@ -39,6 +39,7 @@ RIGHTS = {
     "ledger_transaction": KEEP,
     "ledger_idempotencykey": KEEP,
     "ledger_delivery": KEEP,
+    "ledger_sweeperlease": KEEP,
     "ledger_agent": KEEP,
     "a2a_task": KEEP,
     "a2a_message": KEEP,

@@ -29,6 +29,7 @@ from a2a.tasks import retention as task_retention
 from ledger import retention as transaction_retention
 from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
 from ledger.states import FINAL, EventKind, State
+from ledger.workers import leadership
 
 WINDOW = timedelta(minutes=5)
 MOST_CARD_VERSIONS = 10  # with a series of their own
@@ -164,6 +165,8 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
     counts = [("waiting", waiting.count()), ("given_up", given_up.count())]
     yield _labelled("assent_deliveries", "Messages owed to the outside.", "state", counts)
     yield _single("assent_sweeper_lag_seconds", "By how much due work is late.", _lag())
+    beat = leadership.last_beat()
+    yield _single("assent_sweeper_silent_seconds", "Since the sweeper's last round.", _age(beat))
     last = Checkpoint.objects.aggregate(at=Max("at"))["at"]
     yield _single("assent_checkpoint_age_seconds", "Since the last audit checkpoint.", _age(last))
     yield _labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())

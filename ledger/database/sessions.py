@@ -1,6 +1,6 @@
 """Limits of this process's database sessions: how many, and how long a statement may take.
 
-The sweeper and ``verify_ledger`` read whole tables, so they set no limits.
+``verify_ledger`` reads whole tables, so it sets no limits.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ CONNECTION_LOST = (OperationalError, InterfaceError)
 # Statements of pages and jobs take milliseconds; one that takes this long only blocks others.
 STATEMENT_S = 30
 # A process that hangs inside a database transaction must not keep its rows locked.
-IDLE_IN_TRANSACTION_S = 60
+IDLE_IN_TRANSACTION_S = 10
 # A session that is unused for this long is closed.
 IDLE_S = 30.0
 POOL_TIMEOUT_S = 10.0
 
 
-def bound(*, pool: int = 0) -> None:
+def bound(*, pool: int = 0, lock_s: int = 0) -> None:
     """Limit the sessions of this process. Must be called before the first one is opened.
 
+    ``lock_s`` is how many seconds a statement waits for somebody else's lock; 0 is for ever.
     ``pool`` is how many sessions its threads share; a thread holds one only while it uses it.
     Without it each thread has its own.
     """
@@ -28,6 +29,7 @@ def bound(*, pool: int = 0) -> None:
     limits = {
         "statement_timeout": STATEMENT_S,
         "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_S,
+        "lock_timeout": lock_s,
     }
     options = [database["OPTIONS"].get("options", "")]
     options += [f"-c {name}={seconds}s" for name, seconds in limits.items()]

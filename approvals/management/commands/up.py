@@ -96,7 +96,7 @@ class Command(BaseCommand):
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
         working = [
-            _program(processes.SWEEPER, environment),
+            *(_program(processes.SWEEPER, environment, name=f"sweeper-{i}") for i in (1, 2)),
             _program(processes.COURIER, environment),
             *(_program(processes.WORKER, environment, name=f"worker-{i}") for i in numbers),
         ]
