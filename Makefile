@@ -13,6 +13,10 @@ PRODUCTION := DATABASE_URL=postgresql:///assent REDIS_URL=redis://localhost:6379
 	ASSENT_PUSH_KEY=3333333333333333333333333333333333333333333333333333333333333333 \
 	ASSENT_TOOL_APPS=examples.tools
 
+# Of `make chaos`; SEED is a new one each time unless it is given.
+TRANSACTIONS ?= 3000
+FAULTS ?= 300
+
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -59,6 +63,9 @@ docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
 	$(RUN) -m bench
 
+chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=…
+	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS)
+
 lock: ## Renew the lock files (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --upgrade -q pyproject.toml -o requirements.lock
@@ -81,4 +88,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@touch $@ $(VENV)/runtime
 
 .PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs bench lock
+	check-migrations fix docs bench chaos lock
