@@ -22,6 +22,7 @@ from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 
 from ledger.contracts import LONGEST_RETENTION
+from ledger.database import shares_sessions
 from ledger.limits import terms
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ def refuse_if_unsafe(role: str) -> None:
         _write_refusal(role, *((error.msg, error.hint or "") for error in errors))
         sys.exit(EXIT_UNSAFE)
     if is_public():
-        _check_database_role(role)
+        _check_database(role)
 
 
 def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
@@ -67,32 +68,44 @@ def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
     sys.stderr.write("Nothing was changed. docs/operators.md says more.\n")
 
 
-def _check_database_role(role: str) -> None:
+def _check_database(role: str) -> None:
     """Check on the first connection: now, or later if the database is not up yet."""
 
     def check(connection: Any, **_: object) -> None:
         connection_created.disconnect(dispatch_uid="ledger.start_checks")
-        with connection.cursor() as cursor:
-            cursor.execute(_MAY_REWRITE)
-            user, may_rewrite = cursor.fetchone()
-        if may_rewrite:
-            _write_refusal(
-                role,
-                (
-                    f"The database role {user} may change the audit log.",
-                    "Let the owner's role migrate (ASSENT_OWNER_DATABASE_URL) and name another one "
-                    "in DATABASE_URL.",
-                ),
-            )
+        reasons = [*_dangers_of_database_role(connection), *_dangers_of_pooler(connection)]
+        if reasons:
+            _write_refusal(role, *reasons)
             os._exit(EXIT_UNSAFE)  # sys.exit would end only the thread that connected first
 
     connection_created.connect(check, dispatch_uid="ledger.start_checks", weak=False)
     try:
         connection.ensure_connection()
     except OperationalError:
-        logger.warning("the database is not up yet; the rights of its role are checked later")
+        logger.warning("the database is not up yet; its role and a pooler are checked later")
     finally:
         connection.close()
+
+
+def _dangers_of_database_role(connection: Any) -> Iterator[tuple[str, str]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_MAY_REWRITE)
+        user, may_rewrite = cursor.fetchone()
+    if may_rewrite:
+        yield (
+            f"The database role {user} may change the audit log.",
+            "Let the owner's role migrate (ASSENT_OWNER_DATABASE_URL) and name another one in "
+            "DATABASE_URL.",
+        )
+
+
+def _dangers_of_pooler(connection: Any) -> Iterator[tuple[str, str]]:
+    if shares_sessions(connection):
+        yield (
+            "A pooler gives each database transaction another session of PostgreSQL: locks that "
+            "this process takes would stay with others.",
+            "Set pool_mode = session in PgBouncer, or connect to PostgreSQL (docs/scaling.md).",
+        )
 
 
 _MAY_REWRITE = """

@@ -3,13 +3,14 @@
 ``prepared_statements`` for the hot path, ``keyset_pages`` for lists that are read page by page,
 ``inserts`` for one INSERT into several tables, ``updates`` for an UPDATE that returns its row,
 ``statements`` for UPDATEs that are compiled once, ``sessions`` for the limits of each process,
-``outages`` for what is logged while the database is away.
+``outages`` for what is logged while the database is away, ``poolers`` for what stands before it.
 """
 
 from __future__ import annotations
 
 from ledger.database.keyset_pages import keyset_page
 from ledger.database.outages import Outage, is_locked
+from ledger.database.poolers import shares_sessions
 from ledger.database.prepared_statements import use_prepared_statements
 from ledger.database.updates import columns_of, row_of, update_returning
 
@@ -19,6 +20,7 @@ __all__ = [
     "is_locked",
     "keyset_page",
     "row_of",
+    "shares_sessions",
     "update_returning",
     "use_prepared_statements",
 ]
