@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 
 from ledger import execution
 from ledger.events import account_changes
-from ledger.log import checkpoints, publishing
+from ledger.log import checkpoint_proof, checkpoints
 from ledger.models import Event, Transaction
 from ledger.states import State
 
@@ -37,14 +37,13 @@ class Command(BaseCommand):
     def _tell_what_is_lost(self) -> None:
         """Compare with the checkpoints that were published outside of the database."""
         stored = Event.objects.count()
-        heads = publishing.published()
-        if not heads:
+        published, newest = checkpoint_proof.published_size(), checkpoints.latest()
+        if published is None:
             self.stdout.write(
                 f"{stored} events are here. No file of checkpoints (ASSENT_LOG_FILE) tells how "
                 "many there were."
             )
             return
-        published, newest = heads[0].size, checkpoints.latest()
         covered = newest.size if newest is not None else 0
         if published <= covered:
             self.stdout.write(f"{stored} events are here, and no published checkpoint has more.")
