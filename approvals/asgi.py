@@ -12,16 +12,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 _is_its_own_process = not settings.configured
 django.setup(set_prefix=False)
 
-from channels.auth import AuthMiddlewareStack  # noqa: E402
-from channels.routing import URLRouter  # noqa: E402
 from channels.security.websocket import OriginValidator  # noqa: E402
-from django.urls import path  # noqa: E402
 
 from a2a.protocol import app  # noqa: E402
 from approvals import wsgi  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
 from approvals.http.waits import Waits  # noqa: E402
-from approvals.web.live import DeskConsumer  # noqa: E402
+from approvals.web import live  # noqa: E402
 from ledger import doorbell  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 
@@ -29,10 +26,7 @@ if _is_its_own_process:
     sessions.bound(pool=settings.DATABASE_POOL)
     doorbell.ring_in_background()
 
-sockets = OriginValidator(
-    AuthMiddlewareStack(URLRouter([path("ws/desk", DeskConsumer.as_asgi())])),
-    [settings.PUBLIC_URL],
-)
+desk = OriginValidator(live.application, [settings.PUBLIC_URL])
 pages = Pages(
     wsgi.application,
     threads=settings.PAGE_THREADS,
@@ -46,7 +40,10 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await _answer_lifespan(receive, send)
     elif scope["type"] == "websocket":
-        await sockets(scope, receive, send)
+        if scope["path"] == "/ws/desk":
+            await desk(scope, receive, send)
+        else:
+            await send({"type": "websocket.close"})
     elif app.is_ours(scope["path"]):
         await app.application()(scope, receive, send)
     else:

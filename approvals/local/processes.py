@@ -37,7 +37,9 @@ MIGRATE = Process(
     secrets=frozenset({"ASSENT_OWNER_DATABASE_URL"}),
 )
 # Pages, REST, A2A, WebSocket and long-polls at one origin (docs/decisions/one-origin.md).
-WEB = Process("web", ("-m", "granian", "--interface", "asgi", "--ws", "approvals.asgi:application"))
+# Of the requests that granian takes at once, nearly all only wait.
+GRANIAN = ("granian", "--interface", "asgi", "--ws", "--backpressure", "20000")
+WEB = Process("web", ("-m", *GRANIAN, "approvals.asgi:application"))
 WORKER = Process("worker", ("manage.py", "work", "--but", *COURIER_QUEUES), queues=WORKER_QUEUES)
 COURIER = Process(
     "courier", ("manage.py", "work", "--only", *COURIER_QUEUES), queues=COURIER_QUEUES
