@@ -66,6 +66,9 @@ bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
 chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=…
 	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS)
 
+scale: $(VENV)/dev ## Measure each page and operation with a thousand rows and with a million
+	$(RUN) -m bench.scale
+
 lock: ## Renew the lock files (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --upgrade -q pyproject.toml -o requirements.lock
@@ -88,4 +91,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@touch $@ $(VENV)/runtime
 
 .PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs bench chaos lock
+	check-migrations fix docs bench chaos scale lock

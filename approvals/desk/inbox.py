@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from django.db.models import Q, QuerySet
 from a2a.models import Question, QuestionQuerySet
 from approvals.desk import fair_share
 from approvals.desk.fair_share import More
+from ledger import search
 from ledger.characters import without_nul
 from ledger.contracts import tools
 from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
@@ -116,22 +116,8 @@ def matching(rows: TransactionQuerySet, filters: Filters) -> TransactionQuerySet
     if filters.agent:
         rows = rows.filter(proposed_by=without_nul(filters.agent))
     for word in without_nul(filters.q).split()[:8]:
-        rows = rows.filter(_contains(word))
+        rows = rows.filter(search.contains(word))
     return rows
-
-
-def _contains(word: str) -> Q:
-    condition = (
-        Q(action_summary__icontains=word)
-        | Q(proposed_by_name__icontains=word)
-        | Q(operation_key__icontains=word)
-        | Q(tool__icontains=word)
-        | Q(receipt=word)
-        | Q(trace_id=word)
-    )
-    if re.fullmatch(r"[0-9a-fA-F-]{6,36}", word):
-        condition |= Q(id__icontains=word)
-    return condition
 
 
 def questions(tenants: frozenset[str]) -> QuestionQuerySet:

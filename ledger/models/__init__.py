@@ -11,6 +11,7 @@ from ledger.models.ids import id_or_none, new_id
 from ledger.models.limits import LimitRefusal
 from ledger.models.log import Checkpoint, Cosignature, Tile
 from ledger.models.readings import Reading
+from ledger.models.search import SearchTerm
 from ledger.models.sweepers import SweeperLease
 from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
 from ledger.states import Ending
@@ -31,6 +32,7 @@ __all__ = [
     "LimitRefusal",
     "Reading",
     "Scope",
+    "SearchTerm",
     "SweeperLease",
     "Tenant",
     "Tile",
