@@ -16,8 +16,9 @@ from channels.security.websocket import OriginValidator  # noqa: E402
 
 from a2a.protocol import app  # noqa: E402
 from approvals import wsgi  # noqa: E402
+from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
-from approvals.http.waits import Waits  # noqa: E402
+from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
 from approvals.web import live  # noqa: E402
 from ledger import doorbell  # noqa: E402
 from ledger.database import sessions  # noqa: E402
@@ -33,21 +34,40 @@ pages = Pages(
     largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
     body_within_s=settings.BODY_S,
 )
+# Checking a password takes half a second of a processor: a storm of sign-ins delays no page.
+sign_ins = Pages(
+    wsgi.application,
+    threads=1,
+    largest_body=SMALL_BODY,
+    body_within_s=settings.BODY_S,
+    most_waiting=20,
+)
+SIGN_IN = "/sign-in/"
 ordinary = Waits(pages, body_within_s=settings.BODY_S)
 
 
-async def application(scope: Any, receive: Any, send: Any) -> None:
-    if scope["type"] == "lifespan":
-        await _answer_lifespan(receive, send)
-    elif scope["type"] == "websocket":
+async def _route(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "websocket":
         if scope["path"] == "/ws/desk":
             await desk(scope, receive, send)
         else:
             await send({"type": "websocket.close"})
     elif app.is_ours(scope["path"]):
         await app.application()(scope, receive, send)
+    elif scope["path"] == SIGN_IN and scope["method"] == "POST":
+        await sign_ins(scope, receive, send)
     else:
         await ordinary(scope, receive, send)
+
+
+admitted = Gate(_route)
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        await _answer_lifespan(receive, send)
+    else:
+        await admitted(scope, receive, send)
 
 
 async def _answer_lifespan(receive: Any, send: Any) -> None:

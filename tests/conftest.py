@@ -22,7 +22,7 @@ from approvals.people import principal_of
 from ledger import doorbell
 from ledger.api.rendering import render_token
 from ledger.execution import crash_points
-from ledger.limits import stocks, terms
+from ledger.limits import rates, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
@@ -69,6 +69,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 def _clean_world() -> Iterator[None]:
     world.reset()
     terms.forget()
+    rates.forget()
     for stock in stocks.every.values():
         stock.forget()
     crash_points.hook = lambda name: None

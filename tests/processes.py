@@ -60,6 +60,7 @@ class Product:
             "ASSENT_SANDBOX_URL": self.sandbox_url,
             "ASSENT_LEASE_S": "1.5",
             "ASSENT_LOG_LEVEL": "INFO",
+            "ASSENT_LIMITS": "off",  # but for the tests of limits
             "PYTHONUNBUFFERED": "1",
         }
 

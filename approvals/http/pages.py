@@ -18,6 +18,7 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
+MOST_WAITING = 500  # requests that wait for a thread; more are refused at once
 AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
 
 
@@ -32,10 +33,17 @@ class Pages:
     """A WSGI application as an ASGI one, with a bound on threads, and on bodies and their time."""
 
     def __init__(
-        self, inside: Any, *, threads: int, largest_body: int, body_within_s: float
+        self,
+        inside: Any,
+        *,
+        threads: int,
+        largest_body: int,
+        body_within_s: float,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         self._inside = inside
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pages")
+        self._room = threads + most_waiting
         self._largest, self._within_s = largest_body, body_within_s
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -48,14 +56,23 @@ class Pages:
             if refusal.status is not None:
                 await refuse(send, refusal.status)
         else:
-            loop = asyncio.get_running_loop()
-            answer = _Answer(loop, send, self._within_s)
-            try:
-                await loop.run_in_executor(self._pool, self._run, scope, body, answer)
-            except ReaderTooSlow:
-                logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
-            else:
-                await answer.finish()
+            await self._answer(scope, body, send)
+
+    async def _answer(self, scope: Any, body: bytes, send: Any) -> None:
+        if self._room <= 0:
+            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE)
+            return
+        self._room -= 1
+        loop = asyncio.get_running_loop()
+        answer = _Answer(loop, send, self._within_s)
+        try:
+            await loop.run_in_executor(self._pool, self._run, scope, body, answer)
+        except ReaderTooSlow:
+            logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
+        else:
+            await answer.finish()
+        finally:
+            self._room += 1
 
     async def _body(self, receive: Any) -> bytes:
         chunks, size = [], 0
@@ -176,6 +193,7 @@ def _in_pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
 REFUSALS = {
     HTTPStatus.REQUEST_TIMEOUT: ("body_too_slow", "Send all of the body without a pause."),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("too_large", "Send less than 256 KiB."),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("busy", "Repeat the same request after Retry-After."),
 }
 
 
@@ -187,7 +205,7 @@ async def refuse(send: Any, status: HTTPStatus) -> None:
             "type": f"urn:assent:problem:{code}",
             "title": status.phrase,
             "status": int(status),
-            "detail": "The body was not taken in. Nothing was done.",
+            "detail": f"{status.description or status.phrase}. Nothing was done.",
             "code": code,
             "hint": hint,
         }
@@ -197,5 +215,7 @@ async def refuse(send: Any, status: HTTPStatus) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        head.append((b"retry-after", b"2"))
     await send({"type": "http.response.start", "status": int(status), "headers": head})
     await send({"type": "http.response.body", "body": body})

@@ -8,6 +8,7 @@ flight at the same moment.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from threading import Lock
@@ -123,12 +124,12 @@ class Stock:
         self._levels.clear()
 
 
-def reached(limit: Limit, of: Of, most: int) -> LimitReached:
-    """The refusal of a request that would exceed a limit."""
+def reached(limit: Limit, of: Of, most: int, wait_s: float = 0) -> LimitReached:
+    """The refusal of a request that would exceed a limit; ``wait_s`` if it is known how long."""
     meaning = terms.MEANINGS[limit]
     return LimitReached(
         f"At most {most:,} {meaning.unit} per {of}.",
-        retry_after_s=meaning.retry_s,
+        retry_after_s=math.ceil(wait_s) or meaning.retry_s,
         limit=str(limit),
         of=str(of),
         most=most,

@@ -30,6 +30,7 @@ from ledger.database import Outage, is_locked
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
 from ledger.events import outbox
+from ledger.limits import refusals
 from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
@@ -138,6 +139,7 @@ class Sweeper:
             doubt_lapsed_leases,
             *_further_steps,
             retention.erase_due,
+            refusals.prune,
             self._log.round,
         ]
         for step in steps:
