@@ -125,6 +125,8 @@ _QUEUE = {
     "SERIALIZER": "json",
 }
 RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}
+# What workers do: the queues, and the outbox.
+WORK, DELIVER = processes.WORK, processes.DELIVER
 # What waits for others, and must not delay what does not.
 COURIER_QUEUES = frozenset(processes.COURIER_QUEUES)
 CHANNEL_LAYERS = {

@@ -29,7 +29,6 @@ from ledger.contracts import RequiredApprover
 from ledger.database import Outage, is_locked
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
-from ledger.events import outbox
 from ledger.limits import refusals
 from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
@@ -168,7 +167,6 @@ class Sweeper:
         self._enqueue_rows("commit", _approved_and_unclaimed(), Transaction.objects.inquiry_due())
         self._enqueue_rows("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
         self._enqueue_rows("compensate", Transaction.objects.work_due(State.COMPENSATING))
-        self._enqueue_due("deliver", outbox.overdue())
 
     def _enqueue_further(self, name: str) -> None:
         self._enqueue_due(name, _further_jobs[name]())
