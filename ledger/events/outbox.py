@@ -158,7 +158,7 @@ _CLAIM = """
         FROM due
     )
     UPDATE ledger_delivery SET attempts = attempts + 1,
-        next_attempt_at = statement_timestamp() + %s::interval
+        next_attempt_at = statement_timestamp() + %s::float8 * interval '1 second'
     WHERE id IN (SELECT id FROM placed WHERE is_unaddressed OR place <= %s
                  ORDER BY next_attempt_at, id LIMIT %s)
     RETURNING id
@@ -183,7 +183,7 @@ def claim_due(
     looked_at = LOOKED_AT * most
     parameters: list[Any] = [list(names), busy_channels, busy_recipients, looked_at]
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [*parameters, SENDING_TAKES_AT_MOST, of_each, most])
+        cursor.execute(_CLAIM, [*parameters, SENDING_TAKES_AT_MOST.total_seconds(), of_each, most])
         ids = [delivery_id for (delivery_id,) in cursor.fetchall()]
     claimed = Delivery.objects.select_related("event__transaction").filter(pk__in=ids)
     return sorted(claimed, key=lambda delivery: delivery.pk) if ids else []

@@ -274,7 +274,8 @@ def test_a_courier_killed_in_the_middle_of_a_batch_delivers_every_message_again(
     environment = {"ASSENT_WEBHOOK_NETWORKS": "127.0.0.0/8"}
     with running() as product:
         product.start("courier", **environment)
-        until(lambda: receiver.frozen >= couriers.POSTS_OF_EACH, what="a batch is in flight")
+        in_flight = couriers.POSTS_OF_EACH
+        until(lambda: receiver.frozen >= in_flight, seconds=60, what="a batch is in flight")
         product.kill("courier")
         receiver.thaw.set()
         told = Delivery.objects.filter(channel="webhook").exclude(recipient="")
@@ -282,6 +283,7 @@ def test_a_courier_killed_in_the_middle_of_a_batch_delivers_every_message_again(
         Delivery.objects.filter(state="waiting").update(next_attempt_at=Now())
 
         product.start("courier", **environment)
-        until(lambda: not Delivery.objects.filter(state="waiting"), what="all are told")
+        waiting = Delivery.objects.filter(state="waiting")
+        until(lambda: not waiting.exists(), seconds=60, what="all are told")
 
     assert set(receiver.ids) == {f"msg_{delivery.pk}" for delivery in told}
