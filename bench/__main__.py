@@ -25,7 +25,7 @@ def say(title: str, figures: Figures, limit: str) -> None:
 def main() -> None:
     print(f"Medians of {RUNS} runs; on shared machines compare the ratios, not the figures.")
     with engines():
-        from bench import desks, execution, prepare, slack, tasks, verification
+        from bench import desks, execution, prepare, slack, tasks, verification, webhooks
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
@@ -34,9 +34,10 @@ def main() -> None:
         say(
             "Approve to execute begins",
             median_of(execution.approve_to_execute),
-            "p50 15 ms, p99 60 ms",
+            "p99 20 ms",
         )
-        say("Sustained, two workers", median_of(execution.commits_per_second), "200 commits/s")
+        say("Sustained, two workers", median_of(execution.commits_per_second), "400 commits/s")
+        say("Webhooks, two couriers", median_of(webhooks.webhooks_per_second), "200 webhooks/s")
         say("Expiry lag", median_of(execution.expiry_lag), "p99 1,500 ms")
         for connections in (8, 32):
             figures = median_of(lambda: tasks.measure(connections))  # noqa: B023
