@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -15,7 +16,7 @@ django.setup(set_prefix=False)
 from channels.security.websocket import OriginValidator  # noqa: E402
 
 from a2a.protocol import app  # noqa: E402
-from approvals import wsgi  # noqa: E402
+from approvals import health, wsgi  # noqa: E402
 from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
 from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
@@ -66,13 +67,17 @@ admitted = Gate(_route)
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await _answer_lifespan(receive, send)
+    elif scope["type"] == "http" and scope["path"] in health.PATHS:
+        await health.answer(scope, send)
     else:
         await admitted(scope, receive, send)
 
 
 async def _answer_lifespan(receive: Any, send: Any) -> None:
+    watchdog = asyncio.create_task(health.end_if_blocked())
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
+            watchdog.cancel()
             return

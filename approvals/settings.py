@@ -77,6 +77,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "approvals.http.middleware.TenantsOfUser",
+    "approvals.http.middleware.DatabaseOutages",
 ]
 ROOT_URLCONF = "approvals.urls"
 WSGI_APPLICATION = "approvals.wsgi.application"
@@ -102,10 +103,23 @@ TEMPLATES = [
 DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
 # The role that migrates. The processes are the one in DATABASE_URL, which may change less.
 OWNER_DATABASE_URL = text("ASSENT_OWNER_DATABASE_URL")
-DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=600)}
+DATABASES = {
+    "default": dj_database_url.parse(
+        DATABASE_URL, engine="ledger.database.backend", conn_max_age=600
+    )
+}
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False
-DATABASES["default"].setdefault("OPTIONS", {})["server_side_binding"] = True
-DATABASES["default"]["OPTIONS"].setdefault("connect_timeout", 5)  # seconds
+DATABASES["default"]["OPTIONS"] = {
+    "connect_timeout": 3,  # seconds
+    # A host or a network that is gone is noticed within about ten seconds: by the kernel's probes
+    # while nothing is sent, and by the lack of acknowledgements (ms) where something was.
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 8_000,
+    **DATABASES["default"].get("OPTIONS", {}),  # what the URL says counts
+    "server_side_binding": True,
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")

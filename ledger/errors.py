@@ -207,3 +207,11 @@ class PlanFailed(LedgerError):
     status = 502
     title = "The tool could not plan"
     hint = "Nothing was prepared, and holds are released. Try again with the same key."
+
+
+class DatabaseAway(LedgerError):
+    code = "database_away"
+    status = 503
+    title = "The database does not answer"
+    hint = "Repeat the request with the same Idempotency-Key: it is done at most once."
+    retry_after_s = 5

@@ -113,7 +113,7 @@ class Product:
 
     def _wait_until_up(self, name: str) -> None:
         if (port := self._port(name)) is not None:
-            until(lambda: _listens(port), what=f"{name} listens")
+            until(lambda: _listens(port), 60, f"{name} listens")
 
     def _port(self, name: str) -> int | None:
         ports = {"web": self.web_port, "live": self.live_port, "sandbox": self.sandbox_port}

@@ -8,6 +8,7 @@ Each program runs in a session of its own. ``guard.py`` stops them if we are kil
 
 from __future__ import annotations
 
+import os
 import selectors
 import signal
 import socket
@@ -19,6 +20,7 @@ from typing import Any, TextIO
 
 from approvals.local.guard import STOP_PATIENCE_S, Guard, signal_group
 from approvals.local.programs import CHUNK, Child, Program
+from approvals.local.standstill import LOOK_EVERY_S
 
 DUPLICATE_WITHIN_S = 1.0  # `make` passes on a Ctrl-C that the terminal has sent to us already
 # ANSI: cyan, yellow, green, magenta, red, blue, then the same in bold.
@@ -86,6 +88,7 @@ class Supervisor:
                     self._start_due()
                     self._wait(wake)
                     self._reap()
+                    self._end_standstills()
                     self._obey_signals()
                     self._stop_due()
             finally:
@@ -122,7 +125,8 @@ class Supervisor:
             due = [child.start_at for child in self._children if child.process is None]
         else:
             due = [child.kill_at for child in self._stopping if child.kill_at is not None]
-        timeout = max(0.0, min(due) - time.monotonic()) if due else None
+        due.append(time.monotonic() + LOOK_EVERY_S)
+        timeout = max(0.0, min(due) - time.monotonic())
         for key, _ in self._selector.select(timeout):
             if key.data is not None:
                 self._copy_output(key.data)
@@ -183,6 +187,14 @@ class Supervisor:
             else:
                 wait_s = child.back_off()
                 self._log.line(child, f"exited with {code}; starting again in {wait_s:.1f} s")
+
+    def _end_standstills(self) -> None:
+        """Kill what was stopped and goes on no more; it is started again like what died."""
+        groups = {child.process.pid: child for child in self._children if child.process}
+        for pid in self._standstills.found(groups):
+            self._log.system(f"process {pid} stands still and is killed")
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _obey_signals(self) -> None:
         if self._log.is_broken and self._stopped_by is None:

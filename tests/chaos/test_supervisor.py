@@ -134,6 +134,17 @@ def test_a_program_that_was_killed_starts_again(supervise):
     assert supervised.lines("worker") == ["exited with -9; starting again in 0.2 s"]
 
 
+def test_a_program_that_was_stopped_is_killed_and_starts_again(supervise):
+    supervised = supervise({"worker": SLEEP, "other": SLEEP})
+    before = supervised.pid_of("worker")
+
+    os.kill(before, signal.SIGSTOP)
+
+    supervised.wait_for("worker started", times=2)
+    assert not is_running(before)
+    assert supervised.log().count("other started") == 1
+
+
 LEAVES_A_CHILD = """
 import subprocess, sys
 print("left", subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]).pid)
