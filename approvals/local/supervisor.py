@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from approvals.local.guard import STOP_PATIENCE_S, Guard, signal_group
+from approvals.local.guard import Guard, signal_group
 from approvals.local.programs import CHUNK, Child, Program
 from approvals.local.standstill import LOOK_EVERY_S
 
@@ -68,7 +68,8 @@ class Supervisor:
         self._stages = [[Child(each, colour[each.name]) for each in stage] for stage in stages]
         self._children = [child for stage in self._stages for child in stage]
         self._log = Log(output, list(colour))
-        self._selector, self._guard = selectors.DefaultSelector(), Guard()
+        self._selector = selectors.DefaultSelector()
+        self._guard = Guard(max(program.patience_s for program in programs))
         self._signals: list[tuple[int, float]] = []  # number and time, noted by the handler
         self._stopped_by: int | None = None
         self._stop_asked_at = 0.0
@@ -222,9 +223,13 @@ class Supervisor:
     def _terminate(self, child: Child) -> None:
         """Tell the process alone: what it started is its own to stop."""
         if child.process is not None:
-            self._log.system(f"sending SIGTERM to {child.name} (pid {child.process.pid})")
+            patience_s = child.program.patience_s
+            self._log.system(
+                f"sending SIGTERM to {child.name} (pid {child.process.pid}); "
+                f"it has {patience_s:.0f} s to end what it does"
+            )
             child.process.terminate()
-            child.kill_at = time.monotonic() + STOP_PATIENCE_S
+            child.kill_at = time.monotonic() + patience_s
 
     def _kill(self, *children: Child) -> None:
         """These or all, with everything that they started."""

@@ -16,6 +16,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -24,6 +25,7 @@ import django_rq
 import rq.serializers
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+from django.db import connection
 from django_rq.queues import DjangoRQ
 from redis import ConnectionError as RedisConnectionError, Redis
 from redis.backoff import NoBackoff
@@ -36,6 +38,9 @@ from rq.utils import now as utcnow, utcformat
 from rq.worker import WorkerStatus
 
 from ledger import doorbell
+from ledger.backoff import Backoff
+from ledger.database import Outage
+from ledger.database.sessions import CONNECTION_LOST
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +48,8 @@ JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is wha
 SEALED_FOR_S = 24 * 60 * 60  # older jobs are dropped; the sweeper enqueues what is due
 HEARTBEAT_EVERY_S = 10.0
 LISTED_FOR_S = 60 * 60  # how long RQ's pages list a worker that is silent: calls may take long
+# After a job that found no database.
+PAUSE = Backoff(first=timedelta(seconds=0.5), longest=timedelta(seconds=5))
 LARGEST_JOB = 64 * 1024  # bytes, unpacked
 CONNECT_S = 2.0
 # RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
@@ -204,6 +211,8 @@ class WarmWorker(SimpleWorker):
     """
 
     _next_heartbeat = 0.0
+    _outages = 0  # in a row
+    _outage = Outage("this worker", logger)
     # Redis may be gone for a while; look again soon rather than after a minute.
     max_connection_wait_time = 1.0
     job_class = SealedJob
@@ -216,14 +225,27 @@ class WarmWorker(SimpleWorker):
         self.set_state(WorkerStatus.BUSY)
         try:
             job._execute()
-        except Exception:
+        except Exception as failure:
+            if isinstance(failure, CONNECTION_LOST) and not connection.is_usable():
+                self._put_back(job, queue, failure)
+                return
             text = "".join(traceback.format_exception(*sys.exc_info()))
             self.handle_exception(job, *sys.exc_info())
             self.handle_job_failure(job, queue, exc_string=text)
         else:
             self.connection.delete(job.key)
+            self._outages = 0
+            self._outage.is_over()
         finally:
             self.set_state(WorkerStatus.IDLE)
+
+    def _put_back(self, job: Job, queue: Queue, failure: Exception) -> None:
+        """Without the database a job is not a failed one: enqueue it again, and pause."""
+        self._outages += 1
+        self._outage.goes_on(failure)
+        connection.close()
+        self.connection.rpush(queue.key, job.id)
+        time.sleep(PAUSE.wait(self._outages).total_seconds())
 
     def set_state(self, state: str, pipeline: Any = None) -> None:
         """Decides whether a stop signal waits for the job. RQ's pages learn it by the heartbeat."""
@@ -258,11 +280,11 @@ class WarmWorker(SimpleWorker):
 
 def work(names: list[str], *, burst: bool = False) -> None:
     """Work until told to stop, with ``burst`` until the queues are empty. Raises ``RedisError``."""
-    connection = Redis.from_url(
+    redis = Redis.from_url(
         settings.REDIS_URL, socket_connect_timeout=CONNECT_S, retry=Retry(NoBackoff(), 0)
     )
-    queues = [django_rq.get_queue(name, connection=connection) for name in names]
-    worker = WarmWorker(queues, connection=connection, serializer="json", worker_ttl=WORKER_TTL_S)
+    queues = [django_rq.get_queue(name, connection=redis) for name in names]
+    worker = WarmWorker(queues, connection=redis, serializer="json", worker_ttl=WORKER_TTL_S)
     worker.work(logging_level="WARNING", with_scheduler=False, burst=burst)
     if not burst and not worker._stop_requested:
         raise RedisConnectionError("Redis did not answer in time.")

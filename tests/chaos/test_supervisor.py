@@ -29,7 +29,8 @@ settings, stages = json.loads(sys.argv[1])
 for name, value in settings.items():
     setattr(supervisor if hasattr(supervisor, name) else programs, name, value)
 sys.exit(supervisor.Supervisor([
-    [programs.Program(name, [sys.executable, "-uc", code], dict(os.environ))
+    [programs.Program(name, [sys.executable, "-uc", code], dict(os.environ),
+                      patience_s=programs.STOP_PATIENCE_S)
      for name, code in stage.items()]
     for stage in stages
 ]).run())

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
+import django_rq
 import pytest
 from django.db import OperationalError, connection
 
+from ledger.backoff import Backoff
+from ledger.database import Outage
 from ledger.database.backend.base import BoundedConnection
 from ledger.models import Tenant
+from ledger.states import State
+from ledger.workers import jobs, queues
 from tests import faults
 
 pytestmark = [
@@ -54,3 +60,34 @@ def test_an_answer_that_came_too_late_is_not_taken_for_another(limit):
     with connection.cursor() as cursor:
         cursor.execute("SELECT 'mine'")
         assert cursor.fetchone() == ("mine",)
+
+
+def test_a_worker_without_the_database_puts_its_job_back_with_one_line_of_log(
+    approved, monkeypatch, caplog
+):
+    payment, tries = approved(), []
+    commit = queues.JOBS["commit"]
+
+    def commit_after_two_outages(subject: str) -> None:
+        tries.append(subject)
+        if len(tries) <= 2:
+            connection.close()
+            raise OperationalError("connection refused")
+        commit(subject)
+
+    monkeypatch.setitem(queues.JOBS, "commit", commit_after_two_outages)
+    monkeypatch.setattr(queues, "PAUSE", Backoff(timedelta(0), timedelta(0)))
+    monkeypatch.setattr(queues.WarmWorker, "_outage", Outage("this worker", queues.logger))
+    django_rq.get_queue("commit").empty()
+    jobs.enqueue("commit", payment.pk)
+    caplog.set_level("WARNING")
+
+    queues.work(["commit"], burst=True)
+
+    payment.refresh_from_db()
+    assert (payment.state, len(tries)) == (State.COMMITTED, 3)
+    lines = [record for record in caplog.records if "the database" in record.message]
+    assert [record.exc_info for record in lines] == [None, None]
+    assert "does not answer" in lines[0].message
+    assert "answers this worker again" in lines[1].message
+    assert len(django_rq.get_queue("commit").failed_job_registry) == 0
