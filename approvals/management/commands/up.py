@@ -70,7 +70,8 @@ class Command(BaseCommand):
         has_said = False
         while True:
             try:
-                return call_command("migrate", verbosity=0)
+                call_command("migrate", verbosity=0)
+                return
             except OperationalError as failure:
                 if time.monotonic() > deadline:
                     raise CommandError(f"PostgreSQL does not answer: {failure}") from failure
