@@ -68,6 +68,7 @@ class Supervisor:
         self._stages = [[Child(each, colour[each.name]) for each in stage] for stage in stages]
         self._children = [child for stage in self._stages for child in stage]
         self._log = Log(output, list(colour))
+        self._standstills = Standstills()
         self._selector = selectors.DefaultSelector()
         self._guard = Guard(max(program.patience_s for program in programs))
         self._signals: list[tuple[int, float]] = []  # number and time, noted by the handler
