@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 from approvals.local.guard import Guard, signal_group
 from approvals.local.programs import CHUNK, Child, Program
-from approvals.local.standstill import LOOK_EVERY_S
+from approvals.local.standstill import LOOK_EVERY_S, Standstills
 
 DUPLICATE_WITHIN_S = 1.0  # `make` passes on a Ctrl-C that the terminal has sent to us already
 # ANSI: cyan, yellow, green, magenta, red, blue, then the same in bold.
