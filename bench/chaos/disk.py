@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-SIZE = "1200M"
+IMAGE = "disk.img"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,11 @@ class Disk:
 
     path: Path
     why_not: str = ""
+
+    @property
+    def image(self) -> Path:
+        """The file that stands for the disk: what the file system has written to its device."""
+        return self.path.with_name(IMAGE)
 
     @property
     def filler(self) -> Path:
@@ -59,16 +64,16 @@ def no_disk(path: Path = Path(), why_not: str = "it has no disk of its own") -> 
     return Disk(path, why_not)
 
 
-def small_disk(folder: Path, stack: ExitStack) -> Disk:
-    """A disk of ``SIZE`` below ``folder``, unmounted by ``stack``; or the folder itself."""
+def small_disk(folder: Path, stack: ExitStack, size: str) -> Disk:
+    """A disk of this size below ``folder``, unmounted by ``stack``; or the folder itself."""
     path = folder / "disk"
     path.mkdir()
     path.chmod(0o755)
     if sys.platform != "linux" or os.geteuid() != 0:
         return no_disk(path, "mounting a small disk takes root on Linux")
-    image = folder / "disk.img"
+    image = folder / IMAGE
     try:
-        _run("truncate", "--size", SIZE, str(image))
+        _run("truncate", "--size", size, str(image))
         # -m 0: no blocks are kept back for root.
         _run("mkfs.ext4", "-q", "-m", "0", str(image))
         _run("mount", "-o", "loop", str(image), str(path))

@@ -139,3 +139,12 @@ def run_manage(environment: dict[str, str], *arguments: str) -> str:
         failure.add_note(done.stdout[-3000:])
         raise failure
     return done.stdout
+
+
+def ledger_fault(environment: dict[str, str]) -> str:
+    """What ``verify_ledger`` finds to be broken; empty if the ledger is whole."""
+    try:
+        run_manage(environment, "verify_ledger")
+    except subprocess.CalledProcessError as failure:
+        return str(failure.stdout)[-3000:] or str(failure)
+    return ""

@@ -67,12 +67,14 @@ class Installation:
         httpx.post(f"{self.outside_url}/mood", json=body, timeout=2, trust_env=False)
 
 
-def start(folder: Path, stack: ExitStack) -> Installation:
-    """Start everything on this machine; ``stack`` stops it."""
+def start(
+    folder: Path, stack: ExitStack, *, disk: str = "1200M", **postgres_settings: str
+) -> Installation:
+    """Start everything on this machine; ``stack`` stops it. ``disk`` is PostgreSQL's size."""
     here = Installation(folder)
     ports = {name: free_port() for name in (*SERVICES, "web-1", "web-2")}
-    here.disk = small_disk(folder, stack)
-    _start_engines(here, ports, stack)
+    here.disk = small_disk(folder, stack, disk)
+    _start_engines(here, ports, stack, postgres_settings)
     names = {f"{kind} {service}": service for kind in KINDS for service in SERVICES}
     here.links = Links({name: ("127.0.0.1", ports[of]) for name, of in names.items()})
     stack.callback(here.links.stop)
@@ -87,10 +89,13 @@ def start(folder: Path, stack: ExitStack) -> Installation:
     return here
 
 
-def _start_engines(here: Installation, ports: dict[str, int], stack: ExitStack) -> None:
+def _start_engines(
+    here: Installation, ports: dict[str, int], stack: ExitStack, settings: dict[str, str]
+) -> None:
     data = here.disk.path / "postgres"
     engines.make_cluster(data)
-    postgres = engines.postgres(data, here.folder / "postgres.log", ports["postgres"])
+    log = here.folder / "postgres.log"
+    postgres = engines.postgres(data, log, ports["postgres"], **settings)
     redis = engines.redis(here.folder / "redis.log", ports["redis"])
     for program in (postgres, redis):
         keep(here, program, stack)

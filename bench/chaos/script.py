@@ -14,6 +14,7 @@ from typing import Any
 TOOLS = {"transfer": 40, "reserve": 25, "demolish": 10, "order": 15, "note": 10}
 FATES = {"approve": 62, "reject": 13, "cancel": 8, "expire": 7, "race": 10}
 EXPIRES_AFTER_S = 6  # the least that the contract allows is 5
+DECIDED_WITHIN_S = 150
 # How the client behaves: once, the same request twice at a time, again after the answer, another
 # agent with the same operation.
 MANNERS = {"once": 84, "twice": 6, "again": 6, "rival": 4}
@@ -33,7 +34,7 @@ class Proposed:
 
     @property
     def body(self) -> dict[str, Any]:
-        ttl = {"ttl_s": EXPIRES_AFTER_S} if self.fate == "expire" else {"ttl_s": 600}
+        ttl = {"ttl_s": EXPIRES_AFTER_S} if self.fate == "expire" else {"ttl_s": DECIDED_WITHIN_S}
         reason = f"storm, proposal {self.number}"
         arguments = {"reference": f"r{self.number}"}
         named = {"tool": self.tool, "arguments": arguments, "reason": reason}

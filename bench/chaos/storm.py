@@ -35,6 +35,7 @@ class Storm:
     faults: int
     folder: Path
     acknowledged: int = 0
+    lanes: int = LANES
     happened: Counter[str] = field(default_factory=Counter)
     left_out: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)  # of the storm itself, not of the product
@@ -44,15 +45,25 @@ class Storm:
     def run(self) -> None:
         """Start everything, storm, wait for calm, and save the three records."""
         with ExitStack() as stack:
-            here = installation.start(self.folder, stack)
+            here = self.start(stack)
             self.left_out = faults.missing(here)
-            self._rage(here)
+            self.rage(here)
             self._calm(here)
             self._save(here)
 
+    def start(self, stack: ExitStack) -> Installation:
+        return installation.start(self.folder, stack)
+
+    def kinds(self, here: Installation) -> dict[str, float]:
+        """What may happen in this storm, and for how many seconds at most."""
+        return faults.possible(here)
+
+    def happen(self, here: Installation, fault: Planned) -> None:
+        faults.happen(here, fault.kind, fault.random(), fault.seconds)
+
     # --- the storm ----------------------------------------------------------------------------
 
-    def _rage(self, here: Installation) -> None:
+    def rage(self, here: Installation) -> None:
         log = ClientLog(self.folder / records.CLIENTS)
         desk = Desk({name: Todo() for name, role in PEOPLE.items() if role == "approver"})
         agents = [Agent(name, here, log, desk) for name in AGENTS]
@@ -60,7 +71,7 @@ class Storm:
         people = [Person(name, here, log, todo) for name, todo in desk.people.items()]
         operator = Person("olga", here, log, desk.operator)
         deciding = [supervisor.supervise, operator.work, *(person.work for person in people)]
-        planned = script.faults(self.seed, self.transactions, self.faults, faults.possible(here))
+        planned = script.faults(self.seed, self.transactions, self.faults, self.kinds(here))
         self._mended = threading.Condition()
         self._waiting = {fault.number: fault.at for fault in planned}
         numbers = itertools.count()
@@ -69,7 +80,7 @@ class Storm:
             for agent, rival in zip(agents, [*agents[1:], agents[0]], strict=True)
         ]
         queue = iter(planned)
-        raging = [self._thread(lambda: self._break(here, queue)) for _ in range(LANES)]
+        raging = [self._thread(lambda: self._break(here, queue)) for _ in range(self.lanes)]
         decided = [self._thread(each) for each in deciding]
         for thread in (*proposing, *raging):
             thread.join()
@@ -111,7 +122,7 @@ class Storm:
                     self._mended.wait(1)
             self._note(fault)
             try:
-                faults.happen(here, fault.kind, fault.random(), fault.seconds)
+                self.happen(here, fault)
             finally:
                 with self._mended:
                     self.happened[fault.kind] += 1
@@ -161,7 +172,7 @@ class Storm:
         records.save_ledger(here.owner_url, self.folder / records.LEDGER)
 
     def _verified(self, here: Installation) -> str:
-        return _fault_of(lambda: engines.run_manage(self._manage(here), "verify_ledger"))
+        return engines.ledger_fault(self._manage(here))
 
     def _exported(self, here: Installation) -> str:
         """The second verifier, which shares no code with the first."""
