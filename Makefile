@@ -63,8 +63,11 @@ docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
 	$(RUN) -m bench
 
-chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=…
-	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS)
+chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=… HOSTS=1
+	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS) $(if $(HOSTS),--hosts)
+
+power-loss: $(VENV)/dev ## What PostgreSQL's disk holds at arbitrary instants (root, Linux)
+	@exec $(RUN) -m bench.chaos.power_loss
 
 scale: $(VENV)/dev ## Measure each page and operation with a thousand rows and with a million
 	$(RUN) -m bench.scale
@@ -91,4 +94,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@touch $@ $(VENV)/runtime
 
 .PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs bench chaos scale lock
+	check-migrations fix docs bench chaos power-loss scale lock

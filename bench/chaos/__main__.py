@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench.chaos import checker, records, report
+from bench.chaos import checker, hosts, records, report
 from bench.chaos.storm import Storm
 
 
@@ -28,13 +28,17 @@ def main() -> int:
     options = _parser().parse_args()
     if options.check:
         return _check(options.check)
+    if options.hosts and (why := hosts.why_not()):
+        print(f"Skipped: {why}.")
+        return 0
     seed = random.randrange(1, 1_000_000) if options.seed is None else options.seed
     folder = Path(tempfile.mkdtemp(prefix=f"assent-chaos-{seed}-"))
     folder.chmod(0o755)
     command = f"make chaos SEED={seed} TRANSACTIONS={options.transactions} FAULTS={options.faults}"
+    command += " HOSTS=1" if options.hosts else ""
     print(f"Storm {seed}: {options.transactions:,} transactions, {options.faults:,} faults.")
     print(f"To repeat it: {command}\nRecords and logs: {folder}", flush=True)
-    storm = Storm(seed, options.transactions, options.faults, folder)
+    storm = Storm(seed, options.transactions, options.faults, folder, on_hosts=options.hosts)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # what was mounted is unmounted
     began = time.monotonic()
     try:
@@ -76,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--transactions", type=int, default=3000)
     parser.add_argument("--faults", type=int, default=300)
+    parser.add_argument(
+        "--hosts", action="store_true", help="each process on a host of its own (root, Linux)"
+    )
     parser.add_argument("--keep", action="store_true", help="keep records and logs in any case")
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="of an earlier storm")
     return parser

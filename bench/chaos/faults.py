@@ -186,6 +186,45 @@ def _jobs_twice(here: Installation, dice: Random, seconds: float) -> None:
         engines.run_manage(environment, "shell", "-v", "0", "-c", script)
 
 
+def _network(loss: float, delay_s: float, *, ways: int = 2, alone: bool = False) -> Fault:
+    """Frames between one host and another, or all others, are lost or late, one way or both."""
+
+    def fault(here: Installation, dice: Random, seconds: float) -> None:
+        assert here.hosts is not None
+        one = dice.choice(here.hosts.names)
+        others = [name for name in here.hosts.names if name != one]
+        others = others if alone else [dice.choice(others)]
+        cables = [(one, other) for other in others]
+        cables += [(other, one) for other in others] if ways == 2 else []
+        for source, target in cables:
+            here.hosts.cable(source, target, loss=loss, delay_s=delay_s)
+        try:
+            time.sleep(seconds)
+        finally:
+            for source, target in cables:
+                here.hosts.cable(source, target)
+
+    return fault
+
+
+# Of one machine, where each kind of process has links of its own.
+LINKS: dict[str, tuple[Fault, float]] = {
+    f"{service} {name}": (_link(order, service), seconds)
+    for service in SERVICES
+    for name, order, seconds in (
+        ("swallowed", "swallow", 5.0),
+        ("cut", "cut", 0.5),
+        ("slow", "slow", 3.0),
+    )
+}
+# Of several hosts.
+NETWORK: dict[str, tuple[Fault, float]] = {
+    "host cut off": (_network(1.0, 0, alone=True), 6),
+    "two hosts parted": (_network(1.0, 0), 6),
+    "two hosts parted one way": (_network(1.0, 0, ways=1), 6),
+    "a host's frames lost": (_network(0.15, 0, alone=True), 5),
+    "a host's frames late": (_network(0.0, 0.08, alone=True), 5),
+}
 # The kinds, each with the seconds that it lasts at most.
 KINDS: dict[str, tuple[Fault, float]] = {
     "web killed": (_killed("web"), 0.5),
@@ -212,15 +251,6 @@ KINDS: dict[str, tuple[Fault, float]] = {
     "workers absent": (_absent("worker"), 4),
     "outside absent": (_absent("outside"), 3),
     "PostgreSQL absent": (_absent("postgres"), 3),
-    **{
-        f"{service} {name}": (_link(order, service), seconds)
-        for service in SERVICES
-        for name, order, seconds in (
-            ("swallowed", "swallow", 5.0),
-            ("cut", "cut", 0.5),
-            ("slow", "slow", 3.0),
-        )
-    },
     "worker's clock skewed": (_clock_skewed("worker"), 6),
     "sweeper's clock skewed": (_clock_skewed("sweeper"), 6),
     "web's clock skewed": (_clock_skewed("web"), 6),
@@ -238,18 +268,16 @@ def missing(here: Installation) -> dict[str, str]:
         left_out |= {kind: why for kind in KINDS if "clock skewed" in kind}
     if here.disk.why_not:
         left_out["disk full"] = here.disk.why_not
-    if here.links is None:
-        why = "the hosts of this storm have a network of their own"
-        left_out |= {f"{of} {how}": why for of in SERVICES for how in ("swallowed", "cut", "slow")}
     return left_out
 
 
 def possible(here: Installation) -> dict[str, float]:
     """The kinds that can happen here, with the seconds that each lasts at most."""
     left_out = missing(here)
-    return {kind: most for kind, (_, most) in KINDS.items() if kind not in left_out}
+    kinds = LINKS if here.hosts is None else NETWORK
+    return {kind: most for kind, (_, most) in {**KINDS, **kinds}.items() if kind not in left_out}
 
 
 def happen(here: Installation, kind: str, dice: Random, seconds: float) -> None:
     """One fault, until it is mended."""
-    KINDS[kind][0](here, dice, seconds)
+    {**KINDS, **LINKS, **NETWORK}[kind][0](here, dice, seconds)

@@ -11,11 +11,11 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from approvals.local import processes
 from approvals.local.embedded_services import as_application
@@ -24,6 +24,9 @@ from bench.chaos import engines
 from bench.chaos.disk import Disk, no_disk, small_disk
 from bench.chaos.links import Links
 from bench.chaos.programs import Program
+
+if TYPE_CHECKING:
+    from bench.chaos.hosts import Hosts
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_S = 3.0
@@ -54,6 +57,7 @@ class Installation:
     redis_url: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     links: Links | None = None
+    hosts: Hosts | None = None  # of their own, with a network between them
     disk: Disk = field(default_factory=no_disk)
 
     def of_kind(self, kind: str) -> list[Program]:
@@ -81,8 +85,8 @@ def start(
     here.outside_url = f"http://127.0.0.1:{ports['outside']}"
     here.webs = [f"http://127.0.0.1:{ports[name]}" for name in ("web-1", "web-2")]
     here.environment = environment(here.webs[0], {name: _addresses(here, name) for name in KINDS})
-    _start_outside(here, ports["outside"], stack)
-    _prepare(here)
+    start_outside(here, ports["outside"], stack)
+    prepare(here)
     for name, process, options in _product(ports):
         _start_process(here, name, process, options, stack)
     wait_until_up(here)
@@ -111,11 +115,19 @@ def keep(here: Installation, program: Program, stack: ExitStack) -> None:
     program.start()
 
 
-def _start_outside(here: Installation, port: int, stack: ExitStack) -> None:
+def start_outside(
+    here: Installation,
+    port: int,
+    stack: ExitStack,
+    address: str = "127.0.0.1",
+    host: Sequence[str] = (),
+) -> None:
     file = str(here.folder / "outside.jsonl")
-    command = [sys.executable, "-m", "bench.chaos.outside", "--port", str(port), "--file", file]
+    command = [sys.executable, "-m", "bench.chaos.outside", "--host", address]
+    command += ["--port", str(port), "--file", file]
     log = here.folder / "outside.log"
-    keep(here, Program("outside", command, dict(os.environ), log, folder=ROOT), stack)
+    program = Program("outside", command, dict(os.environ), log, folder=ROOT, host=host)
+    keep(here, program, stack)
 
 
 def _addresses(here: Installation, kind: str) -> dict[str, str]:
@@ -180,7 +192,7 @@ def _start_process(
     keep(here, Program(name, command, of_kind(here, process), log, folder=ROOT), stack)
 
 
-def _prepare(here: Installation) -> None:
+def prepare(here: Installation) -> None:
     """Migrate, and make tenant, people and agents: as ``manage.py`` in a process of its own."""
     application = as_application(here.owner_url)
     environment = here.environment | {

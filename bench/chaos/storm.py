@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.chaos import engines, faults, installation, records, script
+from bench.chaos import engines, faults, hosts, installation, records, script
 from bench.chaos.clients import Agent, Desk, Person, Todo
 from bench.chaos.installation import AGENTS, PEOPLE, ROOT, Installation
 from bench.chaos.records import ClientLog
@@ -36,6 +36,7 @@ class Storm:
     folder: Path
     acknowledged: int = 0
     lanes: int = LANES
+    on_hosts: bool = False
     happened: Counter[str] = field(default_factory=Counter)
     left_out: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)  # of the storm itself, not of the product
@@ -52,6 +53,8 @@ class Storm:
             self._save(here)
 
     def start(self, stack: ExitStack) -> Installation:
+        if self.on_hosts:
+            return hosts.start(self.folder, self.seed, stack)
         return installation.start(self.folder, stack)
 
     def kinds(self, here: Installation) -> dict[str, float]:
