@@ -37,10 +37,13 @@ GOOD = Cable()
 
 
 class Switch:
-    """Learns which MAC address is where, and passes frames on as their cable allows."""
+    """Learns which MAC address is where, and passes frames on as their cable allows.
 
-    def __init__(self, devices: dict[str, str], seed: int) -> None:
-        self._taps = {host: tap(device) for host, device in devices.items()}
+    ``taps`` has a descriptor for each host, from which its frames are read one by one.
+    """
+
+    def __init__(self, taps: dict[str, int], seed: int, orders: int = 0) -> None:
+        self._taps, self._orders = taps, orders
         self._hosts = {descriptor: host for host, descriptor in self._taps.items()}
         self._where: dict[bytes, str] = {}
         self._cables: dict[tuple[str, str], Cable] = {}
@@ -48,9 +51,9 @@ class Switch:
         self._numbers, self._dice = itertools.count(), random.Random(seed)
 
     def run(self) -> None:
-        """Until standard input ends."""
+        """Until the orders end."""
         selector = selectors.DefaultSelector()
-        for descriptor in (*self._hosts, sys.stdin.fileno()):
+        for descriptor in (*self._hosts, self._orders):
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
         orders = b""
@@ -117,6 +120,7 @@ def tap(device: str) -> int:
 
 
 if __name__ == "__main__":
-    switch = Switch(json.loads(sys.argv[1]), int(sys.argv[2]))
+    descriptors = {host: tap(device) for host, device in json.loads(sys.argv[1]).items()}
+    switch = Switch(descriptors, int(sys.argv[2]))
     print("ready", flush=True)
     switch.run()
