@@ -21,12 +21,13 @@ from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
 from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
 from approvals.web import live  # noqa: E402
-from ledger import doorbell  # noqa: E402
+from ledger import doorbell, start_checks  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 
 if _is_its_own_process:
     sessions.bound(pool=settings.DATABASE_POOL)
     doorbell.ring_in_background()
+    start_checks.check_database()
 
 desk = OriginValidator(live.application, [settings.PUBLIC_URL])
 pages = Pages(

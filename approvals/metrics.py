@@ -29,6 +29,7 @@ from a2a.tasks import retention as task_retention
 from ledger import retention as transaction_retention
 from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
 from ledger.states import FINAL, EventKind, State
+from ledger.waiting import waiters
 from ledger.workers import leadership
 
 WINDOW = timedelta(minutes=5)
@@ -170,6 +171,14 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
     last = Checkpoint.objects.aggregate(at=Max("at"))["at"]
     yield _single("assent_checkpoint_age_seconds", "Since the last audit checkpoint.", _age(last))
     yield _labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())
+    yield from _waiters()
+
+
+def _waiters() -> Iterator[Metric]:
+    counts = waiters.in_all_processes()
+    if counts is not None:
+        by_kind = [(kind.value, number) for kind, number in counts.items()]
+        yield _labelled("assent_waiters", "Who waits at the web processes.", "kind", by_kind)
 
 
 def _lag() -> float:

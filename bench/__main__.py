@@ -25,7 +25,7 @@ def say(title: str, figures: Figures, limit: str) -> None:
 def main() -> None:
     print(f"Medians of {RUNS} runs; on shared machines compare the ratios, not the figures.")
     with engines():
-        from bench import desks, execution, prepare, slack, tasks, verification, webhooks
+        from bench import desks, execution, prepare, slack, tasks, verification, waiting, webhooks
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
@@ -50,6 +50,11 @@ def main() -> None:
             "A click in Slack, 1,000 messages waiting",
             slack.measure(waiting=1000),
             "acknowledged within 3,000 ms",
+        )
+        say(
+            f"{waiting.NUMBER:,} who wait on one web process",
+            waiting.measure(),
+            "threads and database sessions as before; a page opens",
         )
         say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
         say(

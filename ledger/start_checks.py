@@ -22,12 +22,12 @@ from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 
 from ledger.contracts import LONGEST_RETENTION
-from ledger.database import shares_sessions
+from ledger.database import shares_sessions, too_many_sessions
 from ledger.limits import terms
 
 logger = logging.getLogger(__name__)
 
-SWEEPER = "sweeper"
+SWEEPER, WEB = "sweeper", "web"
 EXIT_UNSAFE = 78  # EX_CONFIG of sysexits.h
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_SECRET, MIN_DISTINCT = 50, 5  # characters, as in Django's own check
@@ -56,8 +56,9 @@ def refuse_if_unsafe(role: str) -> None:
     if errors:
         _write_refusal(role, *((error.msg, error.hint or "") for error in errors))
         sys.exit(EXIT_UNSAFE)
-    if is_public():
-        _check_database(role)
+    _check_at_first_connection(role)
+    if is_public() or role != WEB:  # who imports the web application may not want to connect
+        check_database()
 
 
 def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
@@ -68,21 +69,28 @@ def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
     sys.stderr.write("Nothing was changed. docs/operators.md says more.\n")
 
 
-def _check_database(role: str) -> None:
-    """Check on the first connection: now, or later if the database is not up yet."""
+def _check_at_first_connection(role: str) -> None:
 
     def check(connection: Any, **_: object) -> None:
         connection_created.disconnect(dispatch_uid="ledger.start_checks")
-        reasons = [*_dangers_of_database_role(connection), *_dangers_of_pooler(connection)]
+        reasons = [*_dangers_of_sessions(connection)]
+        if is_public():
+            reasons += [*_dangers_of_database_role(connection), *_dangers_of_pooler(connection)]
         if reasons:
             _write_refusal(role, *reasons)
             os._exit(EXIT_UNSAFE)  # sys.exit would end only the thread that connected first
 
     connection_created.connect(check, dispatch_uid="ledger.start_checks", weak=False)
+
+
+def check_database() -> None:
+    """Connect once, which runs the checks of the database, unless it is not up yet."""
     try:
         connection.ensure_connection()
     except OperationalError:
-        logger.warning("the database is not up yet; its role and a pooler are checked later")
+        logger.warning(
+            "the database is not up yet; its role, sessions and pooler are checked later"
+        )
     finally:
         connection.close()
 
@@ -105,6 +113,16 @@ def _dangers_of_pooler(connection: Any) -> Iterator[tuple[str, str]]:
             "A pooler gives each database transaction another session of PostgreSQL: locks that "
             "this process takes would stay with others.",
             "Set pool_mode = session in PgBouncer, or connect to PostgreSQL (docs/scaling.md).",
+        )
+
+
+def _dangers_of_sessions(connection: Any) -> Iterator[tuple[str, str]]:
+    if problem := too_many_sessions(connection):
+        yield (
+            f"assent.E014: {problem} Under load requests would fail.",
+            "Lower ASSENT_DATABASE_POOL, correct ASSENT_WEB_PROCESSES and "
+            "ASSENT_WORKER_PROCESSES, or raise max_connections. Behind PgBouncer say in "
+            "ASSENT_DATABASE_SESSIONS how many it gives.",
         )
 
 

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from a2a.protocol import fast_path
+from a2a.protocol import event_streams, fast_path
 from a2a.protocol.bodies import VERSION_NOT_SUPPORTED, Fault, parse, read_body, replayed
 from a2a.protocol.handler import A2ARequestHandler
 from a2a.wire import sdk
@@ -120,6 +120,8 @@ class AuthMiddleware:
     ) -> None:
         request = parse(body) if body else None
         if scope["path"].rstrip("/") == V1 and not isinstance(request, Fault):
+            if await event_streams.answer(request, scope, receive, send, token, headers):
+                return
             result = await fast_path.answer(request, token, headers, scope["assent.skill"])
             if result is not None:
                 await _send_json(send, result)

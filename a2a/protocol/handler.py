@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC
 from typing import Any, TypeVar
 from uuid import UUID
@@ -38,22 +39,29 @@ def with_protocol_errors(operation: Callable[..., R]) -> Callable[..., R]:
 
     @functools.wraps(operation)
     def wrapped(*args: Any, **kwargs: Any) -> R:
-        try:
+        with protocol_errors(operation.__name__):
             return operation(*args, **kwargs)
-        except sdk.A2AError:
-            raise
-        except NotFound:
-            raise sdk.TaskNotFoundError from None
-        except LedgerError as refusal:
-            data = {"code": refusal.code, "hint": refusal.hint, **_plain(refusal.extra)}
-            is_conflict = refusal.status == 409
-            kind = sdk.UnsupportedOperationError if is_conflict else sdk.InvalidParamsError
-            raise kind(refusal.detail, data=data) from None
-        except Exception:
-            logger.exception("unexpected failure of %s", operation.__name__)
-            raise sdk.A2AError("Assent failed; it was logged. Repeat the request.") from None
 
     return wrapped
+
+
+@contextmanager
+def protocol_errors(operation: str) -> Iterator[None]:
+    """As ``with_protocol_errors``, for a block."""
+    try:
+        yield
+    except sdk.A2AError:
+        raise
+    except NotFound:
+        raise sdk.TaskNotFoundError from None
+    except LedgerError as refusal:
+        data = {"code": refusal.code, "hint": refusal.hint, **_plain(refusal.extra)}
+        is_conflict = refusal.status == 409
+        kind = sdk.UnsupportedOperationError if is_conflict else sdk.InvalidParamsError
+        raise kind(refusal.detail, data=data) from None
+    except Exception:
+        logger.exception("unexpected failure of %s", operation)
+        raise sdk.A2AError("Assent failed; it was logged. Repeat the request.") from None
 
 
 def _plain(extra: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +78,9 @@ class A2ARequestHandler(sdk.RequestHandler):
         task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
         if not config.return_immediately:
             reader = _reader(context)
-            if not await until_it_rests(task_id, settings.BLOCKING_SEND_S, reader):
+            with protocol_errors("a blocking send"):
+                is_allowed = await until_it_rests(task_id, settings.BLOCKING_SEND_S, reader)
+            if not is_allowed:
                 raise sdk.TaskNotFoundError("The token was revoked while the message waited.")
         return await in_thread(_read, task_id, caller, _history(config))
 
@@ -79,15 +89,17 @@ class A2ARequestHandler(sdk.RequestHandler):
     ) -> AsyncGenerator[Any]:
         caller = _caller(context)
         task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
-        async for update in follow(task_id, _reader(context), until=TURN_OVER):
-            yield update
+        with protocol_errors("a stream"):
+            async for update in follow(task_id, _reader(context), until=TURN_OVER):
+                yield update
 
     async def on_subscribe_to_task(
         self, params: pb.SubscribeToTaskRequest, context: sdk.ServerCallContext
     ) -> AsyncGenerator[Any]:
         task = await in_thread(_open_task, params.id, _caller(context))
-        async for update in follow(task.pk, _reader(context)):
-            yield update
+        with protocol_errors("a stream"):
+            async for update in follow(task.pk, _reader(context)):
+                yield update
 
     async def on_get_task(
         self, params: pb.GetTaskRequest, context: sdk.ServerCallContext

@@ -7,7 +7,7 @@ wait at once.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
@@ -22,8 +22,8 @@ from ledger.waiting.changes import changes
 from ledger.waiting.waiters import Kind, Waiter, waiters
 
 THREADS = 16
-# A stream looks at its task by itself after so many seconds, whatever it was told.
-LOOK_S = 600.0
+# A stream that has nothing to tell says so after this time, so that no proxy closes it.
+QUIET_S = 15.0
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,26 +63,36 @@ class Reader(NamedTuple):
 async def follow(
     task_id: UUID, reader: Reader, until: frozenset[TaskState] = FINAL
 ) -> AsyncIterator[Any]:
+    """As ``follow_as_json``, in the SDK's messages."""
+    async for body in follow_as_json(task_id, reader, until):
+        if body is not None:
+            yield sdk.task_out(body["task"]) if "task" in body else sdk.update_out(body)
+
+
+async def follow_as_json(
+    task_id: UUID, reader: Reader, until: frozenset[TaskState] = FINAL
+) -> AsyncGenerator[dict[str, Any] | None, None]:
     """The task, then each update, until the task is in one of those states.
 
-    Ends at the next event when the token was revoked. Raises what a limit of ``waiters`` raises.
+    ``None`` where there was nothing for ``QUIET_S``. Ends at the next event when the token was
+    revoked. Raises what a limit of ``waiters`` raises.
     """
     with waiters.admitted(reader.as_waiter(Kind.STREAM)), changes.of(task_id) as bell:
         snapshot = await snapshots.ask(task_id)
         if snapshot is None:
             return
         task, seq = snapshot
-        yield sdk.task_out(task)
+        yield {"task": task}
         state: str = to_json.state_in(task)
         while state not in until:
             news = await updates_since.ask(Since(reader.token, task_id, seq))
             if news is None:
                 return
             for body in news.bodies:
-                yield sdk.update_out(body)
+                yield body
             seq, state = news.seq, news.state
-            if state not in until:
-                await bell.wait(LOOK_S)
+            while state not in until and not await bell.wait(QUIET_S):
+                yield None
 
 
 async def until_it_rests(task_id: UUID, seconds: float, reader: Reader) -> bool:

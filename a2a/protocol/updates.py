@@ -21,7 +21,7 @@ from django.db.transaction import atomic
 from a2a.models import Artifact, Question, QuestionState, Task
 from a2a.states import TaskEventKind, TaskState
 from a2a.wire import to_json
-from ledger.agents.callers import callers_with
+from ledger.agents.callers import Caller, callers_with
 from ledger.models import Event
 
 Json = dict[str, Any]
@@ -75,6 +75,20 @@ def render_all(ids: Iterable[UUID]) -> dict[UUID, Json]:
         )
         for task in rows.prefetch_related("messages", "artifacts", "questions")
     }
+
+
+def openings(requests: list[tuple[str, UUID]]) -> list[Caller | None]:
+    """For each token and task: the caller, if it may read the task and the task is open."""
+    callers = callers_with([token for token, _ in requests])
+    tasks = _visible_columns({task_id for _, task_id in requests})
+    return [
+        caller if caller and task and not task.is_final and task.is_visible_to(caller) else None
+        for caller, task in zip(callers, (tasks.get(pk) for _, pk in requests), strict=True)
+    ]
+
+
+def _visible_columns(ids: set[UUID]) -> dict[UUID, Task]:
+    return Task.objects.only("pk", "tenant", "state", "submitted_by", "owner").in_bulk(ids)
 
 
 def states(ids: list[UUID]) -> list[TaskState | None]:

@@ -120,7 +120,10 @@ def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpRespo
     response={200: ArtifactOut, **refusals(*BODY, 403, 404, 409)},
 )
 def add_artifact(request: HttpRequest, task_id: UUID, body: ArtifactIn) -> HttpResponse:
-    """Add an artifact; with `append`, add parts to an existing one. Renews the lease."""
+    """Add an artifact; with `append`, add parts to an existing one. Renews the lease.
+
+    The answer has the parts of this request only.
+    """
     artifact = tasks.add_artifact(
         task_id,
         **_held_by(request, body),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 from uuid import UUID
 
@@ -23,8 +23,8 @@ from ledger.api import long_polls as transaction_polls
 from ledger.errors import LedgerError
 from ledger.http import parse_json, problem_of
 from ledger.waiting import LONGEST_WAIT_S, LongPolls, Poll
+from ledger.waiting.clients import ClientGone, unless_gone
 
-T = TypeVar("T")
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Query = dict[str, list[str]]
 Headers = dict[bytes, bytes]
@@ -108,7 +108,7 @@ class Waits:
                 await self._claim(claim, scope, request, send)
                 return
             if poll is not None:
-                await request.unless_gone(poll.polls.until_changed(*poll.arguments))
+                await unless_gone(request.receive, poll.polls.until_changed(*poll.arguments))
         except ClientGone:
             return
         except LedgerError as refusal:
@@ -124,7 +124,7 @@ class Waits:
             return not answer.is_nothing
 
         waiting = claims.claim_when_there_is_work(claim, claim_now)
-        if not await request.unless_gone(waiting):
+        if not await unless_gone(request.receive, waiting):
             await send_response(scope, send, HttpResponse(status=HTTPStatus.NO_CONTENT))
 
 
@@ -141,15 +141,11 @@ class _Unless204:
             await self._send(message)
 
 
-class ClientGone(Exception):
-    """The client closed its connection while it waited."""
-
-
 class Received:
     """What a client has sent so far, to be read again by the application that answers."""
 
     def __init__(self, receive: Any) -> None:
-        self._receive = receive
+        self.receive = receive
         self._messages: list[Any] = []
 
     @property
@@ -161,7 +157,7 @@ class Received:
         messages = iter(list(self._messages))
 
         async def receive() -> Any:
-            return next(messages, None) or await self._receive()
+            return next(messages, None) or await self.receive()
 
         return receive
 
@@ -172,35 +168,8 @@ class Received:
                 return True
         return False
 
-    async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work; raises ``ClientGone`` as soon as the client closes its connection."""
-        worker = asyncio.current_task()
-        is_gone = False
-
-        async def watch() -> None:
-            nonlocal is_gone
-            try:
-                while len(self.body) <= SMALL_BODY:
-                    await self._next()
-            except ClientGone:
-                is_gone = True
-                if worker is not None:
-                    worker.cancel()
-
-        watching = asyncio.create_task(watch())
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if not is_gone:
-                raise
-            if worker is not None:
-                worker.uncancel()
-            raise ClientGone from None
-        finally:
-            watching.cancel()
-
     async def _next(self) -> Any:
-        message = await self._receive()
+        message = await self.receive()
         if message["type"] != "http.request":
             raise ClientGone
         self._messages.append(message)

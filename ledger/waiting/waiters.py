@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+from redis import RedisError
+
+from ledger import doorbell
+from ledger.batches import in_thread
+from ledger.waiting.watch import Watch
+
+# Each process says here how many wait in it, by its name; an older word does not count.
+REPORTS = "assent:waiters"
+REPORT_EVERY_S, REPORT_COUNTS_S = 5.0, 15.0
 
 
 class Kind(StrEnum):
@@ -39,12 +55,14 @@ class Waiters:
     def __init__(self) -> None:
         self.limits: list[Callable[[Waiter, Waiters], None]] = []
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._watch = Watch(self._report)
 
     @contextmanager
     def admitted(self, waiter: Waiter) -> Iterator[None]:
         """Count the waiter while the block runs. Raises what a limit raises, and counts nothing."""
         for limit in self.limits:
             limit(waiter, self)
+        self._watch.start()
         keys = _keys(waiter)
         self._counts.update(keys)
         try:
@@ -54,6 +72,10 @@ class Waiters:
             for key in keys:
                 if not self._counts[key]:
                     del self._counts[key]
+
+    async def _report(self) -> None:
+        await in_thread(_write_report, {kind.value: n for kind, n in self.by_kind().items()})
+        await asyncio.sleep(REPORT_EVERY_S)
 
     def of_kind(self, kind: Kind) -> int:
         return self._counts["kind", kind]
@@ -78,6 +100,28 @@ def _keys(waiter: Waiter) -> list[tuple[str, str]]:
         value = getattr(waiter, name)
         keys += [(name, f"{value} "), (name, f"{value} {waiter.kind}")]
     return keys
+
+
+def _write_report(counts: dict[str, int]) -> None:
+    name = f"{socket.gethostname()}:{os.getpid()}"
+    report = {"at": time.time(), "counts": counts}
+    redis = doorbell.redis()
+    redis.hset(REPORTS, name, json.dumps(report))
+    redis.expire(REPORTS, int(REPORT_COUNTS_S))
+
+
+def in_all_processes() -> dict[Kind, int] | None:
+    """How many of each kind wait, by the last words of all processes; ``None``: unknown."""
+    total = dict.fromkeys(Kind, 0)
+    try:
+        reports: Any = doorbell.redis().hgetall(REPORTS)
+        for report in map(json.loads, reports.values()):
+            if time.time() - report["at"] < REPORT_COUNTS_S:
+                for kind in Kind:
+                    total[kind] += int(report["counts"].get(kind, 0))
+    except (RedisError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return total
 
 
 waiters = Waiters()

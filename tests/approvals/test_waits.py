@@ -20,7 +20,7 @@ from ledger.errors import LedgerError
 from ledger.models import Agent, AgentToken, Scope
 from ledger.transactions import coordinator
 from ledger.waiting.changes import changes
-from ledger.waiting.waiters import Kind, waiters
+from ledger.waiting.waiters import Kind, in_all_processes, waiters
 from tests.agents_at_work import speaking_as
 from tests.asgi import request, token_of
 
@@ -202,6 +202,22 @@ def test_a_client_that_leaves_is_forgotten_at_once(as_helpdesk, a_payment):
 
     assert sent == []
     assert waiters.of_tenant("acme") == changes.number_of_subjects == 0
+
+
+def test_operators_see_how_many_wait(as_helpdesk, a_payment):
+    path = f"/api/v1/transactions/{a_payment().pk}?wait=30"
+
+    async def count() -> float:
+        polls = [asyncio.create_task(request("GET", path, as_helpdesk.token)) for _ in range(3)]
+        await waiting(3)
+        while (seen := await asyncio.to_thread(in_all_processes)) != waiters.by_kind():
+            assert seen is not None
+            await asyncio.sleep(0.1)
+        for poll in polls:
+            poll.cancel()
+        return seen[Kind.LONG_POLL]
+
+    assert asyncio.run(asyncio.wait_for(count(), 20)) == 3
 
 
 class TooManyWait(LedgerError):

@@ -113,7 +113,8 @@ class Command(BaseCommand):
         """In the order in which they start. What asks for work stops before what does it."""
         serve = ["--host", "127.0.0.1", "--port", str(ports.web), "--log-level", "warning"]
         serve += ["--workers", "2", "--workers-kill-timeout", "2"]
-        asking = [_program(processes.WEB, environment, *serve)]
+        shared = {"ASSENT_WEB_PROCESSES": "2", **environment}
+        asking = [_program(processes.WEB, shared, *serve)]
         if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
