@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import django_rq
@@ -165,6 +165,13 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
         waiting, given_up = (rows.filter(event__tenant__in=tenants) for rows in (waiting, given_up))
     counts = [("waiting", waiting.count()), ("given_up", given_up.count())]
     yield _labelled("assent_deliveries", "Messages owed to the outside.", "state", counts)
+    due = list(_due_by_channel(waiting))
+    backlog = [(channel, number) for channel, number, _ in due]
+    yield _labelled("assent_delivery_backlog", "Messages that are due.", "channel", backlog)
+    oldest = [(channel, _age(since) or 0.0) for channel, _, since in due]
+    yield _labelled(
+        "assent_delivery_late_seconds", "By how much the oldest is late.", "channel", oldest
+    )
     yield _single("assent_sweeper_lag_seconds", "By how much due work is late.", _lag())
     beat = leadership.last_beat()
     yield _single("assent_sweeper_silent_seconds", "Since the sweeper's last round.", _age(beat))
@@ -179,6 +186,12 @@ def _waiters() -> Iterator[Metric]:
     if counts is not None:
         by_kind = [(kind.value, number) for kind, number in counts.items()]
         yield _labelled("assent_waiters", "Who waits at the web processes.", "kind", by_kind)
+
+
+def _due_by_channel(waiting: QuerySet[Delivery]) -> QuerySet[Delivery, tuple[str, int, datetime]]:
+    """Per channel how many deliveries are due, and since when the oldest."""
+    due = waiting.filter(next_attempt_at__lte=Now()).values_list("channel")
+    return due.annotate(number=Count("pk"), since=Min("next_attempt_at")).order_by("channel")
 
 
 def _lag() -> float:

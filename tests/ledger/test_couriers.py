@@ -6,12 +6,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from django.db.models.functions import Now
 
+from approvals import metrics
 from ledger import couriers, kept_connections, lookups, safe_http
 from ledger.couriers import Courier
 from ledger.events import outbox
@@ -287,3 +289,15 @@ def test_a_courier_killed_in_the_middle_of_a_batch_delivers_every_message_again(
         until(lambda: not waiting.exists(), seconds=60, what="all are told")
 
     assert set(receiver.ids) == {f"msg_{delivery.pk}" for delivery in told}
+
+
+def test_operators_see_how_much_is_due_per_channel_and_since_when(owe, receiver, as_olga):
+    ids = owe(receiver.url("one"), receiver.url("two"))
+    Delivery.objects.filter(pk__in=ids).update(next_attempt_at=Now() - timedelta(seconds=90))
+
+    gathered = metrics.gathered()
+
+    assert gathered["assent_delivery_backlog"].values == {(("channel", "probe"),): 2}
+    ((_, late),) = gathered["assent_delivery_late_seconds"].values.items()
+    assert 90 <= late < 150
+    assert "probe: the oldest is" in as_olga.get("/ops/").content.decode()
