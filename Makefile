@@ -61,7 +61,10 @@ docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_docs
 
 bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
-	$(RUN) -m bench
+	$(RUN) -m bench$(if $(filter peers,$(MAKECMDGOALS)),.peers)
+
+peers: bench ## `make bench peers`: the same operations by other products, in one run
+	@:
 
 chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=… HOSTS=1
 	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS) $(if $(HOSTS),--hosts)
@@ -94,4 +97,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@touch $@ $(VENV)/runtime
 
 .PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs bench chaos power-loss scale lock
+	check-migrations fix docs bench peers chaos power-loss scale lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -22,4 +23,25 @@ def measured(name: str, context: Context) -> dict[str, Any]:
 
 @measured.plan
 def _plan(name: str) -> Plan:
+    return Plan(f"Do nothing for {name}")
+
+
+@transactional(
+    owner_service="bench",
+    operation_key="supervised:{tenant}:{name}",
+    receipt="receipt",
+    risk_level="LOW",
+    consequence_level="IRREVERSIBLE",
+    required_approver="SUPERVISOR",
+)
+def supervised(name: str, payload: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Writes one line into the file that plays the outside world in bench/peers."""
+    effects = os.open(os.environ["PEER_EFFECTS"], os.O_WRONLY | os.O_APPEND)
+    os.write(effects, f"{name} {time.time()}\n".encode())
+    os.close(effects)
+    return {"receipt": f"r-{name}"}
+
+
+@supervised.plan
+def _plan_supervised(name: str, payload: dict[str, Any]) -> Plan:
     return Plan(f"Do nothing for {name}")

@@ -49,6 +49,7 @@ class Product:
         self.url = f"http://localhost:{self.web_port}"
         self.sandbox_url = f"http://127.0.0.1:{self.sandbox_port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.root = ROOT  # of the code that the processes run
         self.logs = Path(tempfile.mkdtemp(prefix="assent-logs-"))
         name = connection.settings_dict["NAME"]
         self.environment = os.environ | {
@@ -69,7 +70,7 @@ class Product:
             log = (self.logs / f"{name}.log").open("ab")
             self.processes[name] = subprocess.Popen(
                 [sys.executable, *self._command(name)],
-                cwd=ROOT,
+                cwd=self.root,
                 env=self._environment_of(name) | environment,
                 stdout=log,
                 stderr=log,

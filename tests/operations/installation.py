@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from uuid import uuid4
 
 import httpx
 
-from tests.processes import ROOT, Product, until
+from tests.operations.clusters import PATIENCE_S, until
+from tests.processes import ROOT, Product, _listens, free_port
 
 PASSWORD = "demo-alice"
 PAYMENT = "pay_2003"
@@ -29,14 +31,15 @@ class Installation(Product):
             "ASSENT_OWNER_DATABASE_URL": owner,
             "ASSENT_TOOL_APPS": "examples.tools",
             "ASSENT_CHECKPOINT_EVERY_S": "0.5",
+            "ASSENT_LIMITS": "off",
         }
-        self.token = ""
+        self.token, self.other_port = "", free_port()
 
     def manage(self, *arguments: str, expect: int = 0, **environment: str) -> str:
         """Run ``manage.py``; what it wrote to both outputs."""
         result = subprocess.run(
             [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
+            cwd=self.root,
             env=self.environment | environment,
             capture_output=True,
             text=True,
@@ -85,9 +88,29 @@ class Installation(Product):
         for name in set(self.processes) - {"sandbox"}:
             self.kill(name)
 
+    def replace(self, name: str) -> None:
+        """As a deployment does: SIGTERM, wait for its end, start the next one."""
+        process = self.processes.pop(name)
+        process.terminate()
+        process.wait(PATIENCE_S)
+        self.start(name)
+
+    def _command(self, name: str) -> list[str]:
+        if name != "other":
+            return super()._command(name)
+        port = str(self.live_port)
+        return [str(self.other_port) if part == port else part for part in super()._command("live")]
+
+    def _port(self, name: str) -> int | None:
+        return self.other_port if name == "other" else super()._port(name)
+
+    def _wait_until_up(self, name: str) -> None:
+        if (port := self._port(name)) is not None:
+            until(lambda: _listens(port), what=f"{name} listens")
+
     def agent(self) -> httpx.Client:
         return httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=30
+            base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=PATIENCE_S
         )
 
     def propose(self, agent: httpx.Client | None = None, amount: str = "1.00") -> str:
@@ -97,7 +120,7 @@ class Installation(Product):
 
     def approve(self, transaction_id: str) -> None:
         """As alice does on the desk."""
-        with httpx.Client(base_url=self.url, timeout=30, follow_redirects=True) as browser:
+        with httpx.Client(base_url=self.url, timeout=PATIENCE_S, follow_redirects=True) as browser:
             sign_in(browser)
             approve(browser, transaction_id)
 
@@ -110,7 +133,7 @@ class Installation(Product):
                 answer = client.get(f"/api/v1/transactions/{transaction_id}")
         return str(answer.raise_for_status().json()["status"])
 
-    def until_state(self, transaction_id: str, state: str, seconds: float = 30) -> None:
+    def until_state(self, transaction_id: str, state: str, seconds: float = PATIENCE_S) -> None:
         until(lambda: self.state_of(transaction_id) == state, seconds, f"it is {state}")
 
 
@@ -146,6 +169,24 @@ def fields(page: str, action: str = "") -> dict[str, str]:
     form = re.search(rf'<form[^>]*{action}"?[^>]*>(.*?)</form>', page, re.DOTALL)
     assert form is not None, page
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form[1]))
+
+
+class Proposer(threading.Thread):
+    """An agent that proposes one refund after the other, and notes what was acknowledged."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        super().__init__(daemon=True)
+        self.client, self.stop = client, threading.Event()
+        self.acknowledged: list[str] = []
+        self.failures: list[str] = []
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            try:
+                self.acknowledged.append(propose(self.client)["transaction_id"])
+            except httpx.HTTPError as failure:
+                self.failures.append(repr(failure))
+                self.stop.wait(0.2)
 
 
 @contextmanager

@@ -6,11 +6,10 @@ import shutil
 
 import pytest
 
-from tests.operations.clusters import Cluster, from_the_page, home, shell
+from tests.operations.clusters import Cluster, from_the_page, home, shell, until
 from tests.operations.installation import Installation, installed
-from tests.processes import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import psycopg
 import pytest
 
 from ledger.start_checks import EXIT_UNSAFE
-from tests.operations.clusters import SERVICE_USER, Cluster, from_the_page, home, shell
+from tests.operations.clusters import SERVICE_USER, Cluster, from_the_page, home, shell, until
 from tests.operations.installation import installed
-from tests.processes import _listens, free_port, until
+from tests.processes import _listens, free_port
 
 PGBOUNCER = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(
         not Path(PGBOUNCER).exists(), reason="needs PgBouncer (Debian: apt-get install pgbouncer)"
     ),
@@ -118,5 +118,5 @@ def test_a_process_starts_through_session_pooling(main, folder, desk):
     with pgbouncer(main, folder, "session") as url:
         desk.move_to(url, main.url("postgres"))
         desk.start("sweeper", **PUBLIC, ASSENT_AUDIT_KEY="11" * 32)
-        until(lambda: "Sweeping once a second" in desk.log("sweeper"), seconds=60)
+        until(lambda: "Sweeping once a second" in desk.log("sweeper"))
         desk.kill("sweeper")
