@@ -168,6 +168,7 @@ def test_the_sweeper_freezes(product, people, capsys):
     product.processes["first sweeper"] = product.processes.pop("sweeper")
     product.start("sweeper")
     _, agent = people(product)
+    until(lambda: product.log("sweeper").count("Sweeping once") == 2, 60, "both run")
     until(SweeperLease.objects.exists, what="one works")
     epoch, pid = the_sweeper()
 
