@@ -70,6 +70,7 @@ MIDDLEWARE = [
     "approvals.http.middleware.ProblemsForMachines",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "approvals.http.middleware.CompressedPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, models
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Cast, Right
 
 from ledger.characters import without_nul
@@ -195,7 +195,7 @@ def _whole_value(value: str) -> Iterator[Q]:
 
 
 def with_short_id(
-    rows: TransactionQuerySet, tenants: frozenset[str], digits: str
+    rows: QuerySet[Transaction], tenants: frozenset[str], digits: str
 ) -> Iterator[UUID]:
     """Those of the rows whose id ends with these eight digits."""
     ended = SearchTerm.objects.filter(tenant__in=tenants, term=f":id:{digits}")

@@ -40,7 +40,6 @@ def fill(name: str, rows: int) -> Ledger:
 def served(ledger: Ledger) -> Iterator[int]:
     """Its web process; the port."""
     use(ledger.database)
-    os.environ["ASSENT_METRICS_TOKEN"] = "scrape"
     port = free_port()
     with web(port, workers=1):
         yield port

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import threading
 from typing import Any
@@ -182,3 +183,16 @@ def test_nobody_leaves_the_threads_of_the_pages_by_asking_to_wait(settings):
 
     for path in ("/sign-in/?wait=1", "/api/v1/log/inclusion?event=1&wait=1"):
         assert ask("POST", path, content=body).json()["code"] == "too_large"
+
+
+def test_pages_are_compressed_and_answers_to_agents_are_not(as_alice, as_helpdesk, a_payment):
+    row = a_payment()
+    wanted = {"Accept-Encoding": "gzip"}
+
+    page = as_alice.get("/", headers=wanted)
+    answer = as_helpdesk.get(f"/transactions/{row.pk}", accept_encoding="gzip")
+
+    assert page["Content-Encoding"] == "gzip"
+    assert row.headline in gzip.decompress(page.content).decode()
+    assert "Content-Encoding" not in answer
+    assert answer.json()["transaction_id"] == str(row.pk)
