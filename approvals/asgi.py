@@ -45,6 +45,14 @@ sign_ins = Pages(
     most_waiting=20,
 )
 SIGN_IN = "/sign-in/"
+# Proposals may wait for the plan of a tool, which delays no page.
+proposals = Pages(
+    wsgi.application,
+    threads=settings.PLAN_THREADS + settings.PAGE_THREADS,
+    largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    body_within_s=settings.BODY_S,
+)
+PROPOSE = "/api/v1/transactions"
 ordinary = Waits(pages, body_within_s=settings.BODY_S)
 
 
@@ -58,6 +66,8 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await app.application()(scope, receive, send)
     elif scope["path"] == SIGN_IN and scope["method"] == "POST":
         await sign_ins(scope, receive, send)
+    elif scope["path"] == PROPOSE and scope["method"] == "POST":
+        await proposals(scope, receive, send)
     else:
         await ordinary(scope, receive, send)
 

@@ -14,7 +14,7 @@ from typing import Any
 import django_rq
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, F, Max, Min, Q, QuerySet
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Now
 from django.utils import timezone
 from prometheus_client import CollectorRegistry, generate_latest
@@ -27,12 +27,20 @@ from a2a.models import Question, QuestionState, RemoteAgent, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks import retention as task_retention
 from ledger import retention as transaction_retention
-from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
+from ledger.models import (
+    Checkpoint,
+    Delivery,
+    DeliveryState,
+    Event,
+    LimitRefusal,
+    Transaction,
+)
 from ledger.states import FINAL, EventKind, State
 from ledger.waiting import waiters
 from ledger.workers import leadership
 
 WINDOW = timedelta(minutes=5)
+MOST_REFUSALS = 200  # series; each limit of each tenant has one
 MOST_CARD_VERSIONS = 10  # with a series of their own
 QUANTILES = (0.5, 0.99)
 Tenants = frozenset[str] | None  # None: all of them
@@ -155,6 +163,22 @@ def retention(tenants: Tenants) -> Iterator[Metric]:
     yield _labelled("assent_retention", "Content to erase, or held.", "state", counts)
 
 
+# --- limits ----------------------------------------------------------------------------------
+
+
+def limits(tenants: Tenants) -> Iterator[Metric]:
+    refused = _within(LimitRefusal.objects.filter(minute__gte=Now() - WINDOW), tenants)
+    rows = refused.values_list("limit", "of", "tenant").annotate(Sum("number"))
+    yield Metric(
+        "assent_limit_refusals_recent",
+        "Requests that a limit refused, last 5 minutes.",
+        {
+            (("limit", limit), ("of", of), ("tenant", tenant)): float(number)
+            for limit, of, tenant, number in rows.order_by("-number__sum")[:MOST_REFUSALS]
+        },
+    )
+
+
 # --- infrastructure ---------------------------------------------------------------------------
 
 
@@ -218,6 +242,7 @@ SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     transactions,
     tasks,
     retention,
+    limits,
     infrastructure,
 )
 

@@ -269,6 +269,8 @@ BODY_S = float(text("ASSENT_BODY_S", "30"))
 DATABASE_POOL = int(text("ASSENT_DATABASE_POOL", "20"))
 # Threads that each live process has for pages and REST.
 PAGE_THREADS = int(text("ASSENT_PAGE_THREADS", "4"))
+# Plans of tools that one process runs at once, each in a thread of its own.
+PLAN_THREADS = int(text("ASSENT_PLAN_THREADS", "12"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.

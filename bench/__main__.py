@@ -25,7 +25,17 @@ def say(title: str, figures: Figures, limit: str) -> None:
 def main() -> None:
     print(f"Medians of {RUNS} runs; on shared machines compare the ratios, not the figures.")
     with engines():
-        from bench import desks, execution, prepare, slack, tasks, verification, waiting, webhooks
+        from bench import (
+            desks,
+            execution,
+            limits,
+            prepare,
+            slack,
+            tasks,
+            verification,
+            waiting,
+            webhooks,
+        )
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
@@ -57,6 +67,7 @@ def main() -> None:
             "threads and database sessions as before; a page opens",
         )
         say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
+        say("Beside floods, half requests and storms", limits.measure(), "a page in 1,000 ms")
         say(
             f"A proof of {verification.TRANSACTIONS:,} transactions",
             verification.measure(),

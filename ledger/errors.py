@@ -21,7 +21,9 @@
     ├── LimitReached 429         the agent, its tenant, token or address has too much of something
     ├── InProgress 409           the first request with this key is still running
     ├── CanceledBefore 409       the cancel of the request arrived before it
-    └── PlanFailed 502           the tool's plan failed; nothing was prepared
+    ├── PlanFailed 502           the tool's plan failed; nothing was prepared
+    │   └── PlanTimedOut 504     it took longer than the contract allows
+    └── PlansBusy 503            too many tools plan at this moment
 
 ``code`` is stable and is the ``type`` of the problem+json; the text is for people.
 """
@@ -215,3 +217,22 @@ class DatabaseAway(LedgerError):
     title = "The database does not answer"
     hint = "Repeat the request with the same Idempotency-Key: it is done at most once."
     retry_after_s = 5
+
+
+class PlanTimedOut(PlanFailed):
+    code = "plan_timed_out"
+    status = 504
+    title = "The tool did not plan in its time"
+    hint = (
+        "Nothing was prepared; what the tool still holds is released when it returns. Try again "
+        "with the same key after the seconds in Retry-After."
+    )
+    retry_after_s = 5
+
+
+class PlansBusy(LedgerError):
+    code = "plans_busy"
+    status = 503
+    title = "Too many tools plan at this moment"
+    hint = "Nothing was done. Try again with the same key after the seconds in Retry-After."
+    retry_after_s = 2

@@ -41,7 +41,11 @@ MIGRATE = Process(
 )
 # Pages, REST, A2A, WebSocket and long-polls at one origin (docs/decisions/one-origin.md).
 # Of the requests that granian takes at once, nearly all only wait.
-GRANIAN = ("granian", "--interface", "asgi", "--ws", "--backpressure", "20000")
+# A request has to be there, but for its body, after ten seconds.
+GRANIAN = (
+    *("granian", "--interface", "asgi", "--ws"),
+    *("--backpressure", "20000", "--http1-header-read-timeout", "10000"),
+)
 WEB = Process("web", ("-m", *GRANIAN, "approvals.asgi:application"))
 WORKER = Process("worker", ("manage.py", "work", "--but", *COURIER_QUEUES), queues=WORKER_QUEUES)
 COURIER = Process(

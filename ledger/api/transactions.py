@@ -53,7 +53,7 @@ router = Router(auth=AgentBearer(), tags=["transactions"])
 @router.post(
     "",
     operation_id="prepareTransaction",
-    response={201: Prepared, 200: Prepared, **refusals(*BODY, 403, 404, 409, 502)},
+    response={201: Prepared, 200: Prepared, **refusals(*BODY, 403, 404, 409, 502, 503, 504)},
 )
 def prepare(
     request: HttpRequest,

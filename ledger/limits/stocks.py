@@ -68,8 +68,9 @@ class Stock:
             f"SELECT count(*) FROM (SELECT FROM {table} WHERE tenant = %s "
             f"AND {is_open} LIMIT %s) AS held"
         )
-        self.fullest_sql = (
-            f"SELECT tenant, {holder}, count(*) FROM {table} WHERE {is_open} GROUP BY 1, 2"
+        self._by_agent = (
+            f"SELECT tenant, {holder}, count(*) FROM {table} "
+            f"WHERE tenant = ANY (%s) AND {is_open} GROUP BY 1, 2"
         )
         self._levels: Bounded[tuple[str, str], _Level] = Bounded(10_000)
         self._lock = Lock()
@@ -118,6 +119,12 @@ class Stock:
                 cursor.execute(self._of_tenant, [tenant, most])
             (counted,) = cursor.fetchone()
         return _Level(counted, most, time.monotonic())
+
+    def held_by_agents(self, tenants: frozenset[str]) -> list[tuple[str, str, int]]:
+        """Tenant, principal and number of every agent that has any."""
+        with connection.cursor() as cursor:
+            cursor.execute(self._by_agent, [sorted(tenants)])
+            return list(cursor.fetchall())
 
     def forget(self) -> None:
         """For tests: count everything anew."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
@@ -18,18 +20,22 @@ from ledger.errors import (
     IdempotencyKeyReused,
     InProgress,
     LedgerError,
+    LimitReached,
     OperationHeld,
     OperationKeyConflict,
     OperationTaken,
     PlanRefused,
+    PlansBusy,
+    PlanTimedOut,
 )
 from ledger.limits import stocks
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal, Surface
 from ledger.states import State
-from ledger.transactions import insert
+from ledger.transactions import insert, plan_pool
 from ledger.transactions.abandoned import abandon
 from ledger.transactions.decisions import approve_by_policy
+from ledger.transactions.plan_pool import Place
 from ledger.transactions.planning import Planned, plan
 from ledger.transactions.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
 
@@ -55,7 +61,7 @@ def prepare(
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
     InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict, PlanFailed,
-    PlanRefused``.
+    PlanRefused, PlansBusy, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render)
     with insert.admitted(
@@ -95,14 +101,14 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
     transaction_id, planned = new_id(), Planned()
     try:
         context = _context(request, transaction_id)
-        planned, refusal = plan(
-            request.tool, request.arguments, context, stated_reason=request.proposal.reason
-        )
+        planned, refusal = _planned(request, context, admission)
         created_at = admission.now + timedelta(seconds=time.monotonic() - began)
         row = _transaction(request, transaction_id, planned, created_at)
         row.intent_digest = intents.digest_of(intents.intent_of(row))
         if refusal is None:
             return _insert_prepared(request, row, admission)
+    except (PlanTimedOut, LimitReached, PlansBusy, InProgress):
+        raise  # nothing was planned, or it is released once the plan returns
     except BaseException as failure:
         row = _transaction(request, transaction_id, planned, admission.now)
         abandon(row, request.tool, request.arguments, by=request.by, via=request.via)
@@ -111,6 +117,26 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
         raise
     _insert_refused(request, row, refusal, admission)
     raise PlanRefused(refusal.detail, transaction_id=str(row.pk))
+
+
+def _planned(
+    request: Request, context: Context, admission: insert.Admission
+) -> tuple[Planned, PlanRefused | None]:
+    """The plan; of a tool that has one, from a thread of the pool, within the contract's time."""
+    call = partial(
+        plan, request.tool, request.arguments, context, stated_reason=request.proposal.reason
+    )
+    if not request.tool.has("plan"):
+        return call()
+
+    def release(late: Future[tuple[Planned, PlanRefused | None]]) -> None:
+        planned, refusal = (Planned(), None) if late.exception() else late.result()
+        if refusal is None:
+            row = _transaction(request, context.transaction_id, planned, admission.now)
+            abandon(row, request.tool, request.arguments, by=request.by, via=request.via)
+
+    place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
+    return plan_pool.run(call, place, context.timeout, release)
 
 
 def _context(request: Request, transaction_id: UUID) -> Context:
