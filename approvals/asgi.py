@@ -17,6 +17,7 @@ from channels.security.websocket import OriginValidator  # noqa: E402
 
 from a2a.protocol import app  # noqa: E402
 from approvals import health, wsgi  # noqa: E402
+from approvals.http import fast_path  # noqa: E402
 from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
 from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
@@ -35,6 +36,7 @@ pages = Pages(
     threads=settings.PAGE_THREADS,
     largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
     body_within_s=settings.BODY_S,
+    fast_path=fast_path.respond,
 )
 # Checking a password takes half a second of a processor: a storm of sign-ins delays no page.
 sign_ins = Pages(

@@ -30,6 +30,7 @@ def main() -> None:
             execution,
             limits,
             prepare,
+            reads,
             slack,
             tasks,
             verification,
@@ -39,8 +40,13 @@ def main() -> None:
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
-            limit = "1,200/s on two processes; ratio 0.5 to the same rows written by psycopg"
+            limit = "2,000/s on two processes; ratio 0.5 to the same rows written by psycopg"
             say(f"Prepare, {connections} connections", figures, limit)
+            figures = median_of(lambda: prepare.measure(connections, "measured"))  # noqa: B023
+            say(f"Prepare with a plan, {connections} connections", figures, "none promised")
+            figures = median_of(lambda: reads.measure(connections))  # noqa: B023
+            limit = "5,000/s on two processes; the same rows by primary key"
+            say(f"Reads, {connections} connections", figures, limit)
         say(
             "Approve to execute begins",
             median_of(execution.approve_to_execute),

@@ -1,4 +1,4 @@
-"""The measured tool: its plan does no I/O, and its result says when it began."""
+"""The measured tools: what they do takes no time, and their result says when it began."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ledger.contracts import Context, Plan, transactional
     risk_level="LOW",
     consequence_level="IRREVERSIBLE",
 )
-def measured(name: str, context: Context) -> dict[str, Any]:
-    """Does nothing, at once."""
+def measured(name: str) -> dict[str, Any]:
+    """Does nothing, at once. Its plan does no I/O."""
     return {"receipt": f"r-{name}", "began": time.time()}
 
 
@@ -45,3 +45,15 @@ def supervised(name: str, payload: dict[str, Any], context: Context) -> dict[str
 @supervised.plan
 def _plan_supervised(name: str, payload: dict[str, Any]) -> Plan:
     return Plan(f"Do nothing for {name}")
+
+
+@transactional(
+    owner_service="bench",
+    operation_key="unplanned:{tenant}:{name}",
+    receipt="receipt",
+    risk_level="LOW",
+    consequence_level="IRREVERSIBLE",
+)
+def unplanned(name: str) -> dict[str, Any]:
+    """The same, of a tool without a plan of its own."""
+    return {"receipt": f"r-{name}", "began": time.time()}

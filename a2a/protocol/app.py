@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from django.conf import settings
-from django.http.request import split_domain_port, validate_host
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -24,6 +23,7 @@ from a2a.protocol.handler import A2ARequestHandler
 from a2a.wire import sdk
 from ledger.agents.callers import caller_with
 from ledger.batches import in_thread
+from ledger.http import is_allowed_host
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
 OF_ONE_SKILL = re.compile(r"/a2a/skills/([A-Za-z0-9_-]{1,100})(/(?:v1|v0\.3|rest)(?:/.*)?)")
@@ -83,7 +83,7 @@ class AuthMiddleware:
         scope = _without_skill(scope)
         headers = dict(scope["headers"])
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if not _is_our_host(headers.get(b"host", b"")):
+        if not is_allowed_host(headers.get(b"host", b"")):
             response = JSONResponse(WRONG_HOST, 400)
         elif scheme.lower() != "bearer" or not token:
             response = JSONResponse(UNAUTHORIZED, 401, CHALLENGE)
@@ -156,12 +156,6 @@ def _without_skill(scope: Any) -> Any:
         headers.append((b"a2a-version", version.encode("latin-1", "replace")))
     changes = {"path": path, "raw_path": path.encode(), "headers": headers, "assent.skill": skill}
     return {**scope, **changes}
-
-
-def _is_our_host(host: bytes) -> bool:
-    """As Django checks it for pages, against DNS rebinding."""
-    domain, _ = split_domain_port(host.decode("latin-1"))
-    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 def _version_fault(path: str, headers: dict[bytes, bytes]) -> Fault | None:

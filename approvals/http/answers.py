@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,8 @@ from django.middleware.security import SecurityMiddleware
 
 from approvals.http.middleware import GetResponse, SecurityHeaders
 from approvals.http.pages import environ_of
+
+Headers = list[tuple[bytes, bytes]]
 
 
 async def send_response(scope: Any, send: Any, response: HttpResponse) -> None:
@@ -38,3 +41,28 @@ def _middleware() -> GetResponse:
 
     inner: Any = SecurityMiddleware(XFrameOptionsMiddleware(respond))
     return SecurityHeaders(inner)
+
+
+@cache
+def headers_of_middleware(scheme: str, forwarded_proto: str | None) -> Headers | None:
+    """The headers that middleware adds to every answer of the API, whatever it is.
+
+    ``None`` where it answers itself, as it does to plain HTTP that has to be HTTPS.
+    """
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/api/v1/", "SERVER_NAME": "localhost"}
+    environ |= {"SERVER_PORT": "80", "wsgi.url_scheme": scheme}
+    request = WSGIRequest({**environ, "wsgi.input": io.BytesIO()})
+    if forwarded_proto is not None:
+        request.META["HTTP_X_FORWARDED_PROTO"] = forwarded_proto
+    empty = HttpResponse()
+    request.assent_response = empty  # type: ignore[attr-defined]
+    response = _middleware()(request)
+    return (
+        None
+        if response is not empty
+        else [
+            (name.lower().encode(), value.encode())
+            for name, value in response.items()
+            if name not in {"Content-Type", "Content-Length"}
+        ]
+    )

@@ -11,7 +11,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
@@ -20,6 +20,10 @@ logger = logging.getLogger(__name__)
 
 MOST_WAITING = 500  # requests that wait for a thread; more are refused at once
 AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
+
+
+# Status, headers and body of a response, or ``None``.
+FastPath = Callable[[Any, bytes], Awaitable[tuple[int, list[tuple[bytes, bytes]], bytes] | None]]
 
 
 class BodyRefused(Exception):
@@ -40,8 +44,10 @@ class Pages:
         largest_body: int,
         body_within_s: float,
         most_waiting: int = MOST_WAITING,
+        fast_path: FastPath | None = None,
     ) -> None:
-        self._inside = inside
+        """``fast_path`` is asked first, and answers without a thread where it can."""
+        self._inside, self._fast_path = inside, fast_path
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pages")
         self._room = threads + most_waiting
         self._largest, self._within_s = largest_body, body_within_s
@@ -59,6 +65,11 @@ class Pages:
             await self._answer(scope, body, send)
 
     async def _answer(self, scope: Any, body: bytes, send: Any) -> None:
+        if self._fast_path is not None and (fast := await self._fast_path(scope, body)) is not None:
+            status, headers, content = fast
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
+            return
         if self._room <= 0:
             await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE)
             return

@@ -35,8 +35,8 @@ from ledger.api.visibility import supervisor_of, visible, visible_to
 from ledger.audit import decision_records
 from ledger.database import keyset_page
 from ledger.errors import NotFound
-from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
-from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
+from ledger.http import AgentBearer, address_of, caller_of, json_response, unquoted
+from ledger.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope, Transaction
 from ledger.principals import Surface
@@ -77,7 +77,7 @@ def prepare(
             reason=body.reason,
             run_id=body.run_id,
             step_id=body.step_id,
-            traceparent=traceparent if TRACEPARENT.match(traceparent) else "",
+            traceparent=trace_of(traceparent),
             ttl=None if body.ttl_s is None else timedelta(seconds=body.ttl_s),
         ),
         by=caller.principal,
@@ -95,6 +95,11 @@ def prepare(
     if answer.is_replay:
         response["Idempotent-Replayed"] = "true"
     return response
+
+
+def trace_of(traceparent: str) -> str:
+    """The header, if it is a W3C trace context; anything else is ignored, as that says."""
+    return traceparent if TRACEPARENT.match(traceparent) else ""
 
 
 @router.get(
@@ -165,24 +170,13 @@ def read(
     caller = caller_of(request)
     pace = pace_of(caller, transaction_id) if wait < POLL_INTERVAL_S else Pace.FINE
     if pace is Pace.REFUSED:
-        response = problem(
-            429,
-            "polling_too_fast",
-            "Polling too fast",
-            f"Transaction {transaction_id} was asked for more than {POLL_WATCHERS} times "
-            f"within {POLL_INTERVAL_S} s.",
-            f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
-        )
-        response["Retry-After"] = str(POLL_INTERVAL_S)
-        return response
+        return too_fast(transaction_id)
     row = visible(caller, transaction_id)
     body, etag = versioned(row)
     known = if_none_match.removeprefix("W/")
     response = HttpResponse(status=304) if known == etag else json_response(body)
-    response["ETag"] = etag
-    response["Cache-Control"] = "private, no-cache"
-    if pace is Pace.TOO_FAST or row.state not in FINAL:
-        response["Retry-After"] = str(POLL_INTERVAL_S)
+    for name, value in headers_of_read(etag, pace, is_final=row.state in FINAL).items():
+        response[name] = value
     return response
 
 

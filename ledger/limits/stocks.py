@@ -81,14 +81,22 @@ class Stock:
         Call it right before the row is inserted (or planned); needs a database connection now and
         then. A row that is not inserted after all is noticed at the next count.
         """
+        if (full := self._take(by, tenant)) is not None:
+            raise self._refused(*full, by, tenant)
+
+    def try_admit(self, by: Principal, tenant: str) -> bool:
+        """As ``admit``, where another call of that will refuse: this one counts no refusal."""
+        return self._take(by, tenant) is None
+
+    def _take(self, by: Principal, tenant: str) -> tuple[Of, _Level] | None:
+        """Count one more row, or return the level that has no room for it."""
         levels = [(of, self._level(of, by, tenant)) for of in (Of.AGENT, Of.TENANT)]
         with self._lock:
             full = next(((of, level) for of, level in levels if level.room <= 0), None)
             if full is None:
                 for _, level in levels:
                     level.since += 1
-                return
-        raise self._refused(*full, by, tenant)
+        return full
 
     def check(self, by: Principal, tenant: str) -> None:
         """Raise ``LimitReached`` if ``admit`` would, and count nothing."""

@@ -10,6 +10,7 @@ from ledger.models.idempotency import IdempotencyKey
 from ledger.models.ids import id_or_none, new_id
 from ledger.models.limits import LimitRefusal
 from ledger.models.log import Checkpoint, Cosignature, Tile
+from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
 from ledger.models.readings import Reading
 from ledger.models.search import SearchTerm
 from ledger.models.sweepers import SweeperLease
@@ -17,6 +18,7 @@ from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction,
 from ledger.states import Ending
 
 __all__ = [
+    "COLUMNS",
     "HOLDS_ITS_KEY",
     "NEEDS_A_LOOK",
     "Agent",
@@ -38,7 +40,10 @@ __all__ = [
     "Tile",
     "Transaction",
     "TransactionQuerySet",
+    "TransactionRow",
     "Verdict",
     "id_or_none",
     "new_id",
+    "new_row",
+    "row_of",
 ]

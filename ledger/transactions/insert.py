@@ -72,9 +72,9 @@ def admitted(
     Takes two session-level advisory locks: no database transaction stays open, and PostgreSQL
     releases them if the process dies. Raises ``InProgress`` while another request has one.
     """
-    key_lock = _lock_of(str(by), route, key)
+    key_lock = lock_of(str(by), route, key)
     # Without an operation key there is nothing to exclude but the same request.
-    operation_lock = _lock_of(tenant, operation_key) if operation_key else key_lock
+    operation_lock = lock_of(tenant, operation_key) if operation_key else key_lock
     parameters: dict[str, Any] = {
         "agent": str(by),
         "route": route,
@@ -179,6 +179,7 @@ def _insert_sql() -> str:
     """
 
 
-def _lock_of(*parts: str) -> int:
+def lock_of(*parts: str) -> int:
+    """The advisory lock of a request (agent, route, key) or of an operation (tenant, its key)."""
     digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -35,6 +35,7 @@ from ledger.states import State
 from ledger.transactions import insert, plan_pool
 from ledger.transactions.abandoned import abandon
 from ledger.transactions.decisions import approve_by_policy
+from ledger.transactions.drafts import columns
 from ledger.transactions.plan_pool import Place
 from ledger.transactions.planning import Planned, plan
 from ledger.transactions.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
@@ -103,14 +104,14 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
         context = _context(request, transaction_id)
         planned, refusal = _planned(request, context, admission)
         created_at = admission.now + timedelta(seconds=time.monotonic() - began)
-        row = _transaction(request, transaction_id, planned, created_at)
+        row = Transaction(**columns(request, transaction_id, planned, created_at))
         row.intent_digest = intents.digest_of(intents.intent_of(row))
         if refusal is None:
             return _insert_prepared(request, row, admission)
     except (PlanTimedOut, LimitReached, PlansBusy, InProgress):
         raise  # nothing was planned, or it is released once the plan returns
     except BaseException as failure:
-        row = _transaction(request, transaction_id, planned, admission.now)
+        row = Transaction(**columns(request, transaction_id, planned, admission.now))
         abandon(row, request.tool, request.arguments, by=request.by, via=request.via)
         if isinstance(failure, IntegrityError):
             return _answer_after_lost_race(request)
@@ -132,7 +133,7 @@ def _planned(
     def release(late: Future[tuple[Planned, PlanRefused | None]]) -> None:
         planned, refusal = (Planned(), None) if late.exception() else late.result()
         if refusal is None:
-            row = _transaction(request, context.transaction_id, planned, admission.now)
+            row = Transaction(**columns(request, context.transaction_id, planned, admission.now))
             abandon(row, request.tool, request.arguments, by=request.by, via=request.via)
 
     place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
@@ -145,33 +146,6 @@ def _context(request: Request, transaction_id: UUID) -> Context:
         tenant=request.tenant,
         operation_key=request.operation_key,
         timeout=request.tool.contract.timeout,
-    )
-
-
-def _transaction(
-    request: Request, transaction_id: UUID, planned: Planned, created_at: datetime
-) -> Transaction:
-    """A new row, with a copy of the contract: a later edit of the tool changes no transaction."""
-    proposal, contract = request.proposal, request.tool.contract
-    return Transaction(
-        id=transaction_id,
-        tenant=request.tenant,
-        proposed_by=str(request.by),
-        proposed_by_name=request.by.display_name,
-        stated_reason=proposal.reason,
-        run_id=proposal.run_id,
-        step_id=proposal.step_id,
-        trace_id=proposal.trace_id,
-        traceparent=proposal.traceparent,
-        payload=proposal.arguments,
-        input_hash=request.input_hash,
-        operation_key=request.operation_key,
-        created_at=created_at,
-        expires_at=created_at + request.ttl,
-        retain_until=created_at + contract.retention,
-        tool=request.tool.name,
-        **contract.sealed_terms(),
-        **planned.columns(),
     )
 
 
