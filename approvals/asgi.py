@@ -53,6 +53,7 @@ proposals = Pages(
     threads=settings.PLAN_THREADS + settings.PAGE_THREADS,
     largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
     body_within_s=settings.BODY_S,
+    fast_path=fast_path.respond,
 )
 PROPOSE = "/api/v1/transactions"
 ordinary = Waits(pages, body_within_s=settings.BODY_S)

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import httpx
 import psycopg
 import pytest
+from django.core.signals import request_started
 from django.db import connection
 from django.db.models.functions import Now
 from hypothesis import (
@@ -116,7 +117,7 @@ def test_a_proposal_is_answered_and_stored_as_the_view_does(twins):
     members = {"reason": "Zoë asked", "run_id": "run 1", "step_id": "2"}
 
     assert takes_the_fast_path(proposal(fast, **members))
-    (by_fast,) = sent(asgi.ordinary, proposal(fast, "r-1", "k1", **members))
+    (by_fast,) = sent(asgi.application, proposal(fast, "r-1", "k1", **members))
     (by_view,) = sent(views, proposal(slow, "r-1", "k1", **members))
 
     assert by_fast.status_code == 201
@@ -132,6 +133,25 @@ def test_a_proposal_is_answered_and_stored_as_the_view_does(twins):
         if field.name not in {"id", "intent_digest", "created_at", "expires_at", "retain_until"}:
             assert pair[0] == pair[1], field.name
     assert fast_row.is_untouched
+
+
+def test_the_usual_requests_do_not_reach_django(as_helpdesk):
+    began: list[Any] = []
+
+    def on_request(**_: Any) -> None:
+        began.append(True)
+
+    request_started.connect(on_request)
+    try:
+        (made,) = sent(asgi.application, proposal(as_helpdesk))
+        path = f"{TRANSACTIONS}/{made.json()['transaction_id']}"
+        (read,) = sent(asgi.application, request(as_helpdesk, "GET", path))
+        assert (made.status_code, read.status_code, began) == (201, 200, [])
+        sent(asgi.application, request(as_helpdesk, "GET", TRANSACTIONS))
+    finally:
+        request_started.disconnect(on_request)
+
+    assert began == [True]
 
 
 def in_state(state: str, row: Transaction, *people: Any) -> None:
@@ -158,7 +178,7 @@ def test_a_transaction_is_read_as_the_view_reads_it(twins, alice, bob, state):
 
     assert takes_the_fast_path(request(fast, "GET", paths[0]))
     doorbell.redis().flushdb()  # that was a poll
-    (by_fast,) = sent(asgi.ordinary, request(fast, "GET", paths[0]))
+    (by_fast,) = sent(asgi.application, request(fast, "GET", paths[0]))
     (by_view,) = sent(views, request(slow, "GET", paths[1]))
 
     assert by_fast.status_code == 200
@@ -166,19 +186,19 @@ def test_a_transaction_is_read_as_the_view_reads_it(twins, alice, bob, state):
     etag = by_fast.headers["etag"]
     for known in (etag, f"W/{etag}", '"another"'):
         doorbell.redis().flushdb()
-        (again_fast,) = sent(asgi.ordinary, request(fast, "GET", paths[0], if_none_match=known))
+        (again_fast,) = sent(asgi.application, request(fast, "GET", paths[0], if_none_match=known))
         (again_view,) = sent(views, request(fast, "GET", paths[0], if_none_match=known))
         assert compared(again_fast) == compared(again_view)
         assert again_fast.headers["etag"] == again_view.headers["etag"] == etag
 
 
 def test_polling_too_fast_is_counted_over_both_ways_and_refused_alike(as_helpdesk):
-    (answer,) = sent(asgi.ordinary, proposal(as_helpdesk))
+    (answer,) = sent(asgi.application, proposal(as_helpdesk))
     path = f"{TRANSACTIONS}/{answer.json()['transaction_id']}"
     ask = request(as_helpdesk, "GET", path)
 
-    polls = sent(asgi.ordinary, *[ask] * 3) + sent(views, *[ask] * 3)
-    (by_fast,), (by_view,) = sent(asgi.ordinary, ask), sent(views, ask)
+    polls = sent(asgi.application, *[ask] * 3) + sent(views, *[ask] * 3)
+    (by_fast,), (by_view,) = sent(asgi.application, ask), sent(views, ask)
 
     assert sorted(poll.status_code for poll in polls) == [200] * 4 + [429] * 2
     assert by_fast.status_code == 429
@@ -232,7 +252,7 @@ def test_every_request_is_answered_as_the_view_answers_it(twins, members, header
     """``text`` is sent in place of the members."""
     body = json.dumps({**USUAL, **members}).encode() if text is None else text
     answers = []
-    for application, client in zip((asgi.ordinary, views), twins, strict=True):
+    for application, client in zip((asgi.application, views), twins, strict=True):
         named = {
             "Host": "localhost",
             "Content-Type": "application/json",
@@ -257,7 +277,7 @@ def test_every_request_is_answered_as_the_view_answers_it(twins, members, header
 def test_of_many_at_once_each_gets_its_own_answer_and_all_is_sealed(as_helpdesk):
     asked = [proposal(as_helpdesk, f"r-{number}", f"k-{number}") for number in range(60)]
 
-    answers = sent(asgi.ordinary, *asked)
+    answers = sent(asgi.application, *asked)
 
     assert {answer.status_code for answer in answers} == {201}
     rows = {row.pk: row for row in Transaction.objects.all()}
@@ -278,7 +298,7 @@ def test_requests_that_exclude_each_other_in_one_batch_make_one_transaction(as_h
     other_input = [proposal(as_helpdesk, "r-1", "k-1", reason=f"{number}") for number in range(5)]
     others = [proposal(as_helpdesk) for _ in range(10)]
 
-    answers = sent(asgi.ordinary, *same_key, *same_operation, *other_input, *others)
+    answers = sent(asgi.application, *same_key, *same_operation, *other_input, *others)
 
     assert [answer.status_code for answer in answers[-10:]] == [201] * 10
     statuses = {answer.status_code for answer in answers[:-10]}
@@ -286,7 +306,7 @@ def test_requests_that_exclude_each_other_in_one_batch_make_one_transaction(as_h
     assert Transaction.objects.count() == 12
     for asked in (*same_key, *same_operation):
         sent(views, asked)  # from now on there is an answer under this key
-        (again,), (view,) = sent(asgi.ordinary, asked), sent(views, asked)
+        (again,), (view,) = sent(asgi.application, asked), sent(views, asked)
         assert compared(again) == compared(view)
         assert again.status_code in {200, 201}
 
@@ -303,37 +323,37 @@ def test_a_request_that_is_refused_harms_no_other_of_its_batch(as_helpdesk, stra
         ),
     ]
 
-    answers = sent(asgi.ordinary, *good, *bad)
+    answers = sent(asgi.application, *good, *bad)
 
     assert [answer.status_code for answer in answers] == [201] * 5 + [422, 400, 422, 403, 400]
     assert Transaction.objects.count() == 5
 
 
 def test_a_revoked_token_is_refused_in_the_next_request(as_helpdesk):
-    (made,) = sent(asgi.ordinary, proposal(as_helpdesk))
+    (made,) = sent(asgi.application, proposal(as_helpdesk))
     path = f"{TRANSACTIONS}/{made.json()['transaction_id']}"
-    assert sent(asgi.ordinary, request(as_helpdesk, "GET", path))[0].status_code == 200
+    assert sent(asgi.application, request(as_helpdesk, "GET", path))[0].status_code == 200
 
     AgentToken.objects.update(revoked_at=Now())
 
-    answers = sent(asgi.ordinary, proposal(as_helpdesk), request(as_helpdesk, "GET", path))
+    answers = sent(asgi.application, proposal(as_helpdesk), request(as_helpdesk, "GET", path))
     assert [answer.status_code for answer in answers] == [401, 401]
 
 
 def test_a_tool_that_is_taken_from_an_agent_is_unknown_to_its_next_request(as_helpdesk, helpdesk):
-    assert sent(asgi.ordinary, proposal(as_helpdesk))[0].status_code == 201
+    assert sent(asgi.application, proposal(as_helpdesk))[0].status_code == 201
 
     Agent.objects.filter(pk=helpdesk.pk).update(tools=["pay"])
 
-    assert sent(asgi.ordinary, proposal(as_helpdesk))[0].status_code == 404
+    assert sent(asgi.application, proposal(as_helpdesk))[0].status_code == 404
 
 
 def test_an_operation_with_a_late_receipt_is_held_on_both_ways(as_helpdesk):
-    (made,) = sent(asgi.ordinary, proposal(as_helpdesk, "r-1"))
+    (made,) = sent(asgi.application, proposal(as_helpdesk, "r-1"))
     row = Transaction.objects.get(pk=made.json()["transaction_id"])
     Transaction.objects.filter(pk=row.pk).update(state="aborted", late_receipt="r-7")
 
-    (by_fast,) = sent(asgi.ordinary, proposal(as_helpdesk, "r-1"))
+    (by_fast,) = sent(asgi.application, proposal(as_helpdesk, "r-1"))
     (by_view,) = sent(views, proposal(as_helpdesk, "r-1"))
 
     assert by_fast.status_code == 409
@@ -344,7 +364,7 @@ def test_a_request_whose_key_is_being_prepared_elsewhere_is_told_to_come_back(as
     by = str(as_helpdesk.agent.principal)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s)", [insert.lock_of(by, "prepare", "k-1")])
-        answers = sent(asgi.ordinary, proposal(as_helpdesk, "r-1", "k-1"), proposal(as_helpdesk))
+        answers = sent(asgi.application, proposal(as_helpdesk, "r-1", "k-1"), proposal(as_helpdesk))
         cursor.execute("SELECT pg_advisory_unlock_all()")
 
     assert [answer.status_code for answer in answers] == [409, 201]
@@ -368,7 +388,7 @@ def test_no_batch_waits_for_a_plan(as_helpdesk, the_world):
     )
 
     async def story() -> list[int]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(asgi.ordinary)) as http:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(asgi.application)) as http:
             planned = asyncio.create_task(http.send(slow))
             await asyncio.to_thread(is_planning.wait, 20)
             quick = [await http.send(proposal(as_helpdesk)) for _ in range(3)]
@@ -380,7 +400,7 @@ def test_no_batch_waits_for_a_plan(as_helpdesk, the_world):
 
 def test_who_leaves_takes_nobody_along(as_helpdesk):
     async def story() -> list[int]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(asgi.ordinary)) as http:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(asgi.application)) as http:
             tasks = [asyncio.create_task(http.send(proposal(as_helpdesk))) for _ in range(10)]
             await asyncio.sleep(0)
             for task in tasks[::2]:
@@ -394,7 +414,7 @@ def test_a_session_that_ends_in_the_middle_of_a_batch_leaves_each_request_done_o
     asked = [proposal(as_helpdesk, f"r-{number}", f"k-{number}") for number in range(5)]
 
     async def story() -> list[httpx.Response]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(asgi.ordinary)) as http:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(asgi.application)) as http:
             tasks = [asyncio.create_task(http.send(one)) for one in asked]
             await asyncio.to_thread(until, lambda: _terminate_who_waits(watcher), 20)
             blocker.rollback()
@@ -409,7 +429,7 @@ def test_a_session_that_ends_in_the_middle_of_a_batch_leaves_each_request_done_o
 
     assert {answer.status_code for answer in answers} == {201}
     assert (Transaction.objects.count(), Event.objects.count()) == (5, 5)
-    again = sent(asgi.ordinary, *asked)
+    again = sent(asgi.application, *asked)
     assert [answer.headers["idempotent-replayed"] for answer in again] == ["true"] * 5
 
 
