@@ -15,6 +15,7 @@ from ledger.api.rendering import versioned_text
 from ledger.api.visibility import SEES_ALL
 from ledger.batches import Batcher
 from ledger.database import use_prepared_statements
+from ledger.database.inserts import on_one_line
 from ledger.http.polling import Pace, headers_of_read, paces_of, too_fast
 from ledger.models import COLUMNS, Decision, Transaction, TransactionRow, row_of
 from ledger.models.agents import usable_tokens_sql
@@ -90,14 +91,13 @@ def _visible_sql() -> str:
     sql, parameters = requested.query.sql_with_params()
     if parameters:
         raise TypeError(f"The transactions' SQL must have no parameters, has {parameters}.")
-    columns = ", ".join(f'seen."{name}"' for name in COLUMNS)
-    return f"""
-        SELECT request.place, caller.tenant, caller.slug, {columns}
+    return on_one_line(f"""
+        SELECT request.place, caller.tenant, caller.slug, seen.*
         FROM unnest(%s::text[], %s::uuid[])
             WITH ORDINALITY AS request (token_hash, transaction_id, place)
         JOIN ({usable_tokens_sql()}) AS caller ON caller.token_hash = request.token_hash
         JOIN LATERAL ({sql}) AS seen ON true
-    """
+    """)
 
 
 def _decisions_on(rows: Sequence[TransactionRow]) -> dict[UUID, list[Decision]]:

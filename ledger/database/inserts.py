@@ -39,3 +39,11 @@ def insert_all_into(model: type[models.Model], source: str) -> str:
     """INSERT of all rows of ``source``, a FROM clause in SQL with the columns of the model."""
     names = ", ".join(f'"{field.column}"' for field in columns_of(model))
     return f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {names} {source}'
+
+
+def on_one_line(sql: str) -> str:
+    """Written SQL without its line breaks and indents, none of which may be within a literal.
+
+    psycopg keeps the parsed form only of statements of less than 4,096 characters.
+    """
+    return " ".join(sql.split())

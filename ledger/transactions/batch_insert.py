@@ -17,7 +17,7 @@ from django.db.transaction import on_commit
 
 from ledger import doorbell, intents, seals, states
 from ledger.database import use_prepared_statements
-from ledger.database.inserts import columns_of, insert_all_into
+from ledger.database.inserts import columns_of, insert_all_into, on_one_line
 from ledger.events import outbox
 from ledger.models import Event, IdempotencyKey, Transaction, TransactionRow
 from ledger.states import WITHOUT_EFFECT
@@ -117,7 +117,7 @@ def _insert_sql() -> str:
     literals, so that the partial index is used.
     """
     ended = ", ".join(f"'{state}'" for state in sorted(WITHOUT_EFFECT))
-    return f"""
+    return on_one_line(f"""
         WITH draft AS MATERIALIZED (
                  SELECT row.*, request.key,
                         pg_try_advisory_xact_lock(request.key_lock)
@@ -161,7 +161,7 @@ def _insert_sql() -> str:
         SELECT event.id, event.subject,
                (SELECT array_agg(owed.id) FROM owed WHERE owed.event_id = event.id)
         FROM event
-    """
+    """)
 
 
 _OF_ADMITTED = """
