@@ -27,9 +27,18 @@ logger = logging.getLogger(__name__)
 
 
 def abandon(
-    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, *, by: Principal, via: Surface
+    row: Transaction,
+    tool: Tool[Any, Any],
+    arguments: BaseModel,
+    *,
+    by: Principal,
+    via: Surface,
+    may_exist: bool = False,
 ) -> None:
-    """Have what ``plan`` held released. Never raises: the caller has a failure to report."""
+    """Have what ``plan`` held released. Never raises: the caller has a failure to report.
+
+    ``may_exist``: the INSERT of the row was sent and not answered, so it may be committed later.
+    """
     if not tool.has("rollback"):
         return
     try:
@@ -39,11 +48,9 @@ def abandon(
         try:
             _insert_for_rollback(row, arguments, by, via)
         except Exception:
-            logger.exception("no row could be inserted for what %s held", row.pk)
-            _roll_back_here(row, tool, arguments)
+            _release_without_row(row, tool, arguments, may_exist)
     except Exception:
-        logger.exception("no row could be inserted for what %s held", row.pk)
-        _roll_back_here(row, tool, arguments)
+        _release_without_row(row, tool, arguments, may_exist)
 
 
 def _insert_for_rollback(
@@ -84,6 +91,22 @@ def _insert(row: Transaction, by: Principal, via: Surface) -> None:
             reason=row.ending_reason,
             details=seals.first_details(row),
         )
+
+
+def _release_without_row(
+    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, may_exist: bool
+) -> None:
+    """Roll back here, unless the row may still appear: its approval would rely on the hold."""
+    logger.exception("no row could be inserted for what %s held", row.pk)
+    if not may_exist:
+        _roll_back_here(row, tool, arguments)
+        return
+    logger.error(
+        "NOT KNOWN whether transaction %s of %s was inserted; what it held lapses by itself: %s",
+        row.pk,
+        row.tool,
+        row.held,
+    )
 
 
 def _roll_back_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> None:

@@ -15,6 +15,7 @@ from django.db.transaction import atomic
 
 from ledger import intents, states
 from ledger.contracts import Context, RequiredApprover
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyReused,
@@ -112,7 +113,14 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
         raise  # nothing was planned, or it is released once the plan returns
     except BaseException as failure:
         row = Transaction(**columns(request, transaction_id, planned, admission.now))
-        abandon(row, request.tool, request.arguments, by=request.by, via=request.via)
+        abandon(
+            row,
+            request.tool,
+            request.arguments,
+            by=request.by,
+            via=request.via,
+            may_exist=isinstance(failure, CONNECTION_LOST),  # failures of plans are PlanFailed
+        )
         if isinstance(failure, IntegrityError):
             return _answer_after_lost_race(request)
         raise

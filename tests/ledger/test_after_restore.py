@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.core.management import call_command
+from django.db import OperationalError
 from django.db.models.functions import Now
 
 from ledger import execution
@@ -11,7 +12,7 @@ from ledger.audit.verification import verify
 from ledger.log import checkpoints, publishing
 from ledger.models import Transaction
 from ledger.states import State
-from ledger.transactions import coordinator
+from ledger.transactions import coordinator, prepare
 from tests.conftest import propose
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,6 +70,32 @@ def test_a_retry_safe_tool_carries_out_what_was_not_carried_out(acme, alice, the
     assert row.state == State.COMMITTED
     assert the_world.effects[row.operation_key] == 1
     verify()
+
+
+def test_what_needs_no_approver_and_was_not_signed_off_yet_is_in_doubt_too(
+    acme, the_world, monkeypatch
+):
+    def die(*args: object) -> None:
+        raise OperationalError("the process died after prepare")
+
+    monkeypatch.setattr(prepare, "approve_by_policy", die)
+    row = propose("write_note", text="n1")
+    assert row.state == State.PREPARED
+
+    call_command("after_restore")
+
+    row.refresh_from_db()
+    assert row.state == State.IN_DOUBT
+    verify()
+
+
+def test_it_says_how_many_operation_keys_become_free(acme, capsys):
+    row = propose()
+    Transaction.objects.filter(pk=row.pk).update(expires_at=Now())
+
+    call_command("after_restore")
+
+    assert "1 of them are past their expiry" in capsys.readouterr().out
 
 
 def test_a_hold_that_lapsed_meanwhile_is_in_doubt_and_not_released(acme, alice, the_world):

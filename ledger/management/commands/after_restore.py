@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand
+from django.db.models.functions import Now
 
 from ledger import execution
+from ledger.contracts import RequiredApprover
+from ledger.errors import LedgerError
 from ledger.events import account_changes
 from ledger.log import checkpoint_proof, checkpoints
 from ledger.models import Event, Transaction
 from ledger.states import State
+from ledger.transactions import coordinator
 
 
 class Command(BaseCommand):
@@ -21,6 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._tell_what_is_lost()
+        self._sign_off_by_policy()
         signed_off = Transaction.objects.filter(state=State.APPROVED).values_list("pk", flat=True)
         by = account_changes.command()
         doubted = sum(execution.doubt_restored(pk, by) for pk in list(signed_off))
@@ -29,10 +34,26 @@ class Command(BaseCommand):
             "receipt before anything is done again."
         )
         pending = Transaction.objects.pending().count()
+        expired = Transaction.objects.pending().filter(expires_at__lte=Now()).count()
         self.stdout.write(
             f"{pending} transactions wait for a decision. Before you approve one, look in the "
             "owner's system whether it was carried out after the moment of the backup."
         )
+        self.stdout.write(
+            f"{expired} of them are past their expiry: workers end them, and their operation keys "
+            "are free again then. Look in the owner's system before such a request is repeated."
+        )
+
+    def _sign_off_by_policy(self) -> None:
+        """Sign off what needs no approver, as the sweeper would: it is doubted with the rest."""
+        left = Transaction.objects.pending().filter(
+            required_approver=RequiredApprover.NONE, expires_at__gt=Now()
+        )
+        for pk, digest in list(left.values_list("pk", "intent_digest")):
+            try:
+                coordinator.approve_by_policy(pk, digest)
+            except LedgerError as failure:
+                self.stderr.write(f"{pk} was not signed off by policy: {failure}")
 
     def _tell_what_is_lost(self) -> None:
         """Compare with the checkpoints that were published outside of the database."""
