@@ -20,10 +20,11 @@ from starlette.routing import Mount, Route
 from a2a.protocol import event_streams, fast_path
 from a2a.protocol.bodies import VERSION_NOT_SUPPORTED, Fault, parse, read_body, replayed
 from a2a.protocol.handler import A2ARequestHandler
+from a2a.protocol.stream import callers
 from a2a.wire import sdk
 from ledger.agents.callers import caller_with
 from ledger.batches import in_thread
-from ledger.http import is_allowed_host
+from ledger.http import TOKEN_IS_KNOWN, is_allowed_host
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
 OF_ONE_SKILL = re.compile(r"/a2a/skills/([A-Za-z0-9_-]{1,100})(/(?:v1|v0\.3|rest)(?:/.*)?)")
@@ -85,7 +86,7 @@ class AuthMiddleware:
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if not is_allowed_host(headers.get(b"host", b"")):
             response = JSONResponse(WRONG_HOST, 400)
-        elif scheme.lower() != "bearer" or not token:
+        elif scheme.lower() != "bearer" or not await _is_known(scope, token.strip()):
             response = JSONResponse(UNAUTHORIZED, 401, CHALLENGE)
         else:
             await self._with_body(scope, receive, send, token.strip(), headers)
@@ -140,6 +141,13 @@ class AuthMiddleware:
         scope["assent.caller"], scope["assent.token"] = caller, token
         scope["assent.address"] = client[0] if client else ""
         await self.app(scope, receive, send)
+
+
+async def _is_known(scope: Any, token: str) -> bool:
+    """Whether the token is somebody's: nothing that a stranger sends is read."""
+    if not token or scope.get(TOKEN_IS_KNOWN):
+        return bool(token)
+    return await callers.ask(token) is not None
 
 
 def _without_skill(scope: Any) -> Any:

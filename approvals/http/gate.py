@@ -16,7 +16,7 @@ from django.conf import settings
 from ledger.agents.callers import caller_with
 from ledger.batches import in_thread
 from ledger.errors import LimitReached
-from ledger.http import problem, problem_of
+from ledger.http import TOKEN_IS_KNOWN, problem, problem_of
 from ledger.limits import rates, terms
 from ledger.limits.bounded import Bounded
 from ledger.limits.rates import Holder
@@ -46,16 +46,16 @@ class Gate:
             if size > largest_body(scope["path"]):
                 await _refuse(scope, send, _too_large(scope["path"]))
                 return
-            await self._count(scope, address, size)
+            is_known = await self._count(scope, address, size)
         except LimitReached as refusal:
             await _refuse(scope, send, problem_of(refusal))
             return
         if scope["type"] == "websocket":
             receive = _small_messages(receive)
-        await self._inside(scope, receive, send)
+        await self._inside({**scope, TOKEN_IS_KNOWN: is_known}, receive, send)
 
-    async def _count(self, scope: Any, address: str, size: int) -> None:
-        """Raises ``LimitReached``."""
+    async def _count(self, scope: Any, address: str, size: int) -> bool:
+        """Whether the token was usable seconds ago. Raises ``LimitReached``."""
         token = _token_of(scope)
         token_hash = AgentToken.hash_of(token) if token else ""
         holder = self._holders.known(token_hash) if token else None
@@ -64,6 +64,7 @@ class Gate:
             holder = await self._holders.learn(token, token_hash) if token else None
         if holder is not None:
             rates.check_holder(token_hash, holder, size)
+        return holder is not None
 
 
 class Holders:

@@ -15,6 +15,7 @@ from django.db import connection
 from a2a import tasks
 from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
+from a2a.protocol.bodies import INVALID_PARAMS, Fault, parse
 from a2a.protocol.updates import Since, updates_since
 from a2a.tasks import questions
 from approvals.asgi import application
@@ -269,10 +270,12 @@ def test_malformed_requests_are_said_as_the_specification_says(peer, body, code)
 
 def test_a_body_over_the_limit_is_refused_before_it_is_parsed(peer, settings):
     settings.A2A_BODY_MAX = 1000
-    answer = peer.http("POST", "/a2a/v1", content=b"x" * 1001)
+    part = {"type": "http.request", "body": b"x" * 1001, "more_body": True}
 
-    assert answer.status_code == 413
-    assert "at most 1000 bytes" in answer.json()["error"]["message"]
+    started, said = asgi_request("/a2a/v1", peer.token, [part])
+
+    assert started["status"] == 413
+    assert "at most 1000 bytes" in json.loads(said["body"])["error"]["message"]
 
 
 def test_another_version_is_refused(peer, consolidate):
@@ -409,6 +412,26 @@ def test_a_body_that_does_not_come_is_not_waited_for_without_end(peer, settings)
 
     assert started["status"] == 408
     assert json.loads(said["body"])["error"] == "body_too_slow"
+
+
+def test_nothing_is_read_of_what_a_stranger_sends(db):
+    started, said = asgi_request("/a2a/v1", "unknown", [])
+
+    assert started["status"] == 401
+    assert json.loads(said["body"])["error"] == "not_authenticated"
+
+
+@pytest.mark.parametrize("item", [b"{}", b"[]", b"0", rb'"\","'])
+def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(item):
+    assert parse(b"[" + b",".join([item] * 60_000) + b"]") == Fault(
+        INVALID_PARAMS, "It has more than 50000 values; send references."
+    )
+
+
+def test_a_text_may_have_any_number_of_commas():
+    text = r'{"a": [1, 2]}, \\ "' * 20_000
+
+    assert parse(json.dumps([text]).encode()) == [text]
 
 
 def test_nobody_is_answered_who_has_left_before_the_end_of_the_body(peer, consolidate):
