@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from a2a.models import Skill, Task
 from approvals.asgi import pages
-from approvals.http.waits import Waits
+from approvals.http.waits import SMALL_BODY, Received, Waits
 from ledger.errors import LedgerError
 from ledger.models import Agent, AgentToken, Scope
 from ledger.transactions import coordinator
@@ -328,6 +328,40 @@ def test_a_worker_waits_for_its_skills_only(a_task, as_worker, application):
     status = asyncio.run(claim(application, token_of(as_worker), 0.5, skills=["another"]))
 
     assert status == 204
+
+
+def test_a_claim_without_a_token_is_refused_before_its_body_is_read():
+    async def never_read() -> Any:
+        raise AssertionError("the body was read")
+
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        await send({"status": 401})
+
+    scope = {"type": "http", "method": "POST", "path": CLAIM, "headers": []}
+    statuses: list[int] = []
+
+    async def send(message: Any) -> None:
+        statuses.append(message["status"])
+
+    asyncio.run(Waits(refuse, body_within_s=30)(scope, never_read, send))
+
+    assert statuses == [401]
+
+
+def test_a_body_that_comes_byte_by_byte_is_counted_once():
+    reads = 0
+
+    class Message(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            nonlocal reads
+            reads += name == "body"
+            return super().get(name, default)
+
+    async def receive() -> Any:
+        return Message(type="http.request", body=b"x", more_body=True)
+
+    assert asyncio.run(Received(receive).has_small_body()) is False
+    assert reads <= SMALL_BODY + 1
 
 
 def test_who_may_not_work_is_refused_at_once(as_helpdesk, application):
