@@ -1,8 +1,8 @@
 """Every request passes here first: who asks too often or sends too much is refused at once.
 
 Nothing of the body is read for that. The database is asked only to learn whom a token belongs to:
-once for each token, and only as often as its address may ask. This is not authentication, which
-happens for each request, later.
+as often as its address may ask, and every few seconds while the token is used. This is not
+authentication, which happens for each request, later.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 
-from ledger.agents.callers import caller_with
+from ledger.agents.callers import callers_of
 from ledger.batches import in_thread
 from ledger.errors import LimitReached
 from ledger.http import TOKEN_IS_KNOWN, problem, problem_of
@@ -41,34 +41,43 @@ class Gate:
         if settings.BEHIND_PROXY:
             port = (scope.get("client") or ("", 0))[1]
             scope = {**scope, "client": (address, port)}
+        if len(_authorizations_of(scope)) > 1:
+            await _refuse(scope, send, _two_authorizations())
+            return
         try:
             size = _declared_size(scope)
             if size > largest_body(scope["path"]):
                 await _refuse(scope, send, _too_large(scope["path"]))
                 return
-            is_known = await self._count(scope, address, size)
+            holder = await self._count(scope, address, size)
         except LimitReached as refusal:
             await _refuse(scope, send, problem_of(refusal))
             return
         if scope["type"] == "websocket":
             receive = _small_messages(receive)
-        await self._inside({**scope, TOKEN_IS_KNOWN: is_known}, receive, send)
+        elif holder is not None:
+            receive = _counted(receive, holder, size)
+        await self._inside({**scope, TOKEN_IS_KNOWN: holder is not None}, receive, send)
 
-    async def _count(self, scope: Any, address: str, size: int) -> bool:
-        """Whether the token was usable seconds ago. Raises ``LimitReached``."""
+    async def _count(self, scope: Any, address: str, size: int) -> Holder | None:
+        """The agent whose token the request has. Raises ``LimitReached``."""
         token = _token_of(scope)
         token_hash = AgentToken.hash_of(token) if token else ""
         holder = self._holders.known(token_hash) if token else None
         if holder is None:
             rates.check_address(address)
-            holder = await self._holders.learn(token, token_hash) if token else None
+            holder = await self._holders.learn(token_hash) if token else None
         if holder is not None:
             rates.check_holder(token_hash, holder, size)
-        return holder is not None
+        return holder
 
 
 class Holders:
-    """Whom the tokens that came lately belong to; and their limits are read again in time."""
+    """Whom the tokens that came lately belong to.
+
+    Every ``LEARN_AGAIN_S`` the limits of a token that is used are read again, and whether it still
+    authenticates: one that was revoked is forgotten.
+    """
 
     def __init__(self) -> None:
         self._known: Bounded[str, tuple[float, Holder]] = Bounded(20_000)
@@ -82,21 +91,20 @@ class Holders:
         now = time.monotonic()
         if now - learnt_at > LEARN_AGAIN_S:
             self._known.put(token_hash, (now, holder))
-            self._read_again(holder)
+            self._read_again(token_hash)
         return holder
 
-    async def learn(self, token: str, token_hash: str) -> Holder | None:
-        caller = await in_thread(caller_with, token)
-        if caller is None:
-            return None
-        holder = Holder(caller.principal.tenant, caller.principal.slug)
-        await in_thread(terms.refresh, holder.tenant, holder.slug)
-        self._known.put(token_hash, (time.monotonic(), holder))
+    async def learn(self, token_hash: str) -> Holder | None:
+        holder = await in_thread(_holder_of, token_hash)
+        if holder is None:
+            self._known.remove(token_hash)
+        else:
+            self._known.put(token_hash, (time.monotonic(), holder))
         return holder
 
-    def _read_again(self, holder: Holder) -> None:
+    def _read_again(self, token_hash: str) -> None:
         """Beside the requests: nobody waits for a limit to be read."""
-        reading = asyncio.create_task(in_thread(terms.refresh, holder.tenant, holder.slug))
+        reading = asyncio.create_task(self.learn(token_hash))
         self._reading.add(reading)
         reading.add_done_callback(self._done)
 
@@ -104,6 +112,16 @@ class Holders:
         self._reading.discard(reading)
         if not reading.cancelled():
             reading.exception()  # the database is away; the limits stay as they were
+
+
+def _holder_of(token_hash: str) -> Holder | None:
+    """The agent of a token that authenticates now; its limits are read too."""
+    (caller,) = callers_of([token_hash])
+    if caller is None:
+        return None
+    holder = Holder(caller.principal.tenant, caller.principal.slug)
+    terms.refresh(holder.tenant, holder.slug)
+    return holder
 
 
 def address_of(scope: Any) -> str:
@@ -131,10 +149,24 @@ def _declared_size(scope: Any) -> int:
     return int(value) if value.isdigit() and len(value) < 19 else 0
 
 
+def _authorizations_of(scope: Any) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == b"authorization"]
+
+
 def _token_of(scope: Any) -> str:
-    value = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    value = (_authorizations_of(scope) or [b""])[0]
     scheme, _, token = value.decode("latin-1").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _two_authorizations() -> Any:
+    return problem(
+        400,
+        "malformed",
+        "The request cannot be read",
+        "The request has more than one Authorization header.",
+        "Nothing was done. Send one token.",
+    )
 
 
 def _too_large(path: str) -> Any:
@@ -159,6 +191,22 @@ async def _refuse(scope: Any, send: Any, response: Any) -> None:
     start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": response.content})
+
+
+def _counted(receive: Any, holder: Holder, declared: int) -> Any:
+    """Counts what comes in beyond the declared size, as chunked bodies do, which declare none."""
+    uncounted = -declared
+
+    async def counted() -> Any:
+        nonlocal uncounted
+        message = await receive()
+        uncounted += len(message.get("body", b""))
+        if uncounted > 0:
+            rates.count_bytes(holder, uncounted)
+            uncounted = 0
+        return message
+
+    return counted
 
 
 def _small_messages(receive: Any) -> Any:

@@ -41,6 +41,10 @@ class Bounded(Generic[K, V]):
                 self._entries.popitem(last=False)
             return kept
 
+    def remove(self, key: K) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
