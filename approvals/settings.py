@@ -132,11 +132,8 @@ RQ = {
 }
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
 _QUEUE = {
-    # The pool knows the server; django-rq wants to read these two. With a URL it would connect
-    # without a time limit.
-    "HOST": "",
-    "PORT": 0,
-    "REDIS_CLIENT_KWARGS": {"connection_pool": REDIS_POOL},
+    # For RQ's pages about workers. Queues connect through the pool above (``JobQueue``).
+    "URL": redis_client.limited(REDIS_URL),
     "SERIALIZER": "json",
 }
 RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}

@@ -115,6 +115,12 @@ class _Guarded:
             return super().read_response(*args, **options)  # type: ignore[misc]
 
 
+def limited(url: str) -> str:
+    """The URL with the time limits in its query, for code that connects by itself."""
+    limits = f"socket_connect_timeout={CONNECT_S}&socket_timeout={ANSWER_S}"
+    return f"{url}{'&' if '?' in url else '?'}{limits}"
+
+
 def pool_of(url: str) -> ConnectionPool:
     """A pool of guarded connections to the Redis of this URL. Connects when first used."""
     from_url: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]

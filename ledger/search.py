@@ -77,13 +77,14 @@ def _created_between(
 
 
 def _ids_between(since: datetime | None, until: datetime | None) -> tuple[UUID, UUID]:
-    first = FIRST_ID if since is None else _first_id_at(since - CLOCKS_DIFFER)
-    return first, LAST_ID if until is None else _first_id_at(until + CLOCKS_DIFFER)
+    first = FIRST_ID if since is None else _first_id_at(since, -CLOCKS_DIFFER)
+    return first, LAST_ID if until is None else _first_id_at(until, CLOCKS_DIFFER)
 
 
-def _first_id_at(at: datetime) -> UUID:
-    """The smallest UUID of version 7 with this time."""
-    milliseconds = min(max(0, int(at.timestamp() * 1000)), (1 << 48) - 1)
+def _first_id_at(at: datetime, shift: timedelta) -> UUID:
+    """The smallest UUID of version 7 with this time and the shift; any day may be asked for."""
+    seconds = at.timestamp() + shift.total_seconds()
+    milliseconds = min(max(0, int(seconds * 1000)), (1 << 48) - 1)
     return UUID(int=milliseconds << 80)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from django.db import InterfaceError, OperationalError, connections
+from django.db import InterfaceError, OperationalError, connection, connections
 
 from ledger.database.backend.base import BoundedConnection
 
@@ -51,3 +51,10 @@ def bound(*, pool: int = 0, lock_s: int = LOCK_S) -> None:
             "max_idle": IDLE_S,
             "timeout": POOL_TIMEOUT_S,
         }
+
+
+def end() -> None:
+    """End this thread's session with all its locks; returned to a pool it would keep them."""
+    if connection.connection is not None:
+        connection.connection.close()
+    connection.close()

@@ -14,14 +14,13 @@ from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
-from django.db import DataError, connection
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from ledger import states
 from ledger.backoff import Backoff
 from ledger.contracts.results import NOTE, receipt_in, storable, web_address
-from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import NotPossible
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease
@@ -284,7 +283,12 @@ def through_outages(
         pause_s = RECORD_BACKOFF.wait(failures).total_seconds()
         try:
             return write()
-        except CONNECTION_LOST as failure:
+        except (DataError, IntegrityError):
+            _log_unrecorded(lease, receipt, "NOT RECORDED")
+            raise
+        # Any other failure says nothing about the row: a lost session, a primary that is read-only
+        # since a fail-over, a session that was ended while this process stood still.
+        except (DatabaseError, InterfaceError) as failure:
             if time.monotonic() + pause_s > gives_up_at:
                 _log_unrecorded(lease, receipt, "NOT RECORDED, GIVEN UP")
                 raise

@@ -15,7 +15,9 @@ CREATE FUNCTION ledger_search_terms(tx ledger_transaction) RETURNS text[] LANGUA
             ' ', tx.action_summary, tx.proposed_by_name, tx.operation_key, tx.tool))
 $$;
 
-CREATE FUNCTION ledger_add_search_terms() RETURNS trigger LANGUAGE plpgsql AS $$
+-- With the rights of its owner: while a migration runs, the application has none on this table yet.
+CREATE FUNCTION ledger_add_search_terms() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO ledger_searchterm (tenant, term, transaction_id)
     SELECT NEW.tenant, term, NEW.id FROM unnest(ledger_search_terms(NEW)) term
@@ -23,12 +25,21 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION ledger_forget_search_terms() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION ledger_forget_search_terms() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM ledger_searchterm
     WHERE tenant = OLD.tenant AND transaction_id = OLD.id
         AND term = ANY (ledger_search_terms(OLD)) AND term <> ALL (ledger_search_terms(NEW));
     RETURN NULL;
+END $$;
+
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION ledger_add_search_terms() SET search_path = %I, pg_temp',
+                   current_schema());
+    EXECUTE format('ALTER FUNCTION ledger_forget_search_terms() SET search_path = %I, pg_temp',
+                   current_schema());
 END $$;
 
 CREATE TRIGGER ledger_tx_entered_ended AFTER INSERT ON ledger_transaction

@@ -20,6 +20,7 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import connection
 
+from ledger.database import sessions
 from ledger.errors import InProgress, PlansBusy, PlanTimedOut
 from ledger.limits import rates
 from ledger.limits.terms import Limit, Of
@@ -74,8 +75,8 @@ def run(
     try:
         return future.result(timeout.total_seconds())
     except TimeoutError:
-        if future.done():
-            raise  # the plan's own
+        if future.done():  # just now, or the plan raised this itself
+            return future.result()
         with _lock:
             _late.add(place.operation)
         future.add_done_callback(lambda late: _end_late(place, late, when_late))
@@ -127,4 +128,4 @@ def _end_late(place: Place, late: Future[R], when_late: Callable[[Future[R]], No
     finally:
         with _lock:
             _late.discard(place.operation)
-        connection.close()
+        sessions.end()

@@ -161,6 +161,10 @@ class JobQueue(DjangoRQ):
 
     job_class = SealedJob
 
+    def __init__(self, name: str, connection: Redis, **options: Any) -> None:
+        """On the connections that give up soon, in place of those that django-rq makes."""
+        super().__init__(name, connection=doorbell.redis(), **options)
+
     @classmethod
     def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
         """Take the next job for good: RQ would keep its id in a list until it had started."""
