@@ -127,12 +127,12 @@ REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")
 REDIS_POOL = redis_client.pool_of(REDIS_URL)
 RQ = {
     "COMMIT_MODE": "auto",  # we enqueue from on_commit already
-    "QUEUE_CLASS": "ledger.workers.queues.JobQueue",
+    "QUEUE_CLASS": "ledger.workers.queues.LimitedQueue",
     "JOB_CLASS": "ledger.workers.queues.SealedJob",
 }
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
 _QUEUE = {
-    # For RQ's pages about workers. Queues connect through the pool above (``JobQueue``).
+    # For RQ's pages about workers. Queues connect through the pool above (``LimitedQueue``).
     "URL": redis_client.limited(REDIS_URL),
     "SERIALIZER": "json",
 }

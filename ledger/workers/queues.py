@@ -161,14 +161,18 @@ class JobQueue(DjangoRQ):
 
     job_class = SealedJob
 
-    def __init__(self, name: str, connection: Redis, **options: Any) -> None:
-        """On the connections that give up soon, in place of those that django-rq makes."""
-        super().__init__(name, connection=doorbell.redis(), **options)
-
     @classmethod
     def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
         """Take the next job for good: RQ would keep its id in a list until it had started."""
         return cls.lpop([queue_key], timeout, connection=connection)
+
+
+class LimitedQueue(JobQueue):
+    """As django-rq gives it out: on connections that give up soon, in place of its own."""
+
+    def __init__(self, name: str, *args: Any, **options: Any) -> None:
+        options["connection"] = doorbell.redis()
+        super().__init__(name, **options)  # type: ignore[no-untyped-call]
 
 
 def register_job(name: str, run: Callable[[str], None]) -> None:
