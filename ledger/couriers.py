@@ -14,9 +14,9 @@ import random
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -129,6 +129,11 @@ class _Round:
             logger.warning("the courier waits for the database: %s", failure)
             claimed = 0
             await asyncio.sleep(LOOK_EVERY_S)
+        except Exception:
+            # The round goes on: what is in flight would be delivered again.
+            logger.exception("the courier could not record or claim; it tries again")
+            claimed = 0
+            await asyncio.sleep(LOOK_EVERY_S)
         if not claimed:
             await self._connections.close_idle()
             with suppress(TimeoutError):
@@ -164,7 +169,7 @@ class _Round:
         self._done, self._failed = [], []
         try:
             await self._in_database(lambda: _record(done, failed))
-        except CONNECTION_LOST:
+        except Exception:
             self._done, self._failed = done + self._done, failed + self._failed
             raise
 
@@ -299,7 +304,7 @@ def _collect(names: set[str], room: int, full: list[Recipient]) -> tuple[int, li
         except CONNECTION_LOST:
             raise
         except Exception as failure:
-            outbox.record_failure(delivery, failure)
+            _record_failure(delivery, failure)
             continue
         if post is None and isinstance(channel, HttpChannel):
             nothing_to_do.append(delivery)
@@ -310,9 +315,38 @@ def _collect(names: set[str], room: int, full: list[Recipient]) -> tuple[int, li
 
 
 def _record(done: list[Delivery], failed: list[tuple[Delivery, Exception]]) -> None:
-    outbox.record_done(done)
+    """Record each that can be; raises ``CONNECTION_LOST``."""
+    _record_done(done)
     for delivery, failure in failed:
+        _record_failure(delivery, failure)
+
+
+def _record_done(done: list[Delivery]) -> None:
+    try:
+        outbox.record_done(done)
+    except CONNECTION_LOST:
+        raise
+    except Exception:
+        logger.exception("a batch of %s deliveries is recorded one by one", len(done))
+        for delivery in done:
+            with _skipped(delivery):
+                outbox.record_done([delivery])
+
+
+def _record_failure(delivery: Delivery, failure: Exception) -> None:
+    with _skipped(delivery):
         outbox.record_failure(delivery, failure)
+
+
+@contextmanager
+def _skipped(delivery: Delivery) -> Iterator[None]:
+    """Go on without a delivery that cannot be recorded: it is due again when its claim lapses."""
+    try:
+        yield
+    except CONNECTION_LOST:
+        raise
+    except Exception:
+        logger.exception("the result of delivery %s could not be recorded", delivery.pk)
 
 
 def _with_connection(work: Callable[[], T]) -> T:

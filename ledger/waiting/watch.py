@@ -17,8 +17,9 @@ from ledger.models import Event
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
-# How far back a watch looks: longer than any of our database transactions takes.
-LOOK_BACK = timedelta(seconds=5)
+# How far back a watch looks: longer than any of our database transactions takes, and than a client
+# waits for the answer to a commit (``sessions.STATEMENT_S`` and a margin).
+LOOK_BACK = timedelta(seconds=20)
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 

@@ -117,6 +117,19 @@ def test_a_stream_with_a_revoked_token_ends_without_a_word(peer, held):
     assert [list(each["result"]) for each in events_of(answer)] == [["task"]]
 
 
+def test_a_stream_tells_an_event_whose_signal_was_lost(peer, held, monkeypatch):
+    task, holder = held
+    monkeypatch.setattr(stream.changes, "_ring", lambda subject: None)
+    monkeypatch.setattr(stream, "QUIET_S", 0.2)
+
+    def complete() -> None:
+        tasks.complete(task.pk, **holder, result={"summary": "done"})
+
+    (answer,) = asyncio.run(while_it_streams(complete, subscribed(peer, task)))
+
+    assert len(events_of(answer)) > 1
+
+
 def test_a_thousand_streams_need_no_more_queries_than_one(peer, held):
     task, holder = held
     tasks.report(task.pk, **holder, stage="reading", percent=10, note="")

@@ -301,3 +301,27 @@ def test_operators_see_how_much_is_due_per_channel_and_since_when(owe, receiver,
     ((_, late),) = gathered["assent_delivery_late_seconds"].values.items()
     assert 90 <= late < 150
     assert "probe: the oldest is" in as_olga.get("/ops/").content.decode()
+
+
+class BrokenText(Exception):
+    def __str__(self) -> str:
+        raise UnicodeError("no text")
+
+
+def test_a_failure_that_cannot_be_recorded_costs_no_other_result(owe, receiver, courier):
+    """It would end the round, and what is in flight would be delivered again."""
+
+    class Poison(Probe):
+        def request(self, delivery: Delivery) -> Post:
+            raise BrokenText
+
+    outbox.channels["poison"] = Poison()
+    (poisoned,) = owe(receiver.url("poison"))
+    Delivery.objects.filter(pk=poisoned).update(channel="poison")
+    quick = owe(*(receiver.url(f"quick/{n}") for n in range(5)))
+
+    courier.start()
+    until(lambda: is_done(*quick), seconds=10, what="the others are recorded")
+
+    assert len(receiver.taken) == 5
+    assert not is_done(poisoned)
