@@ -8,9 +8,13 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
-from django.db import close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
+from redis import RedisError
 
 THREADS = 8
+MOST_IN_BATCH = 200
+# A service did not answer: asking again for each request would only take longer.
+OUTAGES = (InterfaceError, OperationalError, RedisError, OSError)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,16 +47,23 @@ def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwar
 class Batcher(Generic[Request, Result]):
     """Collects the requests that come in while a batch runs, and runs them as the next batch.
 
-    ``run_all`` runs in a thread; it returns one result for each request, in the same order.
+    ``run_all`` runs in a thread; it returns one result for each request, in the same order. When
+    it fails for several requests, each is run alone, so that none fails because of another.
     """
 
-    def __init__(self, run_all: Callable[[list[Request]], list[Result]]) -> None:
-        self._run_all = run_all
+    def __init__(
+        self,
+        run_all: Callable[[list[Request]], list[Result]],
+        *,
+        may_repeat: bool = True,
+    ) -> None:
+        """``may_repeat``: running a request again does no harm, whatever was done at first."""
+        self._run_all, self._may_repeat = run_all, may_repeat
         self._waiting: list[tuple[Request, asyncio.Future[Result]]] = []
         self._running: asyncio.Task[None] | None = None
 
     async def ask(self, request: Request) -> Result:
-        """The result of one request. Raises what its batch raises."""
+        """The result of one request. Raises what ``run_all`` raises for it."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[Result] = loop.create_future()
         self._waiting.append((request, result))
@@ -63,19 +74,38 @@ class Batcher(Generic[Request, Result]):
 
     async def _run(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting, []
+            batch = self._waiting[:MOST_IN_BATCH]
+            self._waiting = self._waiting[MOST_IN_BATCH:]
             await self._run_batch(batch)
 
     async def _run_batch(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
+        """Gives each request its result, or what was raised; raises only what ends the process."""
         try:
             results = await in_thread(self._run_all, [request for request, _ in batch])
+        except Exception as failure:
+            if len(batch) > 1 and self._may_repeat and not isinstance(failure, OUTAGES):
+                await self._run_alone(batch)
+            else:
+                _fail(batch, failure)
         except BaseException as failure:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(failure)
-            if not isinstance(failure, Exception):
-                raise
+            _fail(batch, failure)
+            raise
         else:
             for (_, future), result in zip(batch, results, strict=True):
                 if not future.done():
                     future.set_result(result)
+
+    async def _run_alone(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
+        for number, waiting in enumerate(batch):
+            try:
+                if not waiting[1].done():
+                    await self._run_batch([waiting])
+            except BaseException as failure:
+                _fail(batch[number:], failure)
+                raise
+
+
+def _fail(batch: list[tuple[Request, asyncio.Future[Result]]], failure: BaseException) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(failure)

@@ -243,4 +243,5 @@ def _render_submitted(submitted: Submitted) -> Json:
     return to_json.task_to_json(task, [first], [], None) if first else to_json.render(task)
 
 
-sends: Batcher[NewMessage, bytes | None] = Batcher(_send_all)
+# A message without an Idempotency-Key becomes a task each time.
+sends: Batcher[NewMessage, bytes | None] = Batcher(_send_all, may_repeat=False)

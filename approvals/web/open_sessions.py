@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ class OpenSession(NamedTuple):
     tenants: frozenset[str]
 
 
+KEY = re.compile(r"[a-z0-9]{8,40}")  # as Django makes them
 NOBODY = OpenSession("", frozenset())
 
 
@@ -52,7 +54,8 @@ def read_all(keys: list[str]) -> list[OpenSession]:
 
 def _contents(keys: set[str]) -> dict[str, dict[str, Any]]:
     """The sessions in which somebody signed in, by their keys."""
-    rows = Session.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
+    possible = [key for key in keys if KEY.fullmatch(key)]
+    rows = Session.objects.filter(session_key__in=possible, expire_date__gt=timezone.now())
     contents = {
         key: _decoded(data) for key, data in rows.values_list("session_key", "session_data")
     }

@@ -21,7 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from approvals.local import embedded_services
 from approvals.models import Membership
-from approvals.web import live as live_module
+from approvals.web import live as live_module, open_sessions
 from ledger import doorbell
 from ledger.events import account_changes
 from tests.processes import Product, running, until
@@ -48,6 +48,14 @@ def closed_with(socket: ClientConnection) -> int | None:
             socket.recv(timeout=AT_ONCE_S)
     except ConnectionClosed as end:
         return end.rcvd.code if end.rcvd else None
+
+
+def test_a_cookie_that_is_no_key_closes_nobody_elses_desk(as_alice):
+    key = as_alice.cookies["assent_session"].value
+
+    seen = open_sessions.read_all(["\0abc", "\ud800", key])
+
+    assert [bool(session.tenants) for session in seen] == [False, False, True]
 
 
 def record(person: User, kind: str) -> None:
