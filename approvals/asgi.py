@@ -47,6 +47,15 @@ sign_ins = Pages(
     most_waiting=20,
 )
 SIGN_IN = "/sign-in/"
+# An export takes as long as its reader: a few slow downloads delay no page.
+exports = Pages(
+    wsgi.application,
+    threads=2,
+    largest_body=SMALL_BODY,
+    body_within_s=settings.BODY_S,
+    most_waiting=10,
+)
+EXPORT = "/history/export."
 # Proposals may wait for the plan of a tool, which delays no page.
 proposals = Pages(
     wsgi.application,
@@ -69,6 +78,8 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await app.application()(scope, receive, send)
     elif scope["path"] == SIGN_IN and scope["method"] == "POST":
         await sign_ins(scope, receive, send)
+    elif scope["path"].startswith(EXPORT):
+        await exports(scope, receive, send)
     elif scope["path"] == PROPOSE and scope["method"] == "POST":
         await proposals(scope, receive, send)
     else:

@@ -2,8 +2,9 @@
 
 The table is the truth. A bell in Redis and a look every second say when to claim; nobody enqueues
 deliveries. HTTP runs in one event loop over kept connections; database work in one thread, a
-batch at a time; channels that are not plain HTTP in a few threads. A receiver that is slow has a
-small share of the places, and all that are slow together have half, so they delay no other.
+batch at a time; channels that are not plain HTTP in a few threads. A receiver that
+has not answered in time lately has one place, and all of those together have half: they delay no
+other, however many there are.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ BELL = "assent:deliver"
 LOOK_EVERY_S = 1.0
 MOST_POSTS = 128  # in flight in one process
 POSTS_OF_EACH = 8  # to one recipient
-MOST_TO_SLOW = MOST_POSTS // 2  # to receivers whose last answer did not come in time
+MOST_TO_UNPROVEN = MOST_POSTS // 2  # to receivers whose last answer did not come in time, or none
 THREADS = 4  # for channels that are not plain HTTP
-REMEMBERED = 10_000  # recipients whose receiver is known
+REMEMBERED = 10_000  # recipients whose receiver is known, and receivers that answered in time
 LEAVE_AFTER_S = 5.0  # what is in flight then is delivered again, with the same id
 
 Recipient = tuple[str, str]  # channel and recipient
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,7 @@ class _Round:
         origin = _origin_of(parcel.post)
         if not self._posts.enter(parcel.recipient, origin):
             wait = timedelta(seconds=random.uniform(1, 3))
-            self._fail(parcel, NotNow(wait, "Its receiver is slow: others wait for it as well."))
+            self._fail(parcel, NotNow(wait, "Its receiver has not answered in time lately."))
             return
         try:
             await self._connections.deliver("/".join(parcel.recipient), parcel.post)
@@ -235,52 +238,71 @@ class _Round:
 
 
 class _Posts:
-    """Which posts are in flight, and which receivers are slow."""
+    """Which posts are in flight, and which receivers are proven: their last answer was in time.
+
+    Anybody can name a new receiver at each delivery, so what is unproven is not remembered.
+    """
 
     def __init__(self) -> None:
         self.number = 0
+        self._to_unproven = 0
         self._of_recipient: Counter[Recipient] = Counter()
         self._of_origin: Counter[str] = Counter()
-        self._slow: set[str] = set()
+        self._proven: OrderedDict[str, None] = OrderedDict()
         self._origins: OrderedDict[Recipient, str] = OrderedDict()
 
     def enter(self, recipient: Recipient, origin: str) -> bool:
-        """Take a place; ``False`` if there is none for a slow receiver."""
-        self._origins[recipient] = origin
-        self._origins.move_to_end(recipient)
-        if len(self._origins) > REMEMBERED:
-            self._origins.popitem(last=False)
-        if not self._has_place(origin):
-            return False
+        """Take a place; ``False`` if there is none for an unproven receiver."""
+        _remember(self._origins, recipient, origin)
+        if origin not in self._proven:
+            if self._of_origin[origin] or self._to_unproven >= MOST_TO_UNPROVEN:
+                return False
+            self._to_unproven += 1
         self.number += 1
         self._of_recipient[recipient] += 1
         self._of_origin[origin] += 1
         return True
 
-    def _has_place(self, origin: str) -> bool:
-        if origin not in self._slow:
-            return True
-        return not self._of_origin[origin] and self._to_slow() < MOST_TO_SLOW
-
-    def _to_slow(self) -> int:
-        return sum(self._of_origin[origin] for origin in self._slow)
-
     def leave(self, recipient: Recipient, origin: str, *, answered: bool) -> None:
         self.number -= 1
+        self._doubt(origin)
         _subtract(self._of_recipient, recipient)
         _subtract(self._of_origin, origin)
+        self._to_unproven -= 1
         if answered:
-            self._slow.discard(origin)
-        else:
-            self._slow.add(origin)
+            self._prove(origin)
+
+    def _prove(self, origin: str) -> None:
+        self._to_unproven -= self._in_flight_to(origin)
+        for forgotten in _remember(self._proven, origin, None):
+            self._to_unproven += self._in_flight_to(forgotten)
+
+    def _doubt(self, origin: str) -> None:
+        if origin in self._proven:
+            del self._proven[origin]
+            self._to_unproven += self._in_flight_to(origin)
+
+    def _in_flight_to(self, origin: str) -> int:
+        return self._of_origin.get(origin, 0)
 
     def full(self) -> list[Recipient]:
         """Those to whom nothing more can be sent now."""
         full = [to for to, number in self._of_recipient.items() if number >= POSTS_OF_EACH]
-        if not self._slow:
+        if not self._to_unproven:
             return full
-        waiting = {origin for origin in self._slow if not self._has_place(origin)}
-        return full + [to for to, origin in self._origins.items() if origin in waiting]
+        has_room = self._to_unproven < MOST_TO_UNPROVEN
+        return full + [
+            to
+            for to, origin in self._origins.items()
+            if origin not in self._proven and not (has_room and origin not in self._of_origin)
+        ]
+
+
+def _remember(table: OrderedDict[K, V], key: K, value: V) -> list[K]:
+    """Put an entry last; the keys of those that the table has no room for are removed."""
+    table[key] = value
+    table.move_to_end(key)
+    return [table.popitem(last=False)[0] for _ in range(len(table) - REMEMBERED)]
 
 
 def _subtract(counter: Counter[T], key: T) -> None:

@@ -58,7 +58,8 @@ class _Lookups:
         def run() -> None:
             try:
                 found, failure = look_up(target), None
-                self._remember(target.host)
+                if not answer.done():
+                    self._remember(target.host)
             except Exception as refusal:
                 found, failure = None, refusal
             finally:
@@ -67,7 +68,13 @@ class _Lookups:
                 loop.call_soon_threadsafe(_settle, answer, found, failure)
 
         threading.Thread(target=run, name=f"look-up of {target.host}", daemon=True).start()
-        return await answer
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            # It hangs now: its next look-ups wait with those of new names.
+            with self._lock:
+                self._found.pop(target.host, None)
+            raise
 
     def _remember(self, host: str) -> None:
         with self._lock:

@@ -78,10 +78,9 @@ class Pages:
         answer = _Answer(loop, send, self._within_s)
         try:
             await loop.run_in_executor(self._pool, self._run, scope, body, answer)
+            await answer.finish()
         except ReaderTooSlow:
             logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
-        else:
-            await answer.finish()
         finally:
             self._room += 1
 
@@ -180,7 +179,12 @@ class _Answer:
             self._rest = piece
 
     async def finish(self) -> None:
-        await self._say(more=False)
+        """Send the rest. Raises ``ReaderTooSlow``: its request must not count as waiting."""
+        try:
+            async with asyncio.timeout(self._within_s):
+                await self._say(more=False)
+        except TimeoutError:
+            raise ReaderTooSlow from None
 
     async def _say(self, *, more: bool) -> None:
         if not self._has_started:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from django.db import connection
 
+from approvals import asgi
 from approvals.asgi import application
 from approvals.http.pages import Pages
 
@@ -175,6 +176,31 @@ def test_a_client_that_does_not_read_lets_go_of_the_thread():
     asyncio.run(asyncio.wait_for(pages(large, body_within_s=0.2)(scope, receive, send), 20))
 
     assert closed.is_set()
+
+
+def test_a_client_that_does_not_read_a_short_answer_is_not_waited_for_without_end():
+    def short(environ: Any, start: Any) -> list[bytes]:
+        start("200 OK", [])
+        return [b"ok"]
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    asyncio.run(asyncio.wait_for(pages(short, body_within_s=0.2)(scope, receive, send), 5))
+
+
+def test_exports_have_threads_of_their_own(as_alice, a_payment):
+    row = a_payment()
+    cookie = {"Cookie": f"assent_session={as_alice.cookies['assent_session'].value}"}
+
+    answer = ask("GET", "/history/export.csv", headers=cookie)
+
+    assert str(row.pk) in answer.text
+    assert asgi.exports._pool._threads
 
 
 def test_nobody_leaves_the_threads_of_the_pages_by_asking_to_wait(settings):

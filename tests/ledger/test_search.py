@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from importlib import import_module
 
@@ -52,6 +53,16 @@ def test_words_that_a_row_does_not_have_do_not_find_it(ended, text):
     ended("Ada-Lovelace")
 
     assert find(text) == []
+
+
+def test_a_long_text_of_punctuation_costs_little():
+    began = time.process_time()
+
+    for text in ("a" + "!" * 200_000 + "a", ("." * 100_000 + " ") * 8):
+        assert len(Wanted(ACME, text).pieces) <= 1
+
+    assert time.process_time() - began < 1
+    assert Wanted(ACME, "(Ada-Lovelace_) ... 'x'").pieces == ["Ada-Lovelace", "x"]
 
 
 def test_open_transactions_are_found_by_any_part_of_their_texts(acme, ended):
