@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from ledger.agents.callers import Caller, callers_of
@@ -11,6 +12,8 @@ from ledger.errors import LedgerError
 from ledger.principals import Surface
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Answer, Proposal, Request
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,9 @@ def _request(new: NewProposal, caller: Caller) -> Request | None:
             allowed=caller.allowed_tools,
         )
     except LedgerError:
+        return None
+    except Exception as failure:  # of the tool's code: the others of the batch go on
+        logger.warning("a proposal of %s goes to its view after %r", new.proposal.tool, failure)
         return None
 
 

@@ -72,11 +72,21 @@ def _new(requests: Sequence[Request], now: datetime) -> Iterator[tuple[int, New]
         }
         if names & taken or not stocks.pending.try_admit(request.by, request.tenant):
             continue
-        try:
-            yield number, _drafted(request, now)
-        except LedgerError:
-            continue
-        taken |= names
+        new = _drafted_or_none(request, now)
+        if new is not None:
+            taken |= names
+            yield number, new
+
+
+def _drafted_or_none(request: Request, now: datetime) -> New | None:
+    """``None`` where the tool's own code fails: the others of the batch go on."""
+    try:
+        return _drafted(request, now)
+    except LedgerError:
+        return None
+    except Exception as failure:
+        logger.warning("a proposal of %s leaves its batch after %r", request.tool.name, failure)
+        return None
 
 
 def _drafted(request: Request, now: datetime) -> New:

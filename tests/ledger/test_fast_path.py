@@ -29,6 +29,7 @@ from approvals.http import fast_path
 from approvals.http.pages import Pages
 from ledger import doorbell
 from ledger.audit import verification
+from ledger.http import TOKEN_IS_KNOWN
 from ledger.models import Agent, AgentToken, Event, IdempotencyKey, Transaction
 from ledger.principals import Surface
 from ledger.transactions import coordinator, insert
@@ -74,7 +75,7 @@ def proposal(client: AgentClient, rocket: str = "", key: str = "", **members: An
     return request(client, "POST", TRANSACTIONS, body, idempotency_key=key or uuid4().hex)
 
 
-def takes_the_fast_path(one: httpx.Request) -> bool:
+def takes_the_fast_path(one: httpx.Request, *, is_known: bool = True) -> bool:
     scope = {
         "type": "http",
         "method": one.method,
@@ -82,6 +83,7 @@ def takes_the_fast_path(one: httpx.Request) -> bool:
         "query_string": one.url.query,
         "headers": [(name.lower(), value) for name, value in one.headers.raw],
         "scheme": "http",
+        TOKEN_IS_KNOWN: is_known,
     }
     return asyncio.run(fast_path.respond(scope, one.content)) is not None
 
@@ -327,6 +329,35 @@ def test_a_request_that_is_refused_harms_no_other_of_its_batch(as_helpdesk, stra
 
     assert [answer.status_code for answer in answers] == [201] * 5 + [422, 400, 422, 403, 400]
     assert Transaction.objects.count() == 5
+
+
+def test_a_tool_whose_own_code_fails_keeps_no_other_proposal_from_its_batch(as_helpdesk):
+    from ledger.api.batched_prepare import NewProposal, prepares
+
+    token_hash = AgentToken.hash_of(as_helpdesk.token)
+    new = [
+        NewProposal(coordinator.Proposal("launch", {"rocket": rocket}), uuid4().hex, token_hash)
+        for rocket in ("Ariane", "explodes", "Vega")
+    ]
+
+    async def ask_all() -> list[Any]:
+        return await asyncio.gather(*(prepares.ask(one) for one in new))
+
+    first, failed, last = asyncio.run(ask_all())
+
+    assert (first.status, failed, last.status) == (201, None, 201)
+
+
+def test_what_a_stranger_sends_and_what_is_large_is_not_parsed_on_the_event_loop(as_helpdesk):
+    reason = "x" * 1_000
+    assert takes_the_fast_path(proposal(as_helpdesk, reason=reason))
+    assert not takes_the_fast_path(proposal(as_helpdesk), is_known=False)
+    body = {"tool": "launch", "arguments": {"rocket": "Vega"}}
+    for spaces, is_small in ((16_000, True), (16_384, False)):
+        text = json.dumps(body).encode() + b" " * spaces
+        headers = {"content_type": "application/json", "idempotency_key": uuid4().hex}
+        sized = request(as_helpdesk, "POST", TRANSACTIONS, text, **headers)
+        assert takes_the_fast_path(sized) is is_small
 
 
 def test_a_revoked_token_is_refused_in_the_next_request(as_helpdesk):
