@@ -33,11 +33,12 @@ def abandon(
     *,
     by: Principal,
     via: Surface,
-    may_exist: bool = False,
+    only_by_row: bool = False,
 ) -> None:
     """Have what ``plan`` held released. Never raises: the caller has a failure to report.
 
-    ``may_exist``: the INSERT of the row was sent and not answered, so it may be committed later.
+    ``only_by_row``: without a row nothing is released. Its INSERT was sent and not answered, so it
+    may be committed later; or another transaction of the operation may have the same hold.
     """
     if not tool.has("rollback"):
         return
@@ -48,9 +49,9 @@ def abandon(
         try:
             _insert_for_rollback(row, arguments, by, via)
         except Exception:
-            _release_without_row(row, tool, arguments, may_exist)
+            _release_without_row(row, tool, arguments, only_by_row)
     except Exception:
-        _release_without_row(row, tool, arguments, may_exist)
+        _release_without_row(row, tool, arguments, only_by_row)
 
 
 def _insert_for_rollback(
@@ -94,15 +95,16 @@ def _insert(row: Transaction, by: Principal, via: Surface) -> None:
 
 
 def _release_without_row(
-    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, may_exist: bool
+    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, only_by_row: bool
 ) -> None:
-    """Roll back here, unless the row may still appear: its approval would rely on the hold."""
+    """Roll back here, unless a transaction that is approved later may rely on the hold."""
     logger.exception("no row could be inserted for what %s held", row.pk)
-    if not may_exist:
+    if not only_by_row:
         _roll_back_here(row, tool, arguments)
         return
     logger.error(
-        "NOT KNOWN whether transaction %s of %s was inserted; what it held lapses by itself: %s",
+        "NOT RELEASED, because a row may rely on it: what transaction %s of %s held lapses by "
+        "itself: %s",
         row.pk,
         row.tool,
         row.held,

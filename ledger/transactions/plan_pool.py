@@ -3,7 +3,8 @@
 A plan calls a provider, who may be slow or hang. It holds neither a thread of the pages nor a
 place of another agent: an agent, a tenant and a tool have so many at once, and who would have one
 more is refused at once. A plan that exceeds its contract's time-out is answered for; what it
-returns later is released (``when_late``), and until then it keeps its place.
+returns later is released (``when_late``), and until then it keeps its place. Another process may
+plan the same operation meanwhile; the release waits for it.
 """
 
 from __future__ import annotations

@@ -41,6 +41,9 @@ from ledger.transactions.plan_pool import Place
 from ledger.transactions.planning import Planned, plan
 from ledger.transactions.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
 
+# More than the INSERT after a plan takes (``sessions.STATEMENT_S`` and a margin).
+INSERT_TIME = timedelta(seconds=15)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -119,7 +122,7 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
             request.arguments,
             by=request.by,
             via=request.via,
-            may_exist=isinstance(failure, CONNECTION_LOST),  # failures of plans are PlanFailed
+            only_by_row=isinstance(failure, CONNECTION_LOST),  # failures of plans are PlanFailed
         )
         if isinstance(failure, IntegrityError):
             return _answer_after_lost_race(request)
@@ -140,9 +143,20 @@ def _planned(
 
     def release(late: Future[tuple[Planned, PlanRefused | None]]) -> None:
         planned, refusal = (Planned(), None) if late.exception() else late.result()
-        if refusal is None:
-            row = Transaction(**columns(request, context.transaction_id, planned, admission.now))
-            abandon(row, request.tool, request.arguments, by=request.by, via=request.via)
+        if refusal is not None:
+            return
+        row = Transaction(**columns(request, context.transaction_id, planned, admission.now))
+        # Another process may plan the operation by now, and have the same hold: once its row is
+        # inserted, ``abandon`` sees whose the hold is.
+        with insert.operation_locked(row.tenant, row.operation_key, context.timeout + INSERT_TIME):
+            abandon(
+                row,
+                request.tool,
+                request.arguments,
+                by=request.by,
+                via=request.via,
+                only_by_row=True,
+            )
 
     place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
     return plan_pool.run(call, place, context.timeout, release)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,6 +16,8 @@ from ledger.contracts import tools
 from ledger.errors import InProgress, LimitReached, PlanTimedOut
 from ledger.execution import roll_back
 from ledger.models import Ending, Transaction
+from ledger.states import State
+from ledger.transactions import plan_pool
 from tests.conftest import propose
 from tests.limits.test_caps import limit
 from tests.processes import until
@@ -93,3 +96,27 @@ def test_a_place_is_free_again_once_a_late_plan_has_returned(helpdesk, gate, mon
     time_out_after(monkeypatch, 60)
 
     until(lambda: isinstance(attempt(), Transaction), what="there is room for a plan")
+
+
+def test_a_late_plan_does_not_release_the_hold_that_another_process_plans_with(
+    helpdesk, gate, monkeypatch, caplog
+):
+    time_out_after(monkeypatch, 0.2)
+    caplog.set_level("INFO", logger="ledger.transactions.abandoned")
+    assert isinstance(attempt(**PAYMENT), PlanTimedOut)
+    time_out_after(monkeypatch, 60)
+    plan_pool._late.clear()  # another process has none of these
+
+    def planning() -> None:
+        gate.set()
+        with suppress(AssertionError):  # nothing is released while this plan runs
+            left = until(Transaction.objects.first, seconds=1)
+            roll_back(left.pk)
+
+    world.planning = planning
+    row = attempt(**PAYMENT)
+
+    assert isinstance(row, Transaction)
+    until(lambda: "belongs to another transaction" in caplog.text, what="the late plan ended")
+    assert Transaction.objects.get().state == State.PREPARED
+    assert world.holds == {row.operation_key}
