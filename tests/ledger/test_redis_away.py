@@ -21,6 +21,7 @@ from tests import faults
 from tests.processes import until
 
 pytestmark = [
+    pytest.mark.usefixtures("the_limits_of_redis"),
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc"),
 ]
