@@ -185,7 +185,7 @@ def test_the_desk_shows_live_what_was_decided_in_slack(
 
 def test_without_redis_a_click_still_counts(slack, people, environment, helpdesk):
     nowhere = {"REDIS_URL": "redis://127.0.0.1:1/0"}
-    with running("web", "sweeper", **environment, **nowhere) as product:
+    with running("web", "sweeper", "courier", **environment, **nowhere) as product:
         serve(slack, product)
         row = proposed_by_rest(product, helpdesk)
         message = message_of(slack, row)
