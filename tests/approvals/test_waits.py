@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from a2a.models import Skill, Task
 from approvals.asgi import pages
 from approvals.http.waits import SMALL_BODY, Received, Waits
-from ledger.errors import LedgerError
+from ledger.errors import LimitReached
 from ledger.models import Agent, AgentToken, Scope
 from ledger.transactions import coordinator
 from ledger.waiting.changes import changes
@@ -220,13 +220,9 @@ def test_operators_see_how_many_wait(as_helpdesk, a_payment):
     assert asyncio.run(asyncio.wait_for(count(), 20)) == 3
 
 
-class TooManyWait(LedgerError):
-    code, status, title, retry_after_s = "too_many_wait", 429, "Too many wait", 7
-
-
 def test_a_limit_refuses_before_anything_waits(as_helpdesk, a_payment, monkeypatch):
     def refuse(waiter, counts) -> None:
-        raise TooManyWait(hint="Wait for fewer.")
+        raise LimitReached("Too many wait.", retry_after_s=7)
 
     monkeypatch.setattr(waiters, "limits", [refuse])
 
