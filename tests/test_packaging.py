@@ -63,8 +63,7 @@ def test_every_package_that_the_product_imports_is_declared():
 
 
 def test_every_package_that_the_tests_import_is_declared():
-    # What has an environment of its own.
-    apart = {ROOT / "tests/peers", ROOT / "bench/peers", ROOT / "bench/a2a_rival.py"}
+    apart = {ROOT / "tests/peers", ROOT / "bench/a2a_rival.py"}  # have environments of their own
     files = [
         path
         for folder in ("tests", "bench")

@@ -14,14 +14,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from ledger import contracts, safe_http
-from ledger.admin import limits
 from ledger.admin.base import TenantAdmin
-from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
 from ledger.encryption import new_webhook_secret
-from ledger.limits.terms import Of
 from ledger.models import (
     Agent,
     AgentToken,
@@ -52,14 +49,13 @@ class KnownTools:
         return names
 
 
-class TenantForm(KnownTools, WithLimits):
-    limits_of = Of.TENANT
+class TenantForm(KnownTools, forms.ModelForm):
+    pass
 
 
 @admin.register(Tenant)
 class TenantListAdmin(Undeletable, SealedEdits):
     form = TenantForm
-    fieldsets = ((None, {"fields": ("slug", "name", "tools")}), limits.FIELDSET)
     tenant_path = "slug"
     sealed_as = "tenant"
     list_display = ("slug", "name")
@@ -72,8 +68,7 @@ class TenantListAdmin(Undeletable, SealedEdits):
         return row.slug
 
 
-class AgentForm(KnownTools, WithLimits):
-    limits_of = Of.AGENT
+class AgentForm(KnownTools, forms.ModelForm):
     webhook_url = forms.URLField(
         required=False,
         assume_scheme="https",
@@ -97,10 +92,7 @@ class AgentAdmin(Undeletable, SealedEdits):
     list_display = ("name", "slug", "tenant", "is_active", "webhook_url")
     list_select_related = ("tenant",)
     list_filter = ("is_active",)
-    fieldsets = (
-        (None, {"fields": ("tenant", "slug", "name", "is_active", "tools", "webhook_url")}),
-        limits.FIELDSET,
-    )
+    exclude = ("webhook_secret",)
     actions = ("renew_secret",)
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:

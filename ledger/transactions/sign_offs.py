@@ -62,14 +62,13 @@ def links_of(subject: UUID) -> list[Link]:
     return [Link(*values) for values in rows.values_list(*Link._fields)]
 
 
-def why_not(row: Transaction, links: Sequence[Link] | None = None) -> str:
+def why_not(row: Transaction) -> str:
     """Why a worker must not act on this row; empty if it may.
 
     The row must be as prepared, its state, receipt and result as its events sealed them, and its
-    history one that the contract allows. ``links`` are its events, where they have been read.
+    history one that the contract allows.
     """
-    if links is None:
-        links = links_of(row.pk)
+    links = links_of(row.pk)
     if (
         not links
         or not row.is_untouched
@@ -85,8 +84,6 @@ def why_not(row: Transaction, links: Sequence[Link] | None = None) -> str:
 
 # --- one chain ------------------------------------------------------------------------------
 
-ACCOUNT = "account"  # a person has an account of no tenant, and roles in one or several
-
 
 def chain_faults(links: Sequence[Link], moves: Map, noun: str = "transaction") -> Iterator[str]:
     """Check the positions, hashes and moves of one chain, from its first event on."""
@@ -98,7 +95,7 @@ def chain_faults(links: Sequence[Link], moves: Map, noun: str = "transaction") -
             yield f"{_name_of(link, noun)} does not follow the event before it."
         if link.hash != seals.hash_of(link):
             yield f"{_name_of(link, noun)} was changed."
-        if link.tenant != links[0].tenant and noun != ACCOUNT:
+        if link.tenant != links[0].tenant:
             yield f"{_name_of(link, noun)} belongs to another tenant than the event before it."
         for fault in _move_faults(link, moves):
             yield f"{_name_of(link, noun)}: {fault}"

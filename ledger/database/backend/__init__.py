@@ -1,1 +1,0 @@
-"""Django's backend for PostgreSQL, with a bound on every answer: ``DATABASES`` names it."""

@@ -1,1 +1,0 @@
-"""What operators do with a running installation, by the commands of docs/scaling.md."""
