@@ -13,6 +13,10 @@ PRODUCTION := DATABASE_URL=postgresql:///assent REDIS_URL=redis://localhost:6379
 	ASSENT_PUSH_KEY=3333333333333333333333333333333333333333333333333333333333333333 \
 	ASSENT_TOOL_APPS=examples.tools
 
+# Of `make chaos`; SEED is a new one each time unless it is given.
+TRANSACTIONS ?= 3000
+FAULTS ?= 300
+
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -57,7 +61,19 @@ docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_docs
 
 bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
-	$(RUN) -m bench
+	$(RUN) -m bench$(if $(filter peers,$(MAKECMDGOALS)),.peers)
+
+peers: bench ## `make bench peers`: the same operations by other products, in one run
+	@:
+
+chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=… HOSTS=1
+	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS) $(if $(HOSTS),--hosts)
+
+power-loss: $(VENV)/dev ## What PostgreSQL's disk holds at arbitrary instants (root, Linux)
+	@exec $(RUN) -m bench.chaos.power_loss
+
+scale: $(VENV)/dev ## Measure each page and operation with a thousand rows and with a million
+	$(RUN) -m bench.scale
 
 lock: ## Renew the lock files (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -81,4 +97,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@touch $@ $(VENV)/runtime
 
 .PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs bench lock
+	check-migrations fix docs bench peers chaos power-loss scale lock

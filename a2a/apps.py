@@ -27,7 +27,7 @@ class A2AConfig(AppConfig):
             )
         )
         outbox.register(push.PushChannel())
-        doorbell.register_listener(wake_workers)
+        doorbell.register_bell(wake_workers)
         doorbell.register_listener(runs.follow_event)
         jobs.register()
         sweeper.register_step(sweep.sweep)

@@ -6,12 +6,14 @@ import logging
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
 from a2a.rest import tasks, workers
 from approvals.http import openapi
+from approvals.http.middleware import answer_outage
 from approvals.http.openapi import DescribedAPI
 from ledger.api import routers
 from ledger.errors import LedgerError
@@ -97,6 +99,12 @@ def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
         str(error),
         "Nothing was changed. Send JSON as /api/v1/docs describes it.",
     )
+
+
+@api.exception_handler(OperationalError)
+@api.exception_handler(InterfaceError)
+def on_outage(request: HttpRequest, error: Exception) -> HttpResponse:
+    return answer_outage(request, error)
 
 
 @api.exception_handler(Exception)

@@ -2,70 +2,107 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
+import django
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 _is_its_own_process = not settings.configured
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
-from channels.auth import AuthMiddlewareStack  # noqa: E402
-from channels.routing import URLRouter  # noqa: E402
 from channels.security.websocket import OriginValidator  # noqa: E402
-from django.urls import path  # noqa: E402
 
 from a2a.protocol import app  # noqa: E402
-from approvals import wsgi  # noqa: E402
+from approvals import health, wsgi  # noqa: E402
+from approvals.http import fast_path  # noqa: E402
+from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
-from approvals.web.live import DeskConsumer  # noqa: E402
+from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
+from approvals.web import live  # noqa: E402
+from ledger import doorbell, start_checks  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 
 if _is_its_own_process:
     sessions.bound(pool=settings.DATABASE_POOL)
+    doorbell.ring_in_background()
+    start_checks.check_database()
 
-sockets = OriginValidator(
-    AuthMiddlewareStack(URLRouter([path("ws/desk", DeskConsumer.as_asgi())])),
-    [settings.PUBLIC_URL],
-)
+desk = OriginValidator(live.application, [settings.PUBLIC_URL])
 pages = Pages(
     wsgi.application,
     threads=settings.PAGE_THREADS,
     largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
     body_within_s=settings.BODY_S,
+    fast_path=fast_path.respond,
 )
-WAITING = "/api/v1/work/"
-WAITED_FOR = ("/api/v1/transactions/", "/api/v1/tasks/")
+# Checking a password takes half a second of a processor: a storm of sign-ins delays no page.
+sign_ins = Pages(
+    wsgi.application,
+    threads=1,
+    largest_body=SMALL_BODY,
+    body_within_s=settings.BODY_S,
+    most_waiting=20,
+)
+SIGN_IN = "/sign-in/"
+# An export takes as long as its reader: a few slow downloads delay no page.
+exports = Pages(
+    wsgi.application,
+    threads=2,
+    largest_body=SMALL_BODY,
+    body_within_s=settings.BODY_S,
+    most_waiting=10,
+)
+EXPORT = "/history/export."
+# Proposals may wait for the plan of a tool, which delays no page.
+proposals = Pages(
+    wsgi.application,
+    threads=settings.PLAN_THREADS + settings.PAGE_THREADS,
+    largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    body_within_s=settings.BODY_S,
+    fast_path=fast_path.respond,
+)
+PROPOSE = "/api/v1/transactions"
+ordinary = Waits(pages, body_within_s=settings.BODY_S)
+
+
+async def _route(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "websocket":
+        if scope["path"] == "/ws/desk":
+            await desk(scope, receive, send)
+        else:
+            await send({"type": "websocket.close"})
+    elif app.is_ours(scope["path"]):
+        await app.application()(scope, receive, send)
+    elif scope["path"] == SIGN_IN and scope["method"] == "POST":
+        await sign_ins(scope, receive, send)
+    elif scope["path"].startswith(EXPORT):
+        await exports(scope, receive, send)
+    elif scope["path"] == PROPOSE and scope["method"] == "POST":
+        await proposals(scope, receive, send)
+    else:
+        await ordinary(scope, receive, send)
+
+
+admitted = Gate(_route)
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await _answer_lifespan(receive, send)
-    elif scope["type"] == "websocket":
-        await sockets(scope, receive, send)
-    elif app.is_ours(scope["path"]):
-        await app.application()(scope, receive, send)
-    elif _may_wait(scope):
-        # Who waits takes a thread for long: not one of those of the pages.
-        await django_application(scope, receive, send)
+    elif scope["type"] == "http" and scope["path"] in health.PATHS:
+        await health.answer(scope, send)
     else:
-        await pages(scope, receive, send)
-
-
-def _may_wait(scope: Any) -> bool:
-    """Only addresses that agents wait at: nobody else takes a thread of their own by asking."""
-    path = scope["path"]
-    return bool(
-        path.startswith(WAITING)
-        or (path.startswith(WAITED_FOR) and b"wait=" in scope.get("query_string", b""))
-    )
+        await admitted(scope, receive, send)
 
 
 async def _answer_lifespan(receive: Any, send: Any) -> None:
+    watchdog = asyncio.create_task(health.end_if_blocked())
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
+            watchdog.cancel()
             return

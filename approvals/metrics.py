@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import django_rq
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, F, Max, Min, Q, QuerySet
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Now
 from django.utils import timezone
 from prometheus_client import CollectorRegistry, generate_latest
@@ -27,10 +27,20 @@ from a2a.models import Question, QuestionState, RemoteAgent, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks import retention as task_retention
 from ledger import retention as transaction_retention
-from ledger.models import Checkpoint, Delivery, DeliveryState, Event, Transaction
+from ledger.models import (
+    Checkpoint,
+    Delivery,
+    DeliveryState,
+    Event,
+    LimitRefusal,
+    Transaction,
+)
 from ledger.states import FINAL, EventKind, State
+from ledger.waiting import waiters
+from ledger.workers import leadership
 
 WINDOW = timedelta(minutes=5)
+MOST_REFUSALS = 200  # series; each limit of each tenant has one
 MOST_CARD_VERSIONS = 10  # with a series of their own
 QUANTILES = (0.5, 0.99)
 Tenants = frozenset[str] | None  # None: all of them
@@ -153,6 +163,22 @@ def retention(tenants: Tenants) -> Iterator[Metric]:
     yield _labelled("assent_retention", "Content to erase, or held.", "state", counts)
 
 
+# --- limits ----------------------------------------------------------------------------------
+
+
+def limits(tenants: Tenants) -> Iterator[Metric]:
+    refused = _within(LimitRefusal.objects.filter(minute__gte=Now() - WINDOW), tenants)
+    rows = refused.values_list("limit", "of", "tenant").annotate(Sum("number"))
+    yield Metric(
+        "assent_limit_refusals_recent",
+        "Requests that a limit refused, last 5 minutes.",
+        {
+            (("limit", limit), ("of", of), ("tenant", tenant)): float(number)
+            for limit, of, tenant, number in rows.order_by("-number__sum")[:MOST_REFUSALS]
+        },
+    )
+
+
 # --- infrastructure ---------------------------------------------------------------------------
 
 
@@ -163,10 +189,33 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
         waiting, given_up = (rows.filter(event__tenant__in=tenants) for rows in (waiting, given_up))
     counts = [("waiting", waiting.count()), ("given_up", given_up.count())]
     yield _labelled("assent_deliveries", "Messages owed to the outside.", "state", counts)
+    due = list(_due_by_channel(waiting))
+    backlog = [(channel, number) for channel, number, _ in due]
+    yield _labelled("assent_delivery_backlog", "Messages that are due.", "channel", backlog)
+    oldest = [(channel, _age(since) or 0.0) for channel, _, since in due]
+    yield _labelled(
+        "assent_delivery_late_seconds", "By how much the oldest is late.", "channel", oldest
+    )
     yield _single("assent_sweeper_lag_seconds", "By how much due work is late.", _lag())
+    beat = leadership.last_beat()
+    yield _single("assent_sweeper_silent_seconds", "Since the sweeper's last round.", _age(beat))
     last = Checkpoint.objects.aggregate(at=Max("at"))["at"]
     yield _single("assent_checkpoint_age_seconds", "Since the last audit checkpoint.", _age(last))
     yield _labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())
+    yield from _waiters()
+
+
+def _waiters() -> Iterator[Metric]:
+    counts = waiters.in_all_processes()
+    if counts is not None:
+        by_kind = [(kind.value, number) for kind, number in counts.items()]
+        yield _labelled("assent_waiters", "Who waits at the web processes.", "kind", by_kind)
+
+
+def _due_by_channel(waiting: QuerySet[Delivery]) -> QuerySet[Delivery, tuple[str, int, datetime]]:
+    """Per channel how many deliveries are due, and since when the oldest."""
+    due = waiting.filter(next_attempt_at__lte=Now()).values_list("channel")
+    return due.annotate(number=Count("pk"), since=Min("next_attempt_at")).order_by("channel")
 
 
 def _lag() -> float:
@@ -193,6 +242,7 @@ SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     transactions,
     tasks,
     retention,
+    limits,
     infrastructure,
 )
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from approvals.local import processes
+from ledger import redis_client
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -67,11 +66,11 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
-    "approvals.http.middleware.ReleaseConnections",
     "approvals.http.middleware.SecurityHeaders",
     "approvals.http.middleware.ProblemsForMachines",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "approvals.http.middleware.CompressedPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -79,6 +78,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "approvals.http.middleware.TenantsOfUser",
+    "approvals.http.middleware.DatabaseOutages",
 ]
 ROOT_URLCONF = "approvals.urls"
 WSGI_APPLICATION = "approvals.wsgi.application"
@@ -104,34 +104,55 @@ TEMPLATES = [
 DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
 # The role that migrates. The processes are the one in DATABASE_URL, which may change less.
 OWNER_DATABASE_URL = text("ASSENT_OWNER_DATABASE_URL")
-DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=600)}
+DATABASES = {
+    "default": dj_database_url.parse(
+        DATABASE_URL, engine="ledger.database.backend", conn_max_age=600
+    )
+}
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False
-DATABASES["default"].setdefault("OPTIONS", {})["server_side_binding"] = True
-DATABASES["default"]["OPTIONS"].setdefault("connect_timeout", 5)  # seconds
+DATABASES["default"]["OPTIONS"] = {
+    "connect_timeout": 3,  # seconds
+    # A host or a network that is gone is noticed within about ten seconds: by the kernel's probes
+    # while nothing is sent, and by the lack of acknowledgements (ms) where something was.
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 8_000,
+    **DATABASES["default"].get("OPTIONS", {}),  # what the URL says counts
+    "server_side_binding": True,
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")
-# Redis is only the doorbell: a dead one must cost a click milliseconds, not seconds.
-REDIS_PATIENCE = {
-    "socket_connect_timeout": 0.2,
-    "socket_timeout": 1.0,
-    "retry": Retry(NoBackoff(), 0),
-}
+REDIS_POOL = redis_client.pool_of(REDIS_URL)
 RQ = {
     "COMMIT_MODE": "auto",  # we enqueue from on_commit already
-    "QUEUE_CLASS": "ledger.workers.queues.JobQueue",
+    "QUEUE_CLASS": "ledger.workers.queues.LimitedQueue",
     "JOB_CLASS": "ledger.workers.queues.SealedJob",
 }
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
-_QUEUE = {"URL": REDIS_URL, "REDIS_CLIENT_KWARGS": REDIS_PATIENCE, "SERIALIZER": "json"}
+_QUEUE = {
+    # For RQ's pages about workers. Queues connect through the pool above (``LimitedQueue``).
+    "URL": redis_client.limited(REDIS_URL),
+    "SERIALIZER": "json",
+}
 RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}
+# What workers do: the queues, and the outbox.
+WORK, DELIVER = processes.WORK, processes.DELIVER
 # What waits for others, and must not delay what does not.
 COURIER_QUEUES = frozenset(processes.COURIER_QUEUES)
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         "CONFIG": {
-            "hosts": [REDIS_URL],
+            "hosts": [
+                {
+                    "address": REDIS_URL,
+                    "socket_connect_timeout": redis_client.CONNECT_S,
+                    "socket_timeout": redis_client.ANSWER_S,
+                    "health_check_interval": 5,  # seconds; a connection that died silently
+                }
+            ],
             "prefix": "assent",
             "serializer_format": "json",
             # Encrypted and signed: who writes to Redis cannot make us deaf to what happened.
@@ -186,7 +207,8 @@ CSRF_COOKIE_HTTPONLY = True
 SECURE_SSL_REDIRECT = _HTTPS and flag("ASSENT_SSL_REDIRECT", default=True)
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
-if flag("ASSENT_BEHIND_PROXY"):
+BEHIND_PROXY = flag("ASSENT_BEHIND_PROXY")
+if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_REFERRER_POLICY = "same-origin"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "approvals.http.error_reports.WithoutSecrets"
@@ -195,10 +217,16 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of one request's body
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000
 
-# Agents that one process lets wait for a change at the same time; each takes a thread.
-LONG_POLLS = int(text("ASSENT_LONG_POLLS", "2"))
 # Seconds that a worker may be silent before another may ask what became of its work.
 LEASE_S = float(text("ASSENT_LEASE_S", "15"))
+# Limits other than the defaults in ledger/limits/terms.py, as agent.pending=1000; off: none at all.
+LIMITS = names("ASSENT_LIMITS")
+# Processes that share what comes in: each lets in its part of a limit per second.
+WEB_PROCESSES = int(text("ASSENT_WEB_PROCESSES", "1"))
+# Workers and couriers of the whole installation, which have database sessions too.
+WORKER_PROCESSES = int(text("ASSENT_WORKER_PROCESSES", "4"))
+# Database sessions that all processes may have together; 0: as many as PostgreSQL gives.
+DATABASE_SESSIONS = int(text("ASSENT_DATABASE_SESSIONS", "0"))
 # Amount (in whatever currency) from which settling by hand takes two operators.
 SECOND_OPERATOR_FROM = Decimal(text("ASSENT_SECOND_OPERATOR_FROM", "1000"))
 SWEEP_EVERY_S = float(text("ASSENT_SWEEP_EVERY_S", "1"))
@@ -238,6 +266,8 @@ BODY_S = float(text("ASSENT_BODY_S", "30"))
 DATABASE_POOL = int(text("ASSENT_DATABASE_POOL", "20"))
 # Threads that each live process has for pages and REST.
 PAGE_THREADS = int(text("ASSENT_PAGE_THREADS", "4"))
+# Plans of tools that one process runs at once, each in a thread of its own.
+PLAN_THREADS = int(text("ASSENT_PLAN_THREADS", "12"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.

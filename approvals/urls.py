@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 
 from approvals.api import api
 from approvals.web.inbox import missing
+from approvals.web.sign_in import admin_sign_in
 
 admin.site.site_url = "/"
 urlpatterns = [
@@ -20,6 +21,7 @@ urlpatterns = [
     # Django's short cut to "view on site": nothing of ours is reached by it.
     path("admin/r/<path:rest>", lambda request, rest: missing(request)),
     path("admin/password_change/", RedirectView.as_view(pattern_name="desk:password")),
+    path("admin/login/", admin_sign_in),
     path("admin/", admin.site.urls),
 ]
 handler403 = "approvals.web.inbox.forbidden"

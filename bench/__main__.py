@@ -25,18 +25,35 @@ def say(title: str, figures: Figures, limit: str) -> None:
 def main() -> None:
     print(f"Medians of {RUNS} runs; on shared machines compare the ratios, not the figures.")
     with engines():
-        from bench import desks, execution, prepare, slack, tasks, verification
+        from bench import (
+            desks,
+            execution,
+            limits,
+            prepare,
+            reads,
+            slack,
+            tasks,
+            verification,
+            waiting,
+            webhooks,
+        )
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
-            limit = "1,200/s on two processes; ratio 0.5 to the same rows written by psycopg"
+            limit = "2,000/s on two processes; ratio 0.5 to the same rows written by psycopg"
             say(f"Prepare, {connections} connections", figures, limit)
+            figures = median_of(lambda: prepare.measure(connections, "measured"))  # noqa: B023
+            say(f"Prepare with a plan, {connections} connections", figures, "none promised")
+            figures = median_of(lambda: reads.measure(connections))  # noqa: B023
+            limit = "5,000/s on two processes; the same rows by primary key"
+            say(f"Reads, {connections} connections", figures, limit)
         say(
             "Approve to execute begins",
             median_of(execution.approve_to_execute),
-            "p50 15 ms, p99 60 ms",
+            "p99 20 ms",
         )
-        say("Sustained, two workers", median_of(execution.commits_per_second), "200 commits/s")
+        say("Sustained, two workers", median_of(execution.commits_per_second), "400 commits/s")
+        say("Webhooks, two couriers", median_of(webhooks.webhooks_per_second), "200 webhooks/s")
         say("Expiry lag", median_of(execution.expiry_lag), "p99 1,500 ms")
         for connections in (8, 32):
             figures = median_of(lambda: tasks.measure(connections))  # noqa: B023
@@ -50,7 +67,13 @@ def main() -> None:
             slack.measure(waiting=1000),
             "acknowledged within 3,000 ms",
         )
+        say(
+            f"{waiting.NUMBER:,} who wait on one web process",
+            waiting.measure(),
+            "threads and database sessions as before; a page opens",
+        )
         say("A new row on 20 open desks", median_of(desks.measure), "p99 250 ms")
+        say("Beside floods, half requests and storms", limits.measure(), "a page in 1,000 ms")
         say(
             f"A proof of {verification.TRANSACTIONS:,} transactions",
             verification.measure(),

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from approvals.local import embedded_services
+from approvals.local.processes import WEB
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,6 +36,7 @@ def engines() -> Iterator[None]:
             "ASSENT_ENCRYPTION_KEYS": "44" * 32,
             "ASSENT_TOOL_APPS": "bench",
             "ASSENT_LOG_LEVEL": "ERROR",
+            "ASSENT_LIMITS": "off",  # a bench asks for more than any agent may
             "ASSENT_PUBLIC_URL": "http://localhost",
         }
         import django
@@ -69,25 +71,26 @@ def process(
 
 
 @contextmanager
-def web(port: int, workers: int = 2) -> Iterator[None]:
-    with process(
-        "-m",
-        "granian",
-        "--interface",
-        "wsgi",
-        "--workers",
-        str(workers),
-        "--blocking-threads",
-        "4",
-        "--port",
-        str(port),
-        "--no-ws",
-        "--log-level",
-        "error",
-        "approvals.wsgi:application",
-        port=port,
-    ):
-        yield
+def web(port: int, workers: int = 2) -> Iterator[int]:
+    """What ``make up`` runs for pages and agents; the process id of the server."""
+    serve = ("--port", str(port), "--workers", str(workers), "--log-level", "error")
+    with process(*WEB.command, *serve, port=port) as pid:
+        yield pid
+
+
+def bench_agent(*scopes: str) -> str:
+    """A new token of the agent ``bench`` of the tenant ``bench``, which may use every tool."""
+    from django.db import connection
+
+    from ledger.models import Agent, AgentToken, Tenant
+
+    tenant, _ = Tenant.objects.get_or_create(
+        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
+    )
+    agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
+    _, token = AgentToken.issue(agent, scopes=list(scopes))
+    connection.close()
+    return token
 
 
 def free_port() -> int:

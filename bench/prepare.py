@@ -4,129 +4,111 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import socket
+import re
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench.engines import free_port, web
+from bench.engines import bench_agent, free_port, web
+from bench.http_load import CREATED, SECONDS, Figures, Load, request
+from bench.usage import cpu_seconds
 
-SECONDS = 5.0
+OPERATION = re.compile(r"\w+:bench:[0-9a-f]{32}")
 
 
-def measure(connections: int) -> dict[str, float]:
-    """Requests (or commits) per second and p50/p99 in milliseconds, in one run."""
+def measure(connections: int, tool: str = "unplanned") -> Figures:
+    """Proposals (or commits) per second, p50 and p99 in milliseconds, all in one run.
+
+    ``cpu ms`` is the processor time that the two web processes use for one request.
+    """
+    token = bench_agent("propose")
+    statements = _bare_statements(tool)
+    bare = bare_rate(connections, _bare_client, (dsn(), statements, False))
+    single = bare_rate(connections, _bare_client, (dsn(), statements, True))
+    port = free_port()
+    with web(port) as pid:
+        load = Load(f"http://127.0.0.1:{port}", connections, expects=CREATED)
+        load.run(proposals(token, tool), seconds=1.5)  # warm up
+        before = cpu_seconds(pid)
+        load.run(proposals(token, tool), seconds=SECONDS)
+        used = cpu_seconds(pid) - before
+    ours = load.figures()
+    return {
+        **{f"prepare{unit}": value for unit, value in ours.items()},
+        "prepare cpu ms": used * 1000 / len(load.spans),
+        "bare, a statement a table/s": bare,
+        "bare, one statement/s": single,
+        "ratio": ours["/s"] / bare,
+        "ratio to one statement": ours["/s"] / single,
+    }
+
+
+def proposals(token: str, tool: str) -> Iterator[bytes]:
+    """New proposals without end."""
+    while True:
+        name = uuid.uuid4().hex
+        body = {"tool": tool, "arguments": {"name": name}, "reason": "bench"}
+        yield request(
+            "POST",
+            "/api/v1/transactions",
+            json.dumps(body).encode(),
+            authorization=f"Bearer {token}",
+            idempotency_key=name,
+        )
+
+
+def dsn() -> dict[str, Any]:
     from django.db import connection
 
-    from ledger.models import Agent, AgentToken, Tenant
-
-    tenant, _ = Tenant.objects.get_or_create(
-        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
-    )
-    agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
-    _, token = AgentToken.issue(agent, scopes=["propose"])
-    statements = _bare_statements()
     info = connection.get_connection_params()
-    dsn = {
-        name: info[name]
-        for name in ("dbname", "user", "password", "host", "port")
-        if info.get(name)
-    }
+    names = ("dbname", "user", "password", "host", "port")
     connection.close()
-
-    figures: dict[str, float] = {}
-    bare = _load(connections, _bare_client, (dsn, statements, False))
-    single = _load(connections, _bare_client, (dsn, statements, True))
-    port = free_port()
-    with web(port):
-        _load(connections, _http_client, (port, token), seconds=1.5)  # warm up
-        ours = _load(connections, _http_client, (port, token))
-    figures["prepare/s"], figures["p50 ms"], figures["p99 ms"] = ours
-    figures["bare, a statement a table/s"] = bare[0]
-    figures["bare, one statement/s"] = single[0]
-    figures["ratio"] = ours[0] / bare[0]
-    figures["ratio to one statement"] = ours[0] / single[0]
-    return figures
+    return {name: info[name] for name in names if info.get(name)}
 
 
 Client = Callable[..., Callable[[], None]]
 
 
-def _load(
-    connections: int, client: Client, arguments: tuple[Any, ...], seconds: float = SECONDS
-) -> tuple[float, float, float]:
-    """The same client in two processes with half of the connections each."""
+def bare_rate(connections: int, client: Client, arguments: tuple[Any, ...]) -> float:
+    """Operations per second of the client, in two processes with half of the connections each."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     halves = [
-        context.Process(target=_half, args=(connections // 2, client, arguments, seconds, results))
+        context.Process(target=_half, args=(connections // 2, client, arguments, results))
         for _ in range(2)
     ]
     for half in halves:
         half.start()
-    times = [span for _ in halves for span in results.get()]
+    done = sum(results.get() for _ in halves)
     for half in halves:
         half.join()
-    times.sort()
-    return (
-        len(times) / seconds,
-        times[len(times) // 2] * 1000,
-        times[int(len(times) * 0.99)] * 1000,
-    )
+    return done / SECONDS
 
 
-def _half(
-    connections: int, client: Client, arguments: tuple[Any, ...], seconds: float, results: Any
-) -> None:
-    spans: list[float] = []
+def _half(connections: int, client: Client, arguments: tuple[Any, ...], results: Any) -> None:
+    done: list[int] = []
     ready = threading.Barrier(connections)
 
     def run() -> None:
         once = client(*arguments)
         ready.wait()
-        until = time.perf_counter() + seconds
-        while (began := time.perf_counter()) < until:
+        until, times = time.perf_counter() + SECONDS, 0
+        while time.perf_counter() < until:
             once()
-            spans.append(time.perf_counter() - began)
+            times += 1
+        done.append(times)
 
     threads = [threading.Thread(target=run) for _ in range(connections)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    results.put(spans)
+    results.put(sum(done))
 
 
-def _http_client(port: int, token: str) -> Callable[[], None]:
-    """A keep-alive connection that says and reads just what is needed."""
-    wire = socket.create_connection(("127.0.0.1", port))
-    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    head = (
-        "POST /api/v1/transactions HTTP/1.1\r\nHost: localhost\r\n"
-        f"Content-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
-    )
-
-    def once() -> None:
-        name = uuid.uuid4().hex
-        body = json.dumps({"tool": "measured", "arguments": {"name": name}, "reason": "bench"})
-        wire.sendall(
-            f"{head}Idempotency-Key: {name}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-        )
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            answer += wire.recv(65536)
-        headers, _, rest = answer.partition(b"\r\n\r\n")
-        assert headers.startswith(b"HTTP/1.1 201"), answer
-        length = int(headers.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        while len(rest) < length:
-            rest += wire.recv(65536)
-
-    return once
-
-
-def _bare_statements() -> list[tuple[str, list[Any]]]:
+def _bare_statements(tool: str) -> list[tuple[str, list[Any]]]:
     """The very rows of one prepare, as INSERTs with the values that the ledger would write."""
     from django.db import connection
 
@@ -139,7 +121,7 @@ def _bare_statements() -> list[tuple[str, list[Any]]]:
 
     key = uuid.uuid4().hex
     answer = coordinator.prepare(
-        Proposal("measured", {"name": key}, reason="bench"),
+        Proposal(tool, {"name": key}, reason="bench"),
         by=agent("bench", "bench", "Bench"),
         tenant="bench",
         key=key,
@@ -177,14 +159,15 @@ def _bare_client(
     connection = psycopg.connect(**dsn, autocommit=True)
     (tx_sql, tx), (event_sql, event), (key_sql, key) = statements
     old_id = str(tx[0])
-    operation_key = next(value for value in tx if str(value).startswith("bench:"))
+    operation_key = next(value for value in tx if OPERATION.match(str(value)))
+    operation, _, _ = operation_key.rpartition(":")
     single = f"WITH t AS ({tx_sql}), e AS ({event_sql}) {key_sql}"
 
     def fresh(values: list[Any], new_id: uuid.UUID) -> list[Any]:
         return [
             new_id
             if str(value) == old_id
-            else f"bench:bench:{new_id.hex}"
+            else f"{operation}:{new_id.hex}"
             if value == operation_key
             else value
             for value in values

@@ -14,11 +14,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from bench import a2a_load
-from bench.a2a_load import Figures
-from bench.engines import ROOT, free_port, process
+from bench.engines import ROOT, bench_agent, free_port, process, web
+from bench.http_load import Figures
+from bench.usage import cpu_seconds, resident
 
 PARKED = 10_000
 KNOWN = 2_000
@@ -37,9 +39,10 @@ def measure(connections: int) -> Figures:
     """Requests per second and p50/p99 in milliseconds, ours and theirs, and their ratio."""
     figures: Figures = {}
     for name, serving, skill in SERVERS:
-        with serving() as (url, token, _pid):
+        with serving() as (url, token, pid):
             ids = a2a_load.park(url, token, KNOWN, skill)
-            figures |= a2a_load.measure(name, url, token, connections, ids, skill)
+            cpu = partial(cpu_seconds, pid)
+            figures |= a2a_load.measure(name, url, token, connections, ids, skill, cpu)
     figures["ratio of send"] = figures["ours: send/s"] / figures["sdk once: send/s"]
     figures["ratio of send, theirs twice"] = figures["ours: send/s"] / figures["sdk: send/s"]
     figures["ratio of get"] = figures["ours: get/s"] / figures["sdk: get/s"]
@@ -60,9 +63,9 @@ def parked_memory() -> Figures:
     for name, serving in (("sdk", rival), ("ours", ours)):
         with serving() as (url, token, pid):
             a2a_load.park(url, token, 200)
-            figures[f"{name}: before, MiB"] = a2a_load.resident(pid)
+            figures[f"{name}: before, MiB"] = resident(pid)
             a2a_load.park(url, token, PARKED)
-            figures[f"{name}: after, MiB"] = a2a_load.resident(pid)
+            figures[f"{name}: after, MiB"] = resident(pid)
     return figures
 
 
@@ -72,20 +75,7 @@ def parked_memory() -> Figures:
 @contextmanager
 def ours() -> Iterator[Server]:
     token, port = _prepare(), free_port()
-    with process(
-        "-m",
-        "granian",
-        "--interface",
-        "asgi",
-        "--workers",
-        "1",
-        "--port",
-        str(port),
-        "--log-level",
-        "error",
-        "approvals.asgi:application",
-        port=port,
-    ) as pid:
+    with web(port, workers=1) as pid:
         yield f"http://127.0.0.1:{port}{PATH}", token, pid
 
 
@@ -130,14 +120,11 @@ def _prepare() -> str:
     from django.db import connection
 
     from a2a.models import Skill
-    from ledger.models import Agent, AgentToken, Tenant
+    from ledger.models import Agent
 
-    tenant, _ = Tenant.objects.get_or_create(
-        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
-    )
-    agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
+    token = bench_agent("submit")
+    agent = Agent.objects.get(slug="bench")
     Skill.objects.get_or_create(agent=agent, slug="park", defaults={"name": "Park"})
-    _, token = AgentToken.issue(agent, scopes=["submit"])
     connection.close()
     return token
 

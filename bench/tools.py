@@ -1,7 +1,8 @@
-"""The measured tool: its plan does no I/O, and its result says when it began."""
+"""The measured tools: what they do takes no time, and their result says when it began."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -15,11 +16,44 @@ from ledger.contracts import Context, Plan, transactional
     risk_level="LOW",
     consequence_level="IRREVERSIBLE",
 )
-def measured(name: str, context: Context) -> dict[str, Any]:
-    """Does nothing, at once."""
+def measured(name: str) -> dict[str, Any]:
+    """Does nothing, at once. Its plan does no I/O."""
     return {"receipt": f"r-{name}", "began": time.time()}
 
 
 @measured.plan
 def _plan(name: str) -> Plan:
     return Plan(f"Do nothing for {name}")
+
+
+@transactional(
+    owner_service="bench",
+    operation_key="supervised:{tenant}:{name}",
+    receipt="receipt",
+    risk_level="LOW",
+    consequence_level="IRREVERSIBLE",
+    required_approver="SUPERVISOR",
+)
+def supervised(name: str, payload: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Writes one line into the file that plays the outside world in bench/peers."""
+    effects = os.open(os.environ["PEER_EFFECTS"], os.O_WRONLY | os.O_APPEND)
+    os.write(effects, f"{name} {time.time()}\n".encode())
+    os.close(effects)
+    return {"receipt": f"r-{name}"}
+
+
+@supervised.plan
+def _plan_supervised(name: str, payload: dict[str, Any]) -> Plan:
+    return Plan(f"Do nothing for {name}")
+
+
+@transactional(
+    owner_service="bench",
+    operation_key="unplanned:{tenant}:{name}",
+    receipt="receipt",
+    risk_level="LOW",
+    consequence_level="IRREVERSIBLE",
+)
+def unplanned(name: str) -> dict[str, Any]:
+    """The same, of a tool without a plan of its own."""
+    return {"receipt": f"r-{name}", "began": time.time()}

@@ -17,6 +17,6 @@ class LedgerConfig(AppConfig):
 
         outbox.register(channel.WebhookChannel())
         outbox.register(owners.OwnerChannel())
-        doorbell.register_listener(doorbell.wake_waiting_agents)
+        doorbell.register_bell(doorbell.wake_waiting_agents)
         jobs.register()
         autodiscover_modules("tools")

@@ -1,10 +1,18 @@
-"""The doorbell: a signal after commit. Losing it costs about a second, never more."""
+"""The doorbell: a signal after commit. Losing it costs about a second, never more.
+
+Listeners either work in the database of this process or tell others by Redis. Processes that
+answer people and agents leave the latter to one thread: see ``ring_in_background``.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import queue
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -16,6 +24,10 @@ logger = logging.getLogger(__name__)
 # event_id: int, subject: UUID (whose chain grew), tenant: str, kind: str, is_first: bool,
 # deliveries: Sequence[int]
 event_committed = Signal()
+# The same arguments; its listeners only tell others, by Redis.
+bell_due = Signal()
+
+MOST_BELLS = 10_000  # that wait for the thread; what is more, the sweeper finds
 
 
 def register_listener(listener: Callable[..., None]) -> None:
@@ -25,6 +37,11 @@ def register_listener(listener: Callable[..., None]) -> None:
     ``**_`` for those that it does not need.
     """
     event_committed.connect(listener)
+
+
+def register_bell(bell: Callable[..., None]) -> None:
+    """The same for what talks to Redis and to nothing else: it may be called in a thread."""
+    bell_due.connect(bell)
 
 
 def ring(
@@ -40,21 +57,65 @@ def ring(
 
     ``is_first`` says that the event is the first of its subject.
     """
-    event_committed.send_robust(
-        sender=None,
-        event_id=event_id,
-        subject=subject,
-        tenant=tenant,
-        kind=kind,
-        is_first=is_first,
-        deliveries=deliveries,
-    )
+    event = {
+        "event_id": event_id,
+        "subject": subject,
+        "tenant": tenant,
+        "kind": kind,
+        "is_first": is_first,
+        "deliveries": deliveries,
+    }
+    event_committed.send_robust(sender=None, **event)
+    if _background is None:
+        bell_due.send_robust(sender=None, **event)
+    else:
+        _background.ring(event)
+
+
+class _Background:
+    """One thread that rings, in the order of the events."""
+
+    def __init__(self) -> None:
+        self._events: queue.Queue[dict[str, Any]] = queue.Queue(MOST_BELLS)
+        self._pid = 0
+        self._lock = threading.Lock()
+
+    def ring(self, event: dict[str, Any]) -> None:
+        """Return at once. With too many waiting the event is not rung for."""
+        if self._pid != os.getpid():
+            self._start()
+        try:
+            self._events.put_nowait(event)
+        except queue.Full:
+            logger.info("no doorbell for %s: too many wait", event["subject"])
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._pid != os.getpid():
+                self._pid = os.getpid()
+                threading.Thread(target=self._run, name="doorbell", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            bell_due.send_robust(sender=None, **self._events.get())
+
+
+_background: _Background | None = None
+
+
+def ring_in_background() -> None:
+    """Let a thread of this process ring from now on: no request waits for Redis.
+
+    For processes that run on. What has not been rung for when one ends, the sweeper finds.
+    """
+    global _background
+    _background = _Background()
 
 
 @lru_cache(maxsize=1)
 def redis() -> Redis:
-    """A Redis client with short timeouts."""
-    return Redis.from_url(settings.REDIS_URL, **settings.REDIS_PATIENCE)
+    """A Redis client that waits for nothing for long: see ``ledger.redis_client``."""
+    return Redis(connection_pool=settings.REDIS_POOL)
 
 
 def channel_of(subject: UUID | str) -> str:

@@ -18,9 +18,12 @@
     │   ├── PlanRefused
     │   └── IdempotencyKeyReused
     ├── IdempotencyKeyMissing 400
+    ├── LimitReached 429         the agent, its tenant, token or address has too much of something
     ├── InProgress 409           the first request with this key is still running
     ├── CanceledBefore 409       the cancel of the request arrived before it
-    └── PlanFailed 502           the tool's plan failed; nothing was prepared
+    ├── PlanFailed 502           the tool's plan failed; nothing was prepared
+    │   └── PlanTimedOut 504     it took longer than the contract allows
+    └── PlansBusy 503            too many tools plan at this moment
 
 ``code`` is stable and is the ``type`` of the problem+json; the text is for people.
 """
@@ -170,6 +173,22 @@ class IdempotencyKeyMissing(LedgerError):
     hint = "Nothing was done. Send one key per request, and the same key when you repeat it."
 
 
+class LimitReached(LedgerError):
+    """``limit`` names it, ``of`` says who has it (agent, tenant, token, address)."""
+
+    code = "limit_reached"
+    status = 429
+    title = "A limit is reached"
+    hint = (
+        "Nothing was done. Repeat the same request, with the same key, after the seconds in "
+        "Retry-After; an operator can raise the limit of an agent or a tenant in the admin."
+    )
+
+    def __init__(self, detail: str = "", *, retry_after_s: int = 1, **extra: Any) -> None:
+        super().__init__(detail, **extra)
+        self.retry_after_s = retry_after_s
+
+
 class InProgress(LedgerError):
     code = "request_in_progress"
     status = 409
@@ -190,3 +209,30 @@ class PlanFailed(LedgerError):
     status = 502
     title = "The tool could not plan"
     hint = "Nothing was prepared, and holds are released. Try again with the same key."
+
+
+class DatabaseAway(LedgerError):
+    code = "database_away"
+    status = 503
+    title = "The database does not answer"
+    hint = "Repeat the request with the same Idempotency-Key: it is done at most once."
+    retry_after_s = 5
+
+
+class PlanTimedOut(PlanFailed):
+    code = "plan_timed_out"
+    status = 504
+    title = "The tool did not plan in its time"
+    hint = (
+        "Nothing was prepared; what the tool still holds is released when it returns. Try again "
+        "with the same key after the seconds in Retry-After."
+    )
+    retry_after_s = 5
+
+
+class PlansBusy(LedgerError):
+    code = "plans_busy"
+    status = 503
+    title = "Too many tools plan at this moment"
+    hint = "Nothing was done. Try again with the same key after the seconds in Retry-After."
+    retry_after_s = 2

@@ -3,7 +3,7 @@
 Every address of a host name must be on the public internet or in a network that the operator
 allowed. The request goes to the very addresses that were checked, so a second DNS answer
 (rebinding) changes nothing. Redirects are not followed and no proxy is used; the whole request has
-a deadline, and the answer a largest size.
+a deadline, and the answer a largest size. A name that nobody answers for costs a thread of its own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
 
 import httpx
 from django.conf import settings
+
+from ledger import lookups
 
 DELIVERY_TIMEOUT_S = 10.0  # for everything: connecting, sending, and the answer
 PORTS = {"http": 80, "https": 443}
@@ -33,6 +36,15 @@ NAT64 = ipaddress.ip_network("64:ff9b::/96")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One request to a receiver, of which only the status of the answer counts."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str]
+
+
 class AddressRefused(Exception):
     """The URL is not one that we call, or it resolves to a forbidden address."""
 
@@ -41,8 +53,20 @@ class AnswerRefused(httpx.TransportError):
     """The answer is larger than allowed, or compressed although we asked for it plain."""
 
 
+class Silent(Exception):
+    """Nobody answered in time: the receiver, or the server of its name."""
+
+
+class NameNotFoundInTime(AddressRefused, Silent):
+    """Nobody answered for the name of the receiver in time."""
+
+
 class NotAccepted(Exception):
     """The receiver did not answer with a 2xx, or not in time."""
+
+
+class NotInTime(NotAccepted, Silent):
+    """The receiver did not answer in time."""
 
 
 def deliver(url: str, body: bytes, headers: Mapping[str, str]) -> None:
@@ -53,7 +77,7 @@ def deliver(url: str, body: bytes, headers: Mapping[str, str]) -> None:
     try:
         response = post(url, body, headers, timeout_s=DELIVERY_TIMEOUT_S, largest_answer=0)
     except TimeoutError:
-        raise NotAccepted(f"The receiver did not answer within {DELIVERY_TIMEOUT_S:g} s.") from None
+        raise NotInTime(f"The receiver did not answer within {DELIVERY_TIMEOUT_S:g} s.") from None
     if not 200 <= response.status_code < 300:
         raise NotAccepted(f"The receiver answered {response.status_code}.")
 
@@ -129,7 +153,7 @@ class SafeTransport(httpx.AsyncBaseTransport):
 
     async def _send_to_checked(self, request: httpx.Request) -> httpx.Response:
         target = parse(str(request.url))
-        addresses = await asyncio.to_thread(checked_addresses, target)
+        addresses = await resolve(target)
         request.headers["Host"] = target.netloc.decode("ascii")
         host = target.raw_host.decode("ascii")
         request.extensions = {**request.extensions, "sni_hostname": host}
@@ -174,9 +198,17 @@ def trust() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-def check(url: str) -> None:
-    """Raises ``AddressRefused`` unless we would call this URL now; resolves its host name."""
-    checked_addresses(parse(url))
+def check_form(url: str) -> None:
+    """Raises ``AddressRefused`` for a URL that we never call; looks up no name.
+
+    A name is looked up whenever something is sent to it: what it leads to may change.
+    """
+    target = parse(url)
+    try:
+        ipaddress.ip_address(target.raw_host.decode("ascii").strip("[]"))
+    except ValueError:
+        return
+    checked_addresses(target)
 
 
 def parse(url: str) -> httpx.URL:
@@ -188,6 +220,14 @@ def parse(url: str) -> httpx.URL:
     if target.scheme not in PORTS or not target.host or target.userinfo:
         raise AddressRefused("It must be an http or https URL without credentials.")
     return target
+
+
+async def resolve(target: httpx.URL) -> list[Address]:
+    """``checked_addresses`` without blocking, and with a deadline."""
+    try:
+        return await lookups.in_time(checked_addresses, target)
+    except lookups.LookupTookTooLong as refusal:
+        raise NameNotFoundInTime(str(refusal)) from None
 
 
 def checked_addresses(target: httpx.URL) -> list[Address]:

@@ -22,10 +22,12 @@ from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 
 from ledger.contracts import LONGEST_RETENTION
+from ledger.database import shares_sessions, too_many_sessions
+from ledger.limits import terms
 
 logger = logging.getLogger(__name__)
 
-SWEEPER = "sweeper"
+SWEEPER, WEB = "sweeper", "web"
 EXIT_UNSAFE = 78  # EX_CONFIG of sysexits.h
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_SECRET, MIN_DISTINCT = 50, 5  # characters, as in Django's own check
@@ -40,7 +42,7 @@ def is_public() -> bool:
 
 def dangers(role: str) -> list[CheckMessage]:
     """Errors for which a process of this role must not start, and warnings."""
-    everywhere = [*_keys(), *_networks(), *_retention(), *_audit_key(role)]
+    everywhere = [*_keys(), *_networks(), *_retention(), *_limits(), *_audit_key(role)]
     return [*everywhere, *_addresses(), *_secrets()] if is_public() else everywhere
 
 
@@ -54,8 +56,9 @@ def refuse_if_unsafe(role: str) -> None:
     if errors:
         _write_refusal(role, *((error.msg, error.hint or "") for error in errors))
         sys.exit(EXIT_UNSAFE)
-    if is_public():
-        _check_database_role(role)
+    _check_at_first_connection(role)
+    if is_public() or role != WEB:  # who imports the web application may not want to connect
+        check_database()
 
 
 def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
@@ -66,32 +69,61 @@ def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
     sys.stderr.write("Nothing was changed. docs/operators.md says more.\n")
 
 
-def _check_database_role(role: str) -> None:
-    """Check on the first connection: now, or later if the database is not up yet."""
+def _check_at_first_connection(role: str) -> None:
 
     def check(connection: Any, **_: object) -> None:
         connection_created.disconnect(dispatch_uid="ledger.start_checks")
-        with connection.cursor() as cursor:
-            cursor.execute(_MAY_REWRITE)
-            user, may_rewrite = cursor.fetchone()
-        if may_rewrite:
-            _write_refusal(
-                role,
-                (
-                    f"The database role {user} may change the audit log.",
-                    "Let the owner's role migrate (ASSENT_OWNER_DATABASE_URL) and name another one "
-                    "in DATABASE_URL.",
-                ),
-            )
+        reasons = [*_dangers_of_sessions(connection)]
+        if is_public():
+            reasons += [*_dangers_of_database_role(connection), *_dangers_of_pooler(connection)]
+        if reasons:
+            _write_refusal(role, *reasons)
             os._exit(EXIT_UNSAFE)  # sys.exit would end only the thread that connected first
 
     connection_created.connect(check, dispatch_uid="ledger.start_checks", weak=False)
+
+
+def check_database() -> None:
+    """Connect once, which runs the checks of the database, unless it is not up yet."""
     try:
         connection.ensure_connection()
     except OperationalError:
-        logger.warning("the database is not up yet; the rights of its role are checked later")
+        logger.warning(
+            "the database is not up yet; its role, sessions and pooler are checked later"
+        )
     finally:
         connection.close()
+
+
+def _dangers_of_database_role(connection: Any) -> Iterator[tuple[str, str]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_MAY_REWRITE)
+        user, may_rewrite = cursor.fetchone()
+    if may_rewrite:
+        yield (
+            f"The database role {user} may change the audit log.",
+            "Let the owner's role migrate (ASSENT_OWNER_DATABASE_URL) and name another one in "
+            "DATABASE_URL.",
+        )
+
+
+def _dangers_of_pooler(connection: Any) -> Iterator[tuple[str, str]]:
+    if shares_sessions(connection):
+        yield (
+            "A pooler gives each database transaction another session of PostgreSQL: locks that "
+            "this process takes would stay with others.",
+            "Set pool_mode = session in PgBouncer, or connect to PostgreSQL (docs/scaling.md).",
+        )
+
+
+def _dangers_of_sessions(connection: Any) -> Iterator[tuple[str, str]]:
+    if problem := too_many_sessions(connection):
+        yield (
+            f"assent.E014: {problem} Under load requests would fail.",
+            "Lower ASSENT_DATABASE_POOL, correct ASSENT_WEB_PROCESSES and "
+            "ASSENT_WORKER_PROCESSES, or raise max_connections. Behind PgBouncer say in "
+            "ASSENT_DATABASE_SESSIONS how many it gives.",
+        )
 
 
 _MAY_REWRITE = """
@@ -104,7 +136,7 @@ _MAY_REWRITE = """
 @register(Tags.security, deploy=True)
 def check_deployment(**_: object) -> list[CheckMessage]:
     """The checks of all processes, for `manage.py check --deploy`."""
-    return [*_keys(), *_networks(), *_retention(), *_addresses(), *_secrets()]
+    return [*_keys(), *_networks(), *_retention(), *_limits(), *_addresses(), *_secrets()]
 
 
 def _addresses() -> Iterator[CheckMessage]:
@@ -217,6 +249,23 @@ def _retention() -> Iterator[CheckMessage]:
             f"ASSENT_TASK_RETENTION_DAYS is {settings.TASK_RETENTION_DAYS:g}.",
             hint=f"More than 0, at most {LONGEST_RETENTION.days}: days that content is kept.",
             id="assent.E012",
+        )
+
+
+def _limits() -> Iterator[CheckMessage]:
+    try:
+        terms.parsed(settings.LIMITS)
+    except ValueError as failure:
+        yield Error(
+            f"ASSENT_LIMITS cannot be read: {failure}.",
+            hint="Write agent.pending=1000; docs/operators.md lists the limits.",
+            id="assent.E013",
+        )
+    if settings.WEB_PROCESSES < 1:
+        yield Error(
+            f"ASSENT_WEB_PROCESSES is {settings.WEB_PROCESSES}.",
+            hint="Set the number of web processes of the installation.",
+            id="assent.E013",
         )
 
 

@@ -6,10 +6,12 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 from django.db import connection
@@ -19,9 +21,10 @@ from approvals import database_roles
 from approvals.local import embedded_services
 from approvals.models import Membership, Role
 from approvals.people import principal_of
-from ledger import doorbell
+from ledger import doorbell, redis_client
 from ledger.api.rendering import render_token
 from ledger.execution import crash_points
+from ledger.limits import rates, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
@@ -67,10 +70,40 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 @pytest.fixture(autouse=True)
 def _clean_world() -> Iterator[None]:
     world.reset()
+    terms.forget()
+    rates.forget()
+    for stock in stocks.every.values():
+        stock.forget()
     crash_points.hook = lambda name: None
     yield
     world.reset()
     crash_points.hook = lambda name: None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patient_with_redis() -> Iterator[None]:
+    """On a busy machine Redis may take longer than people should wait; a test that measures the
+    product's own limit asks for ``the_limits_of_redis``.
+    """
+    with redis_answers_within(10):
+        yield
+
+
+@pytest.fixture
+def the_limits_of_redis() -> Iterator[None]:
+    with redis_answers_within(redis_client.ANSWER_S):
+        yield
+
+
+@contextmanager
+def redis_answers_within(seconds: float) -> Iterator[None]:
+    pool = settings.REDIS_POOL
+    before = pool.connection_kwargs["socket_timeout"]
+    pool.connection_kwargs["socket_timeout"] = seconds
+    pool.reset()
+    yield
+    pool.connection_kwargs["socket_timeout"] = before
+    pool.reset()
 
 
 @pytest.fixture(autouse=True)

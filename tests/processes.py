@@ -49,6 +49,7 @@ class Product:
         self.url = f"http://localhost:{self.web_port}"
         self.sandbox_url = f"http://127.0.0.1:{self.sandbox_port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.root = ROOT  # of the code that the processes run
         self.logs = Path(tempfile.mkdtemp(prefix="assent-logs-"))
         name = connection.settings_dict["NAME"]
         self.environment = os.environ | {
@@ -60,6 +61,7 @@ class Product:
             "ASSENT_SANDBOX_URL": self.sandbox_url,
             "ASSENT_LEASE_S": "1.5",
             "ASSENT_LOG_LEVEL": "INFO",
+            "ASSENT_LIMITS": "off",  # but for the tests of limits
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -68,7 +70,7 @@ class Product:
             log = (self.logs / f"{name}.log").open("ab")
             self.processes[name] = subprocess.Popen(
                 [sys.executable, *self._command(name)],
-                cwd=ROOT,
+                cwd=self.root,
                 env=self._environment_of(name) | environment,
                 stdout=log,
                 stderr=log,
@@ -112,7 +114,7 @@ class Product:
 
     def _wait_until_up(self, name: str) -> None:
         if (port := self._port(name)) is not None:
-            until(lambda: _listens(port), what=f"{name} listens")
+            until(lambda: _listens(port), 60, f"{name} listens")
 
     def _port(self, name: str) -> int | None:
         ports = {"web": self.web_port, "live": self.live_port, "sandbox": self.sandbox_port}

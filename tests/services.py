@@ -41,7 +41,6 @@ def set_environment() -> None:
         "ASSENT_PUSH_KEY": "33" * 32,
         "ASSENT_ENCRYPTION_KEYS": "44" * 32,
         "ASSENT_TOOL_APPS": "tests.toolbox,examples.tools",
-        "ASSENT_LONG_POLLS": "20",
         "ASSENT_LOG_LEVEL": "ERROR",
         "ASSENT_PUBLIC_URL": "http://localhost:8000",
         # Playwright runs an event loop in the thread of the test.

@@ -63,7 +63,8 @@ def test_every_package_that_the_product_imports_is_declared():
 
 
 def test_every_package_that_the_tests_import_is_declared():
-    apart = {ROOT / "tests/peers", ROOT / "bench/a2a_rival.py"}  # have environments of their own
+    # What has an environment of its own.
+    apart = {ROOT / "tests/peers", ROOT / "bench/peers", ROOT / "bench/a2a_rival.py"}
     files = [
         path
         for folder in ("tests", "bench")

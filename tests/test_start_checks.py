@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from django.db import connection
 
 from ledger import start_checks
+from ledger.database import too_many_sessions
 from tests.processes import ROOT
 
 LONG = "a secret key that is long enough to be accepted by the checks"
@@ -120,3 +122,28 @@ def test_every_process_asks_before_it_begins(role):
     assert f"Assent's {role} does not start" in ended.stderr
     assert "ASSENT_ALLOWED_HOSTS is *" in ended.stderr
     assert "secret key" in ended.stderr
+
+
+def test_no_process_starts_whose_installation_may_open_more_sessions_than_there_are(db):
+    environment = os.environ | {"ASSENT_DATABASE_POOL": "500", "ASSENT_AUDIT_KEY": ""}
+
+    worker = subprocess.run(
+        [sys.executable, "manage.py", "work"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert worker.returncode == start_checks.EXIT_UNSAFE
+    assert "1 web x 500 (500)" in worker.stderr
+    assert "ASSENT_DATABASE_POOL" in worker.stderr
+
+
+def test_a_stated_number_of_sessions_counts_instead_of_what_postgresql_says(db, settings):
+    assert too_many_sessions(connection) is None
+
+    settings.DATABASE_SESSIONS = 60
+
+    assert "there are 60" in (too_many_sessions(connection) or "")

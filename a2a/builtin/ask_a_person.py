@@ -7,15 +7,17 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
+
 from a2a.builtin import endings
-from a2a.builtin.claims import VIA
+from a2a.builtin.claims import VIA, put_back
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import ASSENT, QuestionState, Task
 from a2a.models.answerers import APPROVER
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.tasks import questions
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, LimitReached
 
 
 def ask(task: Task) -> None:
@@ -39,6 +41,8 @@ def ask(task: Task) -> None:
         )
     except TaskNotPossible:
         raise
+    except LimitReached as delay:
+        put_back(task, delay.detail, Q(fencing_token=task.fencing_token))
     except LedgerError as refusal:
         endings.fail(task, Reason.REFUSED, refusal.detail, {"code": refusal.code})
 

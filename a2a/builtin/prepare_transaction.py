@@ -22,7 +22,7 @@ from a2a.models import ASSENT, Task
 from a2a.states import TaskState
 from ledger.agents import allowances
 from ledger.api.rendering import render_token
-from ledger.errors import InProgress, LedgerError, PlanFailed
+from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
 from ledger.seals import as_text
@@ -35,8 +35,9 @@ def prepare(task: Task) -> None:
     """Propose what a claimed task asks for, then wait for the sign-off."""
     try:
         transaction_id = _propose(task)
-    except (InProgress, PlanFailed) as delay:
-        # Another process plans with this key, or the tool does not respond: try again later.
+    except (InProgress, LimitReached, PlanFailed, PlansBusy) as delay:
+        # Another process plans with this key, the tool does not respond, all places for plans are
+        # taken, or the agent has too much pending: try again later.
         put_back(task, delay.detail, Q(fencing_token=task.fencing_token))
     except LedgerError as refusal:
         error = {"code": refusal.code, **refusal.extra}

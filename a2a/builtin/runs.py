@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q, QuerySet
 
 from a2a.builtin.ask_a_person import ask, complete_answered
@@ -15,6 +16,7 @@ from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskEventKind, TaskState
+from ledger.database import use_prepared_statements
 from ledger.execution import crash_points
 from ledger.states import EventKind, State
 
@@ -70,6 +72,12 @@ def follow_event(subject: UUID, kind: str, **_: object) -> None:
     if kind == TaskEventKind.ANSWERED:
         complete_answered(subject)
     elif kind not in {EventKind.PREPARED, EventKind.REFUSED} and not kind.startswith("task_"):
-        linked = Task.objects.of_assent().filter(transaction=subject)
-        for task_id in linked.values_list("pk", flat=True):
+        for task_id in _tasks_linked_to(subject):
             follow_transaction(task_id)
+
+
+def _tasks_linked_to(transaction_id: UUID) -> list[UUID]:
+    """Usually none, and workers ask after every move: written SQL, no queryset."""
+    with use_prepared_statements(), connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM a2a_task WHERE transaction_id = %s", [transaction_id])
+        return [task_id for (task_id,) in cursor.fetchall()]

@@ -90,6 +90,12 @@ class Question(models.Model):
                 fields=["tenant", "expires_at"],
                 condition=Q(state="open"),
             ),
+            # How many an agent has open, and the most urgent of each agent on the desk.
+            models.Index(
+                name="a2a_question_per_agent",
+                fields=["tenant", "asked_by", "expires_at"],
+                condition=Q(state="open"),
+            ),
         ]
 
     def __str__(self) -> str:

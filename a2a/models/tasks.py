@@ -41,6 +41,10 @@ class TaskQuerySet(models.QuerySet["Task"]):
         at_home = Q(tenant=tenant) & (Q(owner=principal) | Q(reads_all))
         return self.filter(Q(submitted_by=principal) | at_home)
 
+    def claimable(self) -> TaskQuerySet:
+        """Waiting for a worker, by the database's clock; of whichever agent."""
+        return self.filter(DUE, state=TaskState.SUBMITTED, expires_at__gt=Now(), transaction=None)
+
     def open(self) -> TaskQuerySet:
         return self.filter(state__in=sorted(OPEN))
 
@@ -174,6 +178,12 @@ class Task(models.Model):
                 fields=["skill", "state"],
                 condition=Q(state__in=sorted(OPEN)),
             ),
+            # How many an agent has open.
+            models.Index(
+                name="a2a_task_per_agent",
+                fields=["tenant", "submitted_by"],
+                condition=Q(ended_at=None),
+            ),
             # The operations page: tasks that ended in the last minutes.
             models.Index(
                 name="a2a_task_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)
@@ -214,6 +224,13 @@ class Task(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    def is_visible_to(self, caller: Caller) -> bool:
+        """The rule of ``visible_to``, for a task that was read already."""
+        principal = str(caller.principal)
+        is_at_home = self.tenant == caller.tenant
+        reads_it = self.owner == principal or Scope.READ_ALL in caller.scopes
+        return self.submitted_by == principal or (is_at_home and reads_it)
 
     @property
     def traceparent(self) -> str:

@@ -12,18 +12,19 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from django.conf import settings
-from django.http.request import split_domain_port, validate_host
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from a2a.protocol import fast_path
+from a2a.protocol import event_streams, fast_path
 from a2a.protocol.bodies import VERSION_NOT_SUPPORTED, Fault, parse, read_body, replayed
 from a2a.protocol.handler import A2ARequestHandler
-from a2a.protocol.stream import in_thread
+from a2a.protocol.stream import callers
 from a2a.wire import sdk
 from ledger.agents.callers import caller_with
+from ledger.batches import in_thread
+from ledger.http import TOKEN_IS_KNOWN, is_allowed_host
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
 OF_ONE_SKILL = re.compile(r"/a2a/skills/([A-Za-z0-9_-]{1,100})(/(?:v1|v0\.3|rest)(?:/.*)?)")
@@ -83,9 +84,9 @@ class AuthMiddleware:
         scope = _without_skill(scope)
         headers = dict(scope["headers"])
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if not _is_our_host(headers.get(b"host", b"")):
+        if not is_allowed_host(headers.get(b"host", b"")):
             response = JSONResponse(WRONG_HOST, 400)
-        elif scheme.lower() != "bearer" or not token:
+        elif scheme.lower() != "bearer" or not await _is_known(scope, token.strip()):
             response = JSONResponse(UNAUTHORIZED, 401, CHALLENGE)
         else:
             await self._with_body(scope, receive, send, token.strip(), headers)
@@ -120,6 +121,8 @@ class AuthMiddleware:
     ) -> None:
         request = parse(body) if body else None
         if scope["path"].rstrip("/") == V1 and not isinstance(request, Fault):
+            if await event_streams.answer(request, scope, receive, send, token, headers):
+                return
             result = await fast_path.answer(request, token, headers, scope["assent.skill"])
             if result is not None:
                 await _send_json(send, result)
@@ -134,8 +137,17 @@ class AuthMiddleware:
             error = _rest_error(fault) if is_rest else _rpc_error(fault, request)
             await error(scope, receive, send)
             return
-        scope["assent.caller"] = caller
+        client = scope.get("client")
+        scope["assent.caller"], scope["assent.token"] = caller, token
+        scope["assent.address"] = client[0] if client else ""
         await self.app(scope, receive, send)
+
+
+async def _is_known(scope: Any, token: str) -> bool:
+    """Whether the token is somebody's: nothing that a stranger sends is read."""
+    if not token or scope.get(TOKEN_IS_KNOWN):
+        return bool(token)
+    return await callers.ask(token) is not None
 
 
 def _without_skill(scope: Any) -> Any:
@@ -152,12 +164,6 @@ def _without_skill(scope: Any) -> Any:
         headers.append((b"a2a-version", version.encode("latin-1", "replace")))
     changes = {"path": path, "raw_path": path.encode(), "headers": headers, "assent.skill": skill}
     return {**scope, **changes}
-
-
-def _is_our_host(host: bytes) -> bool:
-    """As Django checks it for pages, against DNS rebinding."""
-    domain, _ = split_domain_port(host.decode("latin-1"))
-    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 def _version_fault(path: str, headers: dict[bytes, bytes]) -> Fault | None:

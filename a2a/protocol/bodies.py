@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from starlette.requests import ClientDisconnect
 from ledger.http import parse_json
 
 MAX_DEPTH = 64
+MOST_ITEMS = 50_000  # each is looked at on the event loop: about 50 ms
+TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 LARGEST_EXACT = 2**53
 NOT_JSON, INVALID_PARAMS, VERSION_NOT_SUPPORTED = -32700, -32602, -32009
 
@@ -58,11 +61,24 @@ def parse(body: bytes) -> Any:
 
     The SDK's numbers are doubles, which hold integers up to 2^53 only.
     """
+    if _has_too_many_items(body):
+        return Fault(INVALID_PARAMS, f"It has more than {MOST_ITEMS} values; send references.")
     try:
         value = parse_json(body, is_strict=False)
     except (ValueError, RecursionError):
         return Fault(NOT_JSON, "The body is not JSON that can be read.")
     return _fault_of(value) or value
+
+
+def _has_too_many_items(body: bytes) -> bool:
+    """Counts commas and brackets, those in texts only where the encoding is not UTF-8."""
+    if _items(body) <= MOST_ITEMS:
+        return False
+    return b"\0" in body or _items(TEXT.sub(b"", body, 2 * MOST_ITEMS)) > MOST_ITEMS
+
+
+def _items(body: bytes) -> int:
+    return body.count(b"{") + body.count(b"[") + body.count(b",")
 
 
 def _fault_of(value: Any) -> Fault | None:

@@ -24,13 +24,13 @@ from django.db.models.expressions import RawSQL
 from a2a import polling, submissions
 from a2a.models import QuestionState, Task
 from a2a.models.builtin_skills import OWN_SKILLS
-from a2a.protocol.batches import Batcher
 from a2a.protocol.render_cache import RenderCache
 from a2a.submissions import Submission, Submitted
 from a2a.submissions.envelope import EXTENSION
 from a2a.validation.parts import refuse_malformed
 from a2a.wire import to_json
 from ledger.agents.callers import callers_with
+from ledger.batches import Batcher
 from ledger.database import use_prepared_statements
 from ledger.errors import LedgerError
 from ledger.http import unquoted
@@ -48,23 +48,30 @@ async def answer(request: Any, token: str, headers: dict[bytes, bytes], skill: s
 
     ``skill`` is the one whose address was called; empty for the address of all skills.
     """
-    if not _is_usual_request(request, headers):
+    if not is_usual_request(request, headers):
         return None
     params = request["params"]
     result: bytes | None = None
     if request["method"] == "GetTask":
-        if (task_id := _task_id(params)) is not None:
+        if (task_id := task_id_of(params)) is not None:
             result = await reads.ask((AgentToken.hash_of(token), task_id))
-    elif request["method"] == "SendMessage" and _is_usual_message(params):
-        key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
-        result = await sends.ask(NewMessage(params["message"], token, key, skill))
+    elif request["method"] == "SendMessage":
+        result = await submit(params, token, headers, skill)
     if result is None:
         return None
     request_id = json.dumps(request["id"]).encode()
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, result)
 
 
-def _is_usual_request(request: Any, headers: dict[bytes, bytes]) -> bool:
+async def submit(params: Json, token: str, headers: dict[bytes, bytes], skill: str) -> bytes | None:
+    """The new task of a message as ``{"task": …}``; ``None`` for an unusual message."""
+    if not _is_usual_message(params):
+        return None
+    key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
+    return await sends.ask(NewMessage(params["message"], token, key, skill))
+
+
+def is_usual_request(request: Any, headers: dict[bytes, bytes]) -> bool:
     return (
         isinstance(request, dict)
         and set(request) == {"jsonrpc", "id", "method", "params"}
@@ -79,7 +86,7 @@ def _is_usual_request(request: Any, headers: dict[bytes, bytes]) -> bool:
 # --- GetTask ----------------------------------------------------------------------------------
 
 
-def _task_id(params: Json) -> UUID | None:
+def task_id_of(params: Json) -> UUID | None:
     """The id of a task, if the request has nothing else."""
     is_usual = set(params) == {"id"} and isinstance(params["id"], str)
     return id_or_none(params["id"]) if is_usual else None
@@ -236,4 +243,5 @@ def _render_submitted(submitted: Submitted) -> Json:
     return to_json.task_to_json(task, [first], [], None) if first else to_json.render(task)
 
 
-sends: Batcher[NewMessage, bytes | None] = Batcher(_send_all)
+# A message without an Idempotency-Key becomes a task each time.
+sends: Batcher[NewMessage, bytes | None] = Batcher(_send_all, may_repeat=False)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC
 from typing import Any, TypeVar
 from uuid import UUID
@@ -19,17 +20,12 @@ from a2a.models import PushConfig
 from a2a.protocol import operations, push_configs, task_pages
 from a2a.protocol.operations import Incoming
 from a2a.protocol.push_configs import PushFields
-from a2a.protocol.stream import (
-    TURN_OVER,
-    follow,
-    in_patient_thread,
-    in_thread,
-    until_it_rests,
-)
+from a2a.protocol.stream import TURN_OVER, Reader, follow, in_patient_thread, until_it_rests
 from a2a.protocol.task_pages import TaskQuery
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.agents.callers import Caller
+from ledger.batches import in_thread
 from ledger.errors import LedgerError, NotFound
 from ledger.http import unquoted
 
@@ -43,22 +39,29 @@ def with_protocol_errors(operation: Callable[..., R]) -> Callable[..., R]:
 
     @functools.wraps(operation)
     def wrapped(*args: Any, **kwargs: Any) -> R:
-        try:
+        with protocol_errors(operation.__name__):
             return operation(*args, **kwargs)
-        except sdk.A2AError:
-            raise
-        except NotFound:
-            raise sdk.TaskNotFoundError from None
-        except LedgerError as refusal:
-            data = {"code": refusal.code, "hint": refusal.hint, **_plain(refusal.extra)}
-            is_conflict = refusal.status == 409
-            kind = sdk.UnsupportedOperationError if is_conflict else sdk.InvalidParamsError
-            raise kind(refusal.detail, data=data) from None
-        except Exception:
-            logger.exception("unexpected failure of %s", operation.__name__)
-            raise sdk.A2AError("Assent failed; it was logged. Repeat the request.") from None
 
     return wrapped
+
+
+@contextmanager
+def protocol_errors(operation: str) -> Iterator[None]:
+    """As ``with_protocol_errors``, for a block."""
+    try:
+        yield
+    except sdk.A2AError:
+        raise
+    except NotFound:
+        raise sdk.TaskNotFoundError from None
+    except LedgerError as refusal:
+        data = {"code": refusal.code, "hint": refusal.hint, **_plain(refusal.extra)}
+        is_conflict = refusal.status == 409
+        kind = sdk.UnsupportedOperationError if is_conflict else sdk.InvalidParamsError
+        raise kind(refusal.detail, data=data) from None
+    except Exception:
+        logger.exception("unexpected failure of %s", operation)
+        raise sdk.A2AError("Assent failed; it was logged. Repeat the request.") from None
 
 
 def _plain(extra: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +77,11 @@ class A2ARequestHandler(sdk.RequestHandler):
         caller, config = _caller(context), params.configuration
         task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
         if not config.return_immediately:
-            await until_it_rests(task_id, settings.BLOCKING_SEND_S)
+            reader = _reader(context)
+            with protocol_errors("a blocking send"):
+                is_allowed = await until_it_rests(task_id, settings.BLOCKING_SEND_S, reader)
+            if not is_allowed:
+                raise sdk.TaskNotFoundError("The token was revoked while the message waited.")
         return await in_thread(_read, task_id, caller, _history(config))
 
     async def on_message_send_stream(
@@ -82,15 +89,17 @@ class A2ARequestHandler(sdk.RequestHandler):
     ) -> AsyncGenerator[Any]:
         caller = _caller(context)
         task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
-        async for update in follow(task_id, until=TURN_OVER):
-            yield update
+        with protocol_errors("a stream"):
+            async for update in follow(task_id, _reader(context), until=TURN_OVER):
+                yield update
 
     async def on_subscribe_to_task(
         self, params: pb.SubscribeToTaskRequest, context: sdk.ServerCallContext
     ) -> AsyncGenerator[Any]:
         task = await in_thread(_open_task, params.id, _caller(context))
-        async for update in follow(task.pk):
-            yield update
+        with protocol_errors("a stream"):
+            async for update in follow(task.pk, _reader(context)):
+                yield update
 
     async def on_get_task(
         self, params: pb.GetTaskRequest, context: sdk.ServerCallContext
@@ -147,6 +156,11 @@ def _caller(context: sdk.ServerCallContext) -> Caller:
     if context.tenant not in {"", caller.tenant}:
         raise sdk.InvalidParamsError("The tenant is not the one that the token belongs to.")
     return caller
+
+
+def _reader(context: sdk.ServerCallContext) -> Reader:
+    state = context.state
+    return Reader(_caller(context), state["token"], state["address"])
 
 
 def _key(context: sdk.ServerCallContext) -> str:

@@ -15,14 +15,14 @@ from uuid import uuid4
 from a2a import signatures
 from a2a.models import PUSH, PushConfig
 from a2a.wire import sdk, to_json
-from ledger import safe_http
-from ledger.events.outbox import Owed
+from ledger.events.outbox import HttpChannel, Owed
 from ledger.models import Delivery, Event
+from ledger.safe_http import Post
 
 VALID_S = 300  # seconds from the signature to its expiry
 
 
-class PushChannel:
+class PushChannel(HttpChannel):
     """Registered as an outbox channel (``a2a.apps``)."""
 
     name = PUSH
@@ -34,13 +34,13 @@ class PushChannel:
     def address(self, event: Event) -> Iterable[Owed]:
         return []
 
-    def send(self, delivery: Delivery) -> None:
-        """Post the task as it is now. Raises what ``safe_http.deliver`` raises."""
+    def request(self, delivery: Delivery) -> Post | None:
+        """The task as it is now."""
         config = PushConfig.objects.select_related("task").filter(pk=delivery.recipient).first()
         if config is None:
-            return  # deleted since
+            return None  # deleted since
         body = json.dumps({"task": to_json.render(config.task, history=0)}).encode()
-        safe_http.deliver(config.url, body, _headers(config, body))
+        return Post(config.url, body, _headers(config, body))
 
 
 def _headers(config: PushConfig, body: bytes) -> dict[str, str]:

@@ -71,6 +71,6 @@ def _check(fields: PushFields) -> None:
     ):
         raise InvalidRequest("The token and the credentials become headers: plain ASCII only.")
     try:
-        safe_http.check(fields.url)
+        safe_http.check_form(fields.url)
     except safe_http.AddressRefused as refusal:
         raise InvalidRequest(f"Nothing is pushed to that address. {refusal}") from None

@@ -14,8 +14,8 @@ logger = logging.getLogger(__name__)
 NEW_WORK = frozenset({TaskEventKind.SUBMITTED, TaskEventKind.PUT_BACK, TaskEventKind.HANDED_OVER})
 
 
-def channel_of_work(tenant: str) -> str:
-    return f"assent:work:{tenant}"
+# Before the tenant, in the name of the Redis channel for its new tasks.
+PREFIX_OF_WORK = "assent:work:"
 
 
 def wake_workers(tenant: str, kind: str, **_: object) -> None:
@@ -23,6 +23,6 @@ def wake_workers(tenant: str, kind: str, **_: object) -> None:
     if kind not in NEW_WORK:
         return
     try:
-        doorbell.redis().publish(channel_of_work(tenant), kind)
+        doorbell.redis().publish(PREFIX_OF_WORK + tenant, kind)
     except RedisError as failure:
         logger.info("doorbell for the workers of %s not rung: %s", tenant, failure)

@@ -17,8 +17,6 @@ from a2a.submissions import Submission
 from a2a.validation import spellings
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire.plain_json import event_as_json, task_as_json
-from ledger import doorbell
-from ledger.agents.callers import Caller
 from ledger.api.rendering import record_response
 from ledger.api.schemas import DecisionRecord
 from ledger.database import keyset_page
@@ -27,7 +25,7 @@ from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
 from ledger.principals import Surface
-from ledger.waiting import LONGEST_WAIT_S, wait_for
+from ledger.waiting import LONGEST_WAIT_S
 
 PAGE = 50
 VIA = Surface.REST
@@ -110,7 +108,7 @@ def list_tasks(
 @router.get(
     "/{uuid:task_id}",
     operation_id="readTask",
-    response={200: TaskOut, **refusals(404, 422, 429)},
+    response={200: TaskOut, **refusals(404, 422)},
 )
 def read(
     request: HttpRequest,
@@ -121,18 +119,7 @@ def read(
     caller = caller_of(request)
     if wait < POLL_INTERVAL_S and pace_of(caller, task_id) is Pace.REFUSED:
         return _slow_down(task_id)
-    task = tasks.visible(caller, task_id)
-    if wait and not task.is_final:
-        task = _changed(caller, task, wait) or task
-    return _rendered(task)
-
-
-def _changed(caller: Caller, seen: Task, wait: float) -> Task | None:
-    def look() -> Task | None:
-        task = tasks.visible(caller, seen.pk)
-        return task if task.updated_at != seen.updated_at else None
-
-    return wait_for(look, doorbell.channel_of(seen.pk), wait)
+    return _rendered(tasks.visible(caller, task_id))
 
 
 def _slow_down(task_id: UUID) -> HttpResponse:

@@ -11,8 +11,7 @@ from ninja import Query, Router
 
 from a2a import submissions, tasks
 from a2a.errors import TaskNotFound
-from a2a.models import Message, Question, QuestionState, Task
-from a2a.rest.doorbell import channel_of_work
+from a2a.models import Message, Question, Task
 from a2a.rest.schemas import (
     ArtifactIn,
     ArtifactOut,
@@ -30,19 +29,19 @@ from a2a.rest.schemas import (
     WorkOut,
 )
 from a2a.tasks import questions
+from a2a.validation.parts import refuse_unstorable
 from a2a.wire.plain_json import (
     artifact_as_json,
     message_as_json,
     question_as_json,
     work_as_json,
 )
-from ledger import doorbell
 from ledger.agents.callers import Caller
 from ledger.http import AgentBearer, caller_of, json_response
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
 from ledger.principals import Surface
-from ledger.waiting import LONGEST_WAIT_S, wait_for
+from ledger.waiting import LONGEST_WAIT_S
 
 PAGE = 50
 VIA = Surface.REST
@@ -56,14 +55,8 @@ router = Router(auth=AgentBearer(), tags=["workers"])
 )
 def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
     """Claim the oldest waiting task of the agent's skills; `204` when none came in time."""
-    caller = _worker(request)
-
-    def look() -> Task | None:
-        return tasks.claim(caller.principal, skills=body.skills, via=VIA)
-
-    task = look()
-    if task is None and body.wait_s:
-        task = wait_for(look, channel_of_work(caller.tenant), body.wait_s)
+    refuse_unstorable(body.skills)
+    task = tasks.claim(_worker(request).principal, skills=body.skills, via=VIA)
     return HttpResponse(status=204) if task is None else _json(work_as_json(task))
 
 
@@ -93,19 +86,12 @@ def read_messages(
 ) -> HttpResponse:
     """Messages of the client and of workers after `cursor`, oldest first."""
     caller = _worker(request)
-
-    def look() -> list[Message] | None:
-        if not Task.objects.filter(pk=task_id, owner=str(caller.principal)).exists():
-            raise TaskNotFound()
-        later = Message.objects.filter(task=task_id, pk__gt=cursor)
-        return list(later.order_by("pk")[:limit]) or None
-
-    messages = look()
-    if messages is None and wait:
-        messages = wait_for(look, doorbell.channel_of(task_id), wait)
+    if not Task.objects.filter(pk=task_id, owner=str(caller.principal)).exists():
+        raise TaskNotFound()
+    messages = list(Message.objects.filter(task=task_id, pk__gt=cursor).order_by("pk")[:limit])
     return _json(
         {
-            "items": [message_as_json(message) for message in messages or []],
+            "items": [message_as_json(message) for message in messages],
             "next_cursor": str(messages[-1].pk if messages else cursor),
         }
     )
@@ -134,7 +120,10 @@ def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpRespo
     response={200: ArtifactOut, **refusals(*BODY, 403, 404, 409)},
 )
 def add_artifact(request: HttpRequest, task_id: UUID, body: ArtifactIn) -> HttpResponse:
-    """Add an artifact; with `append`, add parts to an existing one. Renews the lease."""
+    """Add an artifact; with `append`, add parts to an existing one. Renews the lease.
+
+    The answer has the parts of this request only.
+    """
     artifact = tasks.add_artifact(
         task_id,
         **_held_by(request, body),
@@ -180,15 +169,7 @@ def read_question(
 ) -> HttpResponse:
     """Read a question, and its answer as soon as there is one."""
     caller = _worker(request)
-    question = _question(caller, task_id, question_id)
-
-    def look() -> Question | None:
-        current = _question(caller, task_id, question_id)
-        return current if current.state != QuestionState.OPEN else None
-
-    if wait and question.state == QuestionState.OPEN:
-        question = wait_for(look, doorbell.channel_of(task_id), wait) or question
-    return _json(question_as_json(question))
+    return _json(question_as_json(_question(caller, task_id, question_id)))
 
 
 @router.post(

@@ -85,6 +85,12 @@ class Draft:
         return skill is not None and skill.max_concurrency is not None
 
     @property
+    def tenant(self) -> str:
+        """That of the skill, which may be offered by another tenant than the caller's."""
+        skill = self.request.skill
+        return skill.tenant if skill is not None else self.request.caller.tenant
+
+    @property
     def move(self) -> Move[TaskState]:
         return states.SUBMIT if self.denial is None else states.REJECT
 
@@ -111,7 +117,7 @@ class Draft:
         is_duplicate = self.denial is not None and self.denial.code == Reason.DUPLICATE_MESSAGE
         return Task(
             id=new_id(),
-            tenant=skill.tenant if skill else caller.tenant,
+            tenant=self.tenant,
             context_id=submission.context_id or str(uuid4()),
             state=TaskState.SUBMITTED if self.denial is None else TaskState.REJECTED,
             skill=skill,

@@ -14,12 +14,15 @@ from django.db.transaction import atomic
 from a2a import builtin, states
 from a2a.errors import Reason
 from a2a.models import Message, Skill, Task
+from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import entries
 from a2a.submissions.drafts import Draft, Submission, draft_of
 from a2a.submissions.envelope import Denial, over_capacity
+from a2a.tasks.stocks import open_questions, open_tasks
 from ledger.agents.callers import Caller
-from ledger.errors import IdempotencyKeyReused, LedgerError
+from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
+from ledger.limits import stocks
 from ledger.principals import Surface
 
 
@@ -42,7 +45,7 @@ def submit(submission: Submission, *, caller: Caller, via: Surface) -> Submitted
     the same content, returns the task of that time; nothing is written then.
 
     Raises ``InvalidRequest`` and its subclasses for what cannot be stored,
-    ``IdempotencyKeyReused``.
+    ``IdempotencyKeyReused, LimitReached``.
     """
     return _enter(draft_of(submission, caller, find_skill), via)
 
@@ -57,7 +60,9 @@ def submit_all(
     for number, (submission, caller) in enumerate(requests):
         try:
             draft = draft_of(submission, caller, find)
-            if _is_plain(draft):
+            if _is_plain(draft) and (first := _admitted(draft, via)) is not None:
+                results[number] = first
+            elif _is_plain(draft):
                 plain.append((number, draft))
             else:
                 results[number] = _enter(draft, via)
@@ -89,11 +94,31 @@ def _is_plain(draft: Draft) -> bool:
 
 
 def _enter(draft: Draft, via: Surface) -> Submitted:
+    if draft.denial is None and (first := _admitted(draft, via)) is not None:
+        return first
     if draft.denial is None and draft.is_builtin:
         return _enter_and_run(draft, via)
     if draft.denial is None and draft.is_limited:
         return _enter_within_capacity(draft, via)
     return _insert(draft, via)
+
+
+def _admitted(draft: Draft, via: Surface) -> Submitted | None:
+    """Count the new task against its agent's limit; the task of an earlier request needs no room.
+
+    Raises ``LimitReached``.
+    """
+    by, tenant = draft.request.caller.principal, draft.tenant
+    try:
+        if draft.is_builtin:  # what it will become needs room as well
+            is_question = draft.submission.skill == ASK_A_PERSON.id
+            (open_questions if is_question else stocks.pending).check(by, tenant)
+        open_tasks.admit(by, tenant)
+    except LimitReached:
+        if _same_request(draft) is None:
+            raise
+        return _earlier(draft, via)
+    return None
 
 
 def _enter_and_run(draft: Draft, via: Surface) -> Submitted:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F, Func, IntegerField, JSONField, Value
 from django.db.transaction import atomic
 
 from a2a import states
-from a2a.models import Artifact
+from a2a.models import Artifact, Task
 from a2a.tasks.leases import advance_as_holder, lease_from_now
 from a2a.tasks.transitions import advance
 from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
@@ -40,33 +41,61 @@ def add_artifact(
 ) -> Artifact:
     """Store an artifact, or append parts to one, and renew the worker's lease.
 
-    Raises ``InvalidRequest``, ``TaskLeaseLost, TaskNotFound``.
+    Returns the artifact with these parts, without those before. Raises ``InvalidRequest``,
+    ``TaskLeaseLost, TaskNotFound``.
     """
     refuse_unstorable([artifact_id, parts, name, description])
     refuse_malformed(parts)
     with atomic():
-        before = Artifact.objects.filter(task=task_id, artifact_id=artifact_id).first()
-        kept = before.parts if before and append else []
+        after = _lock_and_count(task_id, artifact_id) if append else None
         advance_as_holder(
             task_id,
             states.ADD_ARTIFACT,
             agent=agent,
             fencing_token=fencing_token,
             via=via,
-            details=_event_details(artifact_id, parts, after=len(kept), is_complete=is_complete),
+            details=_event_details(artifact_id, parts, after=after or 0, is_complete=is_complete),
             lease_expires_at=lease_from_now(),
         )
-        artifact, _ = Artifact.objects.update_or_create(
-            task_id=task_id,
-            artifact_id=artifact_id,
-            defaults={
-                "name": name or (before.name if before else ""),
-                "description": description or (before.description if before else ""),
-                "parts": [*kept, *parts],
-                "is_complete": is_complete,
-            },
-        )
+        columns = {"name": name, "description": description}
+        defaults: dict[str, Any] = {column: text for column, text in columns.items() if text}
+        rows = Artifact.objects.filter(task=task_id, artifact_id=artifact_id)
+        if after is None:
+            defaults |= {"parts": parts, "is_complete": is_complete}
+            rows.update_or_create(task_id=task_id, artifact_id=artifact_id, defaults=defaults)
+        else:
+            rows.update(parts=_Concatenated("parts", parts), is_complete=is_complete, **defaults)
+        artifact: Artifact = rows.defer("parts").get()
+    artifact.parts = parts
     return artifact
+
+
+def _lock_and_count(task_id: UUID, artifact_id: str) -> int | None:
+    """How many parts the artifact has; ``None`` if there is none yet.
+
+    The task is locked before, so that two appends at once do not count the same parts. The parts
+    stay in the database: with each append there would be more to read and to write.
+    """
+    Task.objects.select_for_update().filter(pk=task_id).values_list("pk").first()
+    rows = Artifact.objects.filter(task=task_id, artifact_id=artifact_id)
+    number: int | None = rows.values_list(_Length("parts"), flat=True).first()
+    return number
+
+
+class _Length(Func):
+    function = "jsonb_array_length"
+    output_field = IntegerField()
+
+
+class _Concatenated(Func):
+    """A list in a column with further items after it."""
+
+    template = "%(expressions)s"
+    arg_joiner = " || "
+    output_field = JSONField()
+
+    def __init__(self, column: str, items: list[Part]) -> None:
+        super().__init__(F(column), Value(items, JSONField()))
 
 
 def put_artifact(task_id: UUID, artifact: WholeArtifact, *, by: Principal, via: Surface) -> None:

@@ -12,7 +12,7 @@ from django.db.transaction import atomic
 
 from a2a import states
 from a2a.errors import Reason, TaskLeaseLost, TaskNotFound, TaskNotPossible
-from a2a.models import DUE, LEASE, Skill, Task
+from a2a.models import LEASE, Skill, Task
 from a2a.states import OPEN, TaskState
 from a2a.tasks.transitions import ALWAYS, advance
 from ledger.principals import Principal, Surface
@@ -40,13 +40,8 @@ def claim(agent: Principal, *, skills: list[str], via: Surface) -> Task | None:
     An empty ``skills`` means any skill of the agent.
     """
     waiting = (
-        Task.objects.filter(
-            DUE,
-            state=TaskState.SUBMITTED,
-            owner=str(agent),
-            expires_at__gt=Now(),
-            transaction=None,
-        )
+        Task.objects.claimable()
+        .filter(owner=str(agent))
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("pk")
     )

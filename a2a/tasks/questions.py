@@ -23,6 +23,7 @@ from a2a.errors import (
 from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task, answerers
 from a2a.models.answerers import APPROVER, CLIENT
 from a2a.tasks.leases import advance_as_holder, held_by, lease_from_now
+from a2a.tasks.stocks import open_questions
 from a2a.tasks.transitions import advance
 from a2a.validation import json_schemas
 from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
@@ -69,13 +70,15 @@ def ask(
     A question that was asked and answered before on this task (by a worker that then stopped
     responding) is returned with its answer, unless ``is_new``.
 
-    Raises ``InvalidRequest`` and its subclasses, ``TaskLeaseLost, TaskNotFound``.
+    Raises ``InvalidRequest`` and its subclasses, ``LimitReached, TaskLeaseLost, TaskNotFound``.
     """
     new = _NewQuestion(_normalized(text), form or {}, evidence or [], may_answer or [], ttl)
     _check(new)
     answered = _answered_before(task_id, agent, fencing_token, new)
     if answered is not None and not is_new:
         return answered
+    tenant = Task.objects.filter(pk=task_id).values_list("tenant", flat=True).first() or ""
+    open_questions.admit(asked_by or agent, tenant)
     question_id = new_id()
     sealed = digests.digest_of(digests.question_text(new.text, new.form, new.evidence))
     with atomic():

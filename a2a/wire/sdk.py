@@ -55,12 +55,12 @@ STATE_IN = {number: state for state, number in STATE_OUT.items()}
 
 
 class CallerContextBuilder(DefaultServerCallContextBuilder):
-    """Hands on the caller and the skill that ``AuthMiddleware`` put into the scope."""
+    """Hands on what ``AuthMiddleware`` put into the scope: caller, token, address and skill."""
 
     def build(self, request: Request) -> ServerCallContext:
         context = super().build(request)
-        context.state["caller"] = request.scope["assent.caller"]
-        context.state["skill"] = request.scope["assent.skill"]
+        for name in ("caller", "token", "address", "skill"):
+            context.state[name] = request.scope[f"assent.{name}"]
         return context
 
 

@@ -126,6 +126,11 @@ def _state(state: str) -> str:
     return f"TASK_STATE_{TaskState(state).name}"
 
 
+def state_in(body: Json) -> TaskState:
+    """The state that the JSON of a task says."""
+    return TaskState[body["status"]["state"].removeprefix("TASK_STATE_")]
+
+
 def _timestamp(at: datetime) -> str:
     """As protobuf's JSON writes it: UTC, with no, three or six decimals."""
     plain = at.astimezone(UTC)
@@ -150,10 +155,8 @@ def message_to_json(message: Message, task: Task) -> Json:
     return body
 
 
-def artifact_to_json(artifact: Artifact, start: int = 0, count: int | None = None) -> Json:
-    """The artifact with ``count`` of its parts from number ``start`` on; by default all."""
-    end = None if count is None else start + count
-    body: Json = {"artifactId": artifact.artifact_id, "parts": artifact.parts[start:end]}
+def artifact_to_json(artifact: Artifact) -> Json:
+    body: Json = {"artifactId": artifact.artifact_id, "parts": artifact.parts}
     if artifact.name:
         body["name"] = artifact.name
     if artifact.description:
@@ -162,23 +165,22 @@ def artifact_to_json(artifact: Artifact, start: int = 0, count: int | None = Non
 
 
 def event_to_json(
-    event: Event, task: Task, artifacts: dict[str, Artifact], questions: dict[UUID, Question]
+    event: Event, task: Task, added: Artifact | None, questions: dict[UUID, Question]
 ) -> Json | None:
     """An event as a stream shows it: ``statusUpdate`` or ``artifactUpdate``.
 
-    ``None`` for an event that clients are not told of.
+    ``added`` is the artifact with the parts that the event added, and no others. ``None`` for an
+    event that clients are not told of.
     """
     details = json.loads(event.details)
     ids = {"taskId": str(task.pk), "contextId": task.context_id}
     if event.kind == TaskEventKind.MESSAGE_ADDED:
         return None
     if event.kind == TaskEventKind.ARTIFACT_ADDED:
-        artifact = artifacts.get(details["artifact_id"])
-        if artifact is None:
+        if added is None:
             return None
-        added = artifact_to_json(artifact, details["from"], details["parts"])
         flags = {"append": details["append"], "lastChunk": details["last"]}
-        return {"artifactUpdate": {**ids, "artifact": added, **flags}}
+        return {"artifactUpdate": {**ids, "artifact": artifact_to_json(added), **flags}}
     question = _question_asked(event, details, questions)
     parts = _parts_of(event, question)
     is_for_people = question is not None and not question.is_for_client_of(task)

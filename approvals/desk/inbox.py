@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from a2a.models import Question, QuestionQuerySet
+from approvals.desk import fair_share
+from approvals.desk.fair_share import More
+from ledger import search
 from ledger.characters import without_nul
 from ledger.contracts import tools
 from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
@@ -18,7 +21,6 @@ from ledger.states import AT_WORK, FINAL, State
 from ledger.transactions.settlements import STUCK_AFTER
 
 SOON = timedelta(minutes=5)
-MOST_ROWS = 500
 # In these states a transaction waits for ever if no worker has its tool.
 NEED_THE_TOOL = [State.APPROVED, State.ROLLING_BACK, State.COMPENSATING]
 
@@ -30,10 +32,11 @@ class Filters:
     q: str = ""
     tool: str = ""
     risk: str = ""
+    agent: str = ""  # a principal
 
     @property
     def is_set(self) -> bool:
-        return bool(self.q or self.tool or self.risk)
+        return bool(self.q or self.tool or self.risk or self.agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,29 @@ class Entry:
     tx: Transaction | None = None
     question: Question | None = None
     is_waiting: bool = True
+    place: int = 1  # among the rows of its agent, the most urgent first
 
     @property
     def expires_at(self) -> datetime:
         row = self.tx or self.question
         assert row is not None
         return row.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The rows of the list, most urgent first, and what agents have beyond their share of it."""
+
+    entries: list[Entry]
+    more: list[More]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Rows that changed, as they are now. ``has_hidden``: some wait beyond their agent's share."""
+
+    entries: list[Entry]
+    has_hidden: bool
 
 
 @dataclass(slots=True)
@@ -93,23 +113,11 @@ def matching(rows: TransactionQuerySet, filters: Filters) -> TransactionQuerySet
         rows = rows.filter(tool=filters.tool)
     if filters.risk:
         rows = rows.filter(risk_level=filters.risk)
+    if filters.agent:
+        rows = rows.filter(proposed_by=without_nul(filters.agent))
     for word in without_nul(filters.q).split()[:8]:
-        rows = rows.filter(_contains(word))
+        rows = rows.filter(search.contains(word))
     return rows
-
-
-def _contains(word: str) -> Q:
-    condition = (
-        Q(action_summary__icontains=word)
-        | Q(proposed_by_name__icontains=word)
-        | Q(operation_key__icontains=word)
-        | Q(tool__icontains=word)
-        | Q(receipt=word)
-        | Q(trace_id=word)
-    )
-    if re.fullmatch(r"[0-9a-fA-F-]{6,36}", word):
-        condition |= Q(id__icontains=word)
-    return condition
 
 
 def questions(tenants: frozenset[str]) -> QuestionQuerySet:
@@ -125,6 +133,8 @@ def count(tenants: frozenset[str]) -> int:
 def matching_questions(rows: QuestionQuerySet, filters: Filters) -> QuestionQuerySet:
     if filters.risk or filters.tool not in {"", ONLY_QUESTIONS}:
         return rows.none()
+    if filters.agent:
+        rows = rows.filter(asked_by=without_nul(filters.agent))
     for word in without_nul(filters.q).split()[:8]:
         rows = rows.filter(
             Q(text__icontains=word)
@@ -135,19 +145,35 @@ def matching_questions(rows: QuestionQuerySet, filters: Filters) -> QuestionQuer
     return rows
 
 
-def waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> list[Entry]:
-    """The rows of the list, most urgent first."""
-    entries: list[Entry] = []
+def waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> Listing:
+    """The rows of the list, most urgent first; no agent pushes another's off it."""
+    listings = [_questions_waiting(tenants, filters, now)]
     if filters.tool != ONLY_QUESTIONS:
-        rows = matching(needs_somebody(tenants), filters)
-        for row in rows.prefetch_related("decisions").order_by("expires_at")[:MOST_ROWS]:
-            entries.append(Entry(group_of(row, now), tx=row))
-    open_questions = matching_questions(questions(tenants), filters).order_by("expires_at")
-    entries += [
-        Entry(group_of_question(question, now), question=question)
-        for question in open_questions[:MOST_ROWS]
+        listings.append(_transactions_waiting(tenants, filters, now))
+    entries = [entry for listing in listings for entry in listing.entries]
+    return Listing(
+        sorted(entries, key=lambda entry: entry.expires_at),
+        [more for listing in listings for more in listing.more],
+    )
+
+
+def _transactions_waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> Listing:
+    rows = matching(needs_somebody(tenants), filters)
+    share = fair_share.shared(rows, agent="proposed_by", kind="transaction")
+    shown = Transaction.objects.filter(pk__in=share.places).prefetch_related("decisions")
+    entries = [Entry(group_of(row, now), tx=row, place=share.places[row.pk]) for row in shown]
+    return Listing(entries, share.more)
+
+
+def _questions_waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> Listing:
+    rows = matching_questions(questions(tenants), filters)
+    share = fair_share.shared(rows, agent="asked_by", kind="question")
+    shown = Question.objects.filter(pk__in=share.places).select_related("task")
+    entries = [
+        Entry(group_of_question(row, now), question=row, place=share.places[row.pk])
+        for row in shown
     ]
-    return sorted(entries, key=lambda entry: entry.expires_at)
+    return Listing(entries, share.more)
 
 
 def group_of(row: Transaction, now: datetime) -> str:
@@ -170,33 +196,59 @@ def grouped(rows: Iterable[Entry]) -> list[Group]:
     return list(groups.values())
 
 
-def changed(
-    ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime
-) -> list[Entry]:
-    """The current rows of these transactions and tasks.
+def changed(ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime) -> Changed:
+    """The current rows of these transactions and tasks, but for those beyond their agent's share.
 
-    ``is_waiting`` tells whether the filtered list still shows a row.
+    ``is_waiting`` tells whether the filtered list still has a row.
     """
-    rows = Transaction.objects.for_tenants(tenants).filter(pk__in=ids)
-    shown = set(
-        matching(needs_somebody(tenants), filters).filter(pk__in=ids).values_list("pk", flat=True)
-    )
-    if filters.tool == ONLY_QUESTIONS:
-        shown = set()
-    entries = [
-        Entry(group_of(row, now), tx=row, is_waiting=row.pk in shown)
-        for row in rows.prefetch_related("decisions", "events")
+    parts = [
+        _changed_transactions(ids, tenants, filters, now),
+        _changed_questions(ids, tenants, filters, now),
     ]
+    return Changed(
+        [entry for part in parts for entry in part.entries], any(part.has_hidden for part in parts)
+    )
+
+
+def _changed_transactions(
+    ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime
+) -> Changed:
+    rows = list(
+        Transaction.objects.for_tenants(tenants)
+        .filter(pk__in=ids)
+        .prefetch_related("decisions", "events")
+    )
+    listed = matching(needs_somebody(tenants), filters)
+    if filters.tool == ONLY_QUESTIONS:
+        listed = listed.none()
+    waiting_ids = set(listed.filter(pk__in=ids).values_list("pk", flat=True))
+    hidden = _hidden([row for row in rows if row.pk in waiting_ids], listed, filters, "proposed_by")
+    entries = [
+        Entry(group_of(row, now), tx=row, is_waiting=row.pk in waiting_ids)
+        for row in rows
+        if row.pk not in hidden
+    ]
+    return Changed(entries, bool(hidden))
+
+
+def _changed_questions(
+    ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime
+) -> Changed:
     of_tasks = Question.objects.for_tenants(tenants).filter(task__in=ids).select_related("task")
     # One row for each task: its newest question.
     newest = list(of_tasks.order_by("task_id", "-pk").distinct("task_id"))
-    listed = set(
-        matching_questions(questions(tenants), filters)
-        .filter(pk__in=[question.pk for question in newest])
-        .values_list("pk", flat=True)
-    )
-    entries += [
-        Entry(group_of_question(question, now), question=question, is_waiting=question.pk in listed)
-        for question in newest
+    listed = matching_questions(questions(tenants), filters)
+    keys = [question.pk for question in newest]
+    waiting_ids = set(listed.filter(pk__in=keys).values_list("pk", flat=True))
+    hidden = _hidden([row for row in newest if row.pk in waiting_ids], listed, filters, "asked_by")
+    entries = [
+        Entry(group_of_question(row, now), question=row, is_waiting=row.pk in waiting_ids)
+        for row in newest
+        if row.pk not in hidden
     ]
-    return entries
+    return Changed(entries, bool(hidden))
+
+
+def _hidden(rows: list[Any], listed: QuerySet[Any], filters: Filters, agent: str) -> set[UUID]:
+    """Those that wait beyond their agent's share; an agent by itself has the whole list."""
+    return set() if filters.agent else fair_share.beyond_share(listed, rows, agent=agent)

@@ -1,7 +1,8 @@
-"""Middleware: security headers, tenants of the person, connections, problems under /api/."""
+"""Middleware: security headers, tenants of the person, problems under /api/."""
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import cast
@@ -9,15 +10,21 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.handlers.asgi import ASGIRequest
-from django.db import connection, connections
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Membership
-from ledger.http import problem
+from ledger.database.sessions import CONNECTION_LOST
+from ledger.errors import DatabaseAway
+from ledger.http import problem, problem_of
 from ledger.models import Tenant
 
+logger = logging.getLogger(__name__)
+
+CERTAIN = "Nothing was changed."
+UNCERTAIN = "It is not known whether anything was changed."
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")
 Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -42,20 +49,6 @@ def content_security_policy() -> str:
     )
 
 
-class ReleaseConnections:
-    """Under ASGI a request has a thread of its own: its connection must not outlive it."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        try:
-            return self.get_response(request)
-        finally:
-            if isinstance(request, ASGIRequest) and not connection.in_atomic_block:
-                connections.close_all()
-
-
 class SecurityHeaders:
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -70,6 +63,26 @@ class SecurityHeaders:
         if not request.path.startswith(CACHED_BY_THEIR_OWN_RULES):
             # Pages, exports and the admin: a shared computer keeps none of them.
             response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+class CompressedPages(GZipMiddleware):
+    """Compresses pages and exports; a list of 500 rows is a twentieth as long then.
+
+    Against BREACH, which guesses a secret by the length of a page that also repeats input: the CSRF
+    token is masked anew in each page, Django adds up to 100 random bytes to each answer, and with
+    SameSite=Lax another site can only open pages in a window, not fetch them by the thousand.
+    Answers to agents are short and may have tokens in them: they stay as they are.
+    """
+
+    max_random_bytes = 100
+    compressed = ("text/html", "text/csv")
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        if response.headers.get("Content-Type", "").startswith(self.compressed):
+            return super().process_response(request, response)
         return response
 
 
@@ -137,3 +150,36 @@ class ProblemsForMachines:
         if "Allow" in response.headers:
             answer["Allow"] = response.headers["Allow"]
         return answer
+
+
+class DatabaseOutages:
+    """Middleware: a view that could not reach the database in time answers 503."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, failure: Exception) -> HttpResponse | None:
+        return answer_outage(request, failure) if isinstance(failure, CONNECTION_LOST) else None
+
+
+def answer_outage(request: HttpRequest, failure: Exception) -> HttpResponse:
+    """A problem for machines, a page for people. Says whether anything can have been changed."""
+    line = str(failure).strip().partition("\n")[0]
+    logger.warning("%s %s: no answer of the database: %s", request.method, request.path, line)
+    # The server refused by itself (a time limit, a lock), so it has rolled back.
+    is_certain = request.method in {"GET", "HEAD"} or _sqlstate(failure) != ""
+    if request.path.startswith("/api/"):
+        response = problem_of(DatabaseAway(CERTAIN if is_certain else UNCERTAIN))
+    else:
+        response = render(None, "503.html", {"is_certain": is_certain}, status=503)
+        response["Retry-After"] = str(DatabaseAway.retry_after_s)
+    return response
+
+
+def _sqlstate(failure: Exception) -> str:
+    """PostgreSQL's code of an error that leaves the session alive; empty for a lost one."""
+    state = getattr(failure.__cause__, "sqlstate", None) or ""
+    return "" if state.startswith(("08", "57P")) else state

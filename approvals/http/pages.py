@@ -11,14 +11,19 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
 
 logger = logging.getLogger(__name__)
 
+MOST_WAITING = 500  # requests that wait for a thread; more are refused at once
 AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
+
+
+# Status, headers and body of a response, or ``None``.
+FastPath = Callable[[Any, bytes], Awaitable[tuple[int, list[tuple[bytes, bytes]], bytes] | None]]
 
 
 class BodyRefused(Exception):
@@ -32,10 +37,19 @@ class Pages:
     """A WSGI application as an ASGI one, with a bound on threads, and on bodies and their time."""
 
     def __init__(
-        self, inside: Any, *, threads: int, largest_body: int, body_within_s: float
+        self,
+        inside: Any,
+        *,
+        threads: int,
+        largest_body: int,
+        body_within_s: float,
+        most_waiting: int = MOST_WAITING,
+        fast_path: FastPath | None = None,
     ) -> None:
-        self._inside = inside
+        """``fast_path`` is asked first, and answers without a thread where it can."""
+        self._inside, self._fast_path = inside, fast_path
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pages")
+        self._room = threads + most_waiting
         self._largest, self._within_s = largest_body, body_within_s
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -43,19 +57,32 @@ class Pages:
             async with asyncio.timeout(self._within_s):
                 body = await self._body(receive)
         except TimeoutError:
-            await _refuse(send, HTTPStatus.REQUEST_TIMEOUT)
+            await refuse(send, HTTPStatus.REQUEST_TIMEOUT)
         except BodyRefused as refusal:
             if refusal.status is not None:
-                await _refuse(send, refusal.status)
+                await refuse(send, refusal.status)
         else:
-            loop = asyncio.get_running_loop()
-            answer = _Answer(loop, send, self._within_s)
-            try:
-                await loop.run_in_executor(self._pool, self._run, scope, body, answer)
-            except ReaderTooSlow:
-                logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
-            else:
-                await answer.finish()
+            await self._answer(scope, body, send)
+
+    async def _answer(self, scope: Any, body: bytes, send: Any) -> None:
+        if self._fast_path is not None and (fast := await self._fast_path(scope, body)) is not None:
+            status, headers, content = fast
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
+            return
+        if self._room <= 0:
+            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE)
+            return
+        self._room -= 1
+        loop = asyncio.get_running_loop()
+        answer = _Answer(loop, send, self._within_s)
+        try:
+            await loop.run_in_executor(self._pool, self._run, scope, body, answer)
+            await answer.finish()
+        except ReaderTooSlow:
+            logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
+        finally:
+            self._room += 1
 
     async def _body(self, receive: Any) -> bytes:
         chunks, size = [], 0
@@ -71,7 +98,7 @@ class Pages:
                 return b"".join(chunks)
 
     def _run(self, scope: Any, body: bytes, answer: _Answer) -> None:
-        chunks = self._inside(_environ(scope, body), answer.start)
+        chunks = self._inside(environ_of(scope, body), answer.start)
         try:
             answer.take(chunks)
         finally:
@@ -79,7 +106,7 @@ class Pages:
                 chunks.close()
 
 
-def _environ(scope: Any, body: bytes) -> dict[str, Any]:
+def environ_of(scope: Any, body: bytes) -> dict[str, Any]:
     """PEP 3333. CONTENT_LENGTH is the length received, not the one in the header."""
     server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
     environ = {
@@ -152,7 +179,12 @@ class _Answer:
             self._rest = piece
 
     async def finish(self) -> None:
-        await self._say(more=False)
+        """Send the rest. Raises ``ReaderTooSlow``: its request must not count as waiting."""
+        try:
+            async with asyncio.timeout(self._within_s):
+                await self._say(more=False)
+        except TimeoutError:
+            raise ReaderTooSlow from None
 
     async def _say(self, *, more: bool) -> None:
         if not self._has_started:
@@ -176,10 +208,11 @@ def _in_pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
 REFUSALS = {
     HTTPStatus.REQUEST_TIMEOUT: ("body_too_slow", "Send all of the body without a pause."),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("too_large", "Send less than 256 KiB."),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("busy", "Repeat the same request after Retry-After."),
 }
 
 
-async def _refuse(send: Any, status: HTTPStatus) -> None:
+async def refuse(send: Any, status: HTTPStatus) -> None:
     """As problem+json, before anything of the body is looked at."""
     code, hint = REFUSALS[status]
     body = json.dumps(
@@ -187,7 +220,7 @@ async def _refuse(send: Any, status: HTTPStatus) -> None:
             "type": f"urn:assent:problem:{code}",
             "title": status.phrase,
             "status": int(status),
-            "detail": "The body was not taken in. Nothing was done.",
+            "detail": f"{status.description or status.phrase}. Nothing was done.",
             "code": code,
             "hint": hint,
         }
@@ -197,5 +230,7 @@ async def _refuse(send: Any, status: HTTPStatus) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        head.append((b"retry-after", b"2"))
     await send({"type": "http.response.start", "status": int(status), "headers": head})
     await send({"type": "http.response.body", "body": body})

@@ -20,10 +20,11 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -34,6 +35,7 @@ HOME = Path(__file__).resolve().parents[2] / ".assent"
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
 APPLICATION = "assent_app"  # the role of the processes in our own PostgreSQL
 RESTART_AFTER_S = 0.2
+RECOVERY_S = 60.0
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
 
 
@@ -97,12 +99,27 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
         # The wheel counts the processes that use the server, and never forgets killed ones. We
         # hold the lock of the folder, so there is no other.
         (folder / ".handle_pids.json").unlink(missing_ok=True)
-        server = get_server(folder, cleanup_mode="stop")
+        server = _after_recovery(lambda: get_server(folder, cleanup_mode="stop"))
     stack.callback(server.cleanup)
-    present = server.psql("SELECT datname FROM pg_database WHERE datname = 'assent';")
+    present = _after_recovery(
+        lambda: server.psql("SELECT datname FROM pg_database WHERE datname = 'assent';")
+    )
     if "assent" not in present.split():
         server.psql("CREATE DATABASE assent;")
     return str(server.get_uri("assent"))
+
+
+def _after_recovery(step: Callable[[], Any]) -> Any:
+    """What the step returns, tried for a minute: after a crash PostgreSQL first repeats its log."""
+    deadline = time.monotonic() + RECOVERY_S
+    while True:
+        try:
+            return step()
+        except subprocess.SubprocessError as failure:
+            if time.monotonic() > deadline:
+                raise EngineMissing(f"PostgreSQL does not start: {failure}") from failure
+            sys.stderr.write("PostgreSQL recovers from a crash; waiting up to a minute.\n")
+            time.sleep(1)
 
 
 def as_application(owner_url: str) -> str:

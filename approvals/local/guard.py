@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-STOP_PATIENCE_S = 10.0  # after SIGTERM: a worker may need it to end a commit and record its outcome
+STOP_PATIENCE_S = 10.0  # after SIGTERM, for what has no longer time limit of its own
 LOOK_EVERY_S = 0.05
 
 
@@ -22,6 +22,9 @@ class Guard:
     """The supervisor's end of the pipe."""
 
     _process: subprocess.Popen[bytes] | None = None
+
+    def __init__(self, patience_s: float = STOP_PATIENCE_S) -> None:
+        self._patience_s = patience_s
 
     def watch(self, groups: Iterable[int]) -> None:
         """These groups run now. A guard that was killed is replaced."""
@@ -38,7 +41,7 @@ class Guard:
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__],
+            [sys.executable, "-I", "-S", __file__, str(self._patience_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -65,14 +68,14 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
-def stand_by() -> None:
+def stand_by(patience_s: float) -> None:
     """Read groups until the supervisor has ended, then stop those that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: list[int] = []
     for line in sys.stdin.buffer:
         groups = [int(group) for group in line.split()]
-    kill_at = time.monotonic() + STOP_PATIENCE_S
+    kill_at = time.monotonic() + patience_s
     for group in groups:
         signal_group(group, signal.SIGTERM)
     while any(signal_group(group, 0) for group in groups):
@@ -84,4 +87,4 @@ def stand_by() -> None:
 
 
 if __name__ == "__main__":
-    stand_by()
+    stand_by(float(sys.argv[1]))

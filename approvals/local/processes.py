@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+# The outbox: work like that of the queues, but found in a table and not in a queue of Redis.
+DELIVER = "deliver"
 # In the order in which a process looks for work. Nothing here waits for the outside except tools.
 WORKER_QUEUES = ("commit", "react", "roll_back", "compensate")
 # Work that waits for others (receivers, Slack, remote agents): a slow one must not delay a commit.
-COURIER_QUEUES = ("respond", "deliver", "mirror", "fetch_card", "begin")
-QUEUES = (*WORKER_QUEUES, *COURIER_QUEUES)
+COURIER_QUEUES = ("respond", DELIVER, "mirror", "fetch_card", "begin")
+WORK = (*WORKER_QUEUES, *COURIER_QUEUES)
+QUEUES = tuple(name for name in WORK if name != DELIVER)  # of Redis
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,18 @@ MIGRATE = Process(
     secrets=frozenset({"ASSENT_OWNER_DATABASE_URL"}),
 )
 # Pages, REST, A2A, WebSocket and long-polls at one origin (docs/decisions/one-origin.md).
-WEB = Process("web", ("-m", "granian", "--interface", "asgi", "--ws", "approvals.asgi:application"))
+# Of the requests that granian takes at once, nearly all only wait.
+# A request has to be there, but for its body, after ten seconds.
+GRANIAN = (
+    *("granian", "--interface", "asgi", "--ws"),
+    *("--backpressure", "20000", "--http1-header-read-timeout", "10000"),
+)
+WEB = Process("web", ("-m", *GRANIAN, "approvals.asgi:application"))
 WORKER = Process("worker", ("manage.py", "work", "--but", *COURIER_QUEUES), queues=WORKER_QUEUES)
 COURIER = Process(
-    "courier", ("manage.py", "work", "--only", *COURIER_QUEUES), queues=COURIER_QUEUES
+    "courier",
+    ("manage.py", "work", "--only", *COURIER_QUEUES),
+    queues=tuple(name for name in COURIER_QUEUES if name != DELIVER),
 )
 SWEEPER = Process("sweeper", ("manage.py", "sweep"), secrets=frozenset({"ASSENT_AUDIT_KEY"}))
 SLACK = Process("slack", ("manage.py", "slack_listen"))  # for Socket Mode only

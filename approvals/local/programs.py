@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from approvals.local.guard import STOP_PATIENCE_S
 from ledger.backoff import Backoff
 
 RESTART = Backoff(first=timedelta(seconds=0.2), longest=timedelta(seconds=5))
@@ -25,6 +26,8 @@ class Program:
     command: Sequence[str]
     environment: Mapping[str, str]
     folder: Path | None = None
+    # How long it may take to end: a call of a tool has a time limit of its own.
+    patience_s: float = STOP_PATIENCE_S
 
 
 class Child:

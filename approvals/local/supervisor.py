@@ -8,6 +8,7 @@ Each program runs in a session of its own. ``guard.py`` stops them if we are kil
 
 from __future__ import annotations
 
+import os
 import selectors
 import signal
 import socket
@@ -17,8 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from approvals.local.guard import STOP_PATIENCE_S, Guard, signal_group
+from approvals.local.guard import Guard, signal_group
 from approvals.local.programs import CHUNK, Child, Program
+from approvals.local.standstill import LOOK_EVERY_S, Standstills
 
 DUPLICATE_WITHIN_S = 1.0  # `make` passes on a Ctrl-C that the terminal has sent to us already
 # ANSI: cyan, yellow, green, magenta, red, blue, then the same in bold.
@@ -66,7 +68,9 @@ class Supervisor:
         self._stages = [[Child(each, colour[each.name]) for each in stage] for stage in stages]
         self._children = [child for stage in self._stages for child in stage]
         self._log = Log(output, list(colour))
-        self._selector, self._guard = selectors.DefaultSelector(), Guard()
+        self._standstills = Standstills()
+        self._selector = selectors.DefaultSelector()
+        self._guard = Guard(max(program.patience_s for program in programs))
         self._signals: list[tuple[int, float]] = []  # number and time, noted by the handler
         self._stopped_by: int | None = None
         self._stop_asked_at = 0.0
@@ -86,6 +90,7 @@ class Supervisor:
                     self._start_due()
                     self._wait(wake)
                     self._reap()
+                    self._end_standstills()
                     self._obey_signals()
                     self._stop_due()
             finally:
@@ -122,7 +127,8 @@ class Supervisor:
             due = [child.start_at for child in self._children if child.process is None]
         else:
             due = [child.kill_at for child in self._stopping if child.kill_at is not None]
-        timeout = max(0.0, min(due) - time.monotonic()) if due else None
+        due.append(time.monotonic() + LOOK_EVERY_S)
+        timeout = max(0.0, min(due) - time.monotonic())
         for key, _ in self._selector.select(timeout):
             if key.data is not None:
                 self._copy_output(key.data)
@@ -184,6 +190,14 @@ class Supervisor:
                 wait_s = child.back_off()
                 self._log.line(child, f"exited with {code}; starting again in {wait_s:.1f} s")
 
+    def _end_standstills(self) -> None:
+        """Kill what was stopped and goes on no more; it is started again like what died."""
+        groups = {child.process.pid: child for child in self._children if child.process}
+        for pid in self._standstills.found(groups):
+            self._log.system(f"process {pid} stands still and is killed")
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def _obey_signals(self) -> None:
         if self._log.is_broken and self._stopped_by is None:
             self._signals.append((signal.SIGHUP, time.monotonic()))
@@ -210,9 +224,13 @@ class Supervisor:
     def _terminate(self, child: Child) -> None:
         """Tell the process alone: what it started is its own to stop."""
         if child.process is not None:
-            self._log.system(f"sending SIGTERM to {child.name} (pid {child.process.pid})")
+            patience_s = child.program.patience_s
+            self._log.system(
+                f"sending SIGTERM to {child.name} (pid {child.process.pid}); "
+                f"it has {patience_s:.0f} s to end what it does"
+            )
             child.process.terminate()
-            child.kill_at = time.monotonic() + STOP_PATIENCE_S
+            child.kill_at = time.monotonic() + patience_s
 
     def _kill(self, *children: Child) -> None:
         """These or all, with everything that they started."""

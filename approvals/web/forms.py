@@ -68,12 +68,13 @@ class FilterForm(forms.Form):
     risk = forms.ChoiceField(
         required=False, choices=[("", "Any risk"), *((risk, risk.title()) for risk in RiskLevel)]
     )
+    agent = forms.CharField(required=False, max_length=150)
 
     def filters(self) -> Filters:
         """The filters of the request; an invalid one counts as not set."""
         self.is_valid()
         values: dict[str, Any] = self.cleaned_data
-        return Filters(**{name: values.get(name) or "" for name in ("q", "tool", "risk")})
+        return Filters(**{name: values.get(name) or "" for name in ("q", "tool", "risk", "agent")})
 
 
 class HistoryForm(FilterForm):

@@ -21,33 +21,31 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from approvals.desk import inbox
 from approvals.web.forms import (
     HistoryForm,
 )
 from approvals.web.requests import tenants_of_request
-from ledger import contracts
-from ledger.database import keyset_page
-from ledger.models import Transaction, TransactionQuerySet
+from ledger import contracts, search
+from ledger.models import Transaction
 
 HISTORY_PAGE = 50
 EXPORT_MOST = 100_000  # rows
+EXPORT_PAGE = 500
 
 
 @login_required
 @require_safe
 def history(request: HttpRequest) -> HttpResponse:
     form = HistoryForm(request.GET)
-    rows = _history(request, form)
-    before = form.cleaned_data.get("before")
-    page = keyset_page(rows, HISTORY_PAGE, before=(before,) if before else None)
+    wanted = _wanted(request, form)
+    found = search.find(wanted, HISTORY_PAGE, form.cleaned_data.get("before"))
     query = request.GET.copy()
     query.pop("before", None)
     context = {
-        "rows": page.rows,
+        "rows": found.rows,
         "form": form,
         "query": query.urlencode(),
-        "next": page.cursor,
+        "found": found,
         "tool_names": sorted(contracts.tools),
         "is_filtered": any(request.GET.values()),
     }
@@ -57,9 +55,8 @@ def history(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_safe
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
-    """The history as filtered, row by row, so that a large one needs no memory."""
-    rows = _history(request, HistoryForm(request.GET)).order_by("-pk")
-    exported = rows[:EXPORT_MOST].iterator(chunk_size=1000)
+    """The history as filtered, page by page, so that a large one needs no memory."""
+    exported = _all(_wanted(request, HistoryForm(request.GET)))
     if form == "csv":
         response = StreamingHttpResponse(_as_csv(exported), content_type="text/csv; charset=utf-8")
     elif form == "json":
@@ -70,17 +67,32 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     return response
 
 
-def _history(request: HttpRequest, form: HistoryForm) -> TransactionQuerySet:
-    filters = form.filters()
-    values = form.cleaned_data
-    rows = inbox.matching(Transaction.objects.for_tenants(tenants_of_request(request)), filters)
-    if values.get("state"):
-        rows = rows.filter(state=values["state"])
-    if since := values.get("since"):
-        rows = rows.filter(created_at__gte=_midnight(since))
-    if (until := values.get("until")) and until < date.max:  # after the last day comes nothing
-        rows = rows.filter(created_at__lt=_midnight(until) + timedelta(days=1))
-    return rows
+def _wanted(request: HttpRequest, form: HistoryForm) -> search.Wanted:
+    filters, values = form.filters(), form.cleaned_data
+    since, until = values.get("since"), values.get("until")
+    is_bounded = until is not None and until < date.max  # after the last day comes nothing
+    return search.Wanted(
+        tenants=tenants_of_request(request),
+        text=filters.q,
+        tool=filters.tool,
+        risk=filters.risk,
+        state=values.get("state") or "",
+        proposed_by=filters.agent,
+        since=_midnight(since) if since else None,
+        until=_midnight(until) + timedelta(days=1) if is_bounded else None,
+    )
+
+
+def _all(wanted: search.Wanted) -> Iterator[Transaction]:
+    """Every row, newest first, ``EXPORT_MOST`` at most."""
+    left, before = EXPORT_MOST, None
+    while left > 0:
+        found = search.find(wanted, min(EXPORT_PAGE, left), before)
+        yield from found.rows
+        left -= len(found.rows)
+        before = found.next
+        if before is None:
+            return
 
 
 EXPORTED = (

@@ -60,22 +60,34 @@ def rows(request: HttpRequest) -> HttpResponse:
     """The rows that changed, as they are now, in the filters of the page."""
     ids = [pk for text in request.GET.getlist("id")[:200] if (pk := id_or_none(text))]
     filters = FilterForm(request.GET).filters()
-    entries = desk_inbox.changed(ids, tenants_of_request(request), filters, timezone.now())
-    return render(request, "desk/_rows.html", {"rows": entries, "filters": filters})
+    change = desk_inbox.changed(ids, tenants_of_request(request), filters, timezone.now())
+    context = {"rows": change.entries, "has_hidden": change.has_hidden, "filters": filters}
+    return render(request, "desk/_rows.html", context)
 
 
 def _list_context(request: HttpRequest) -> dict[str, Any]:
     form = FilterForm(request.GET)
     filters = form.filters()
-    entries = desk_inbox.waiting(tenants_of_request(request), filters, timezone.now())
+    listing = desk_inbox.waiting(tenants_of_request(request), filters, timezone.now())
     return {
-        "groups": desk_inbox.grouped(entries),
-        "shown": len(entries),
+        "groups": desk_inbox.grouped(listing.entries),
+        "shown": len(listing.entries),
+        "more": listing.more,
+        "agent_name": _agent_name(listing, filters.agent),
         "filters": filters,
         "form": form,
         "tool_names": sorted(contracts.tools),
-        "most_rows": desk_inbox.MOST_ROWS,
     }
+
+
+def _agent_name(listing: desk_inbox.Listing, principal: str) -> str:
+    """The label of the one agent whose rows are listed; empty when all agents' are."""
+    for entry in listing.entries[:1]:
+        if principal and entry.tx is not None:
+            return entry.tx.proposed_by_name
+        if principal and entry.question is not None:
+            return entry.question.asked_by_name
+    return principal.partition("/")[2] or principal
 
 
 @login_required

@@ -7,34 +7,40 @@ in the database within a second, so that Redis may be flushed or gone.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import queue
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
-from channels.db import database_sync_to_async
-from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from channels.layers import get_channel_layer
 from cryptography.fernet import InvalidToken
 from django.conf import settings
-from django.contrib.auth import get_user
-from django.contrib.sessions.backends.db import SessionStore
-from django.http import HttpRequest
+from django.http import HttpRequest, parse_cookie
 from django.utils import timezone
 
-from approvals.http.middleware import tenants_of
-from ledger import principals, waiting
+from approvals.web import open_sessions
+from ledger import waiting
+from ledger.batches import Batcher, in_thread
+from ledger.errors import LedgerError
 from ledger.events import account_changes
+from ledger.waiting.waiters import Kind, Waiter, waiters
 
 logger = logging.getLogger(__name__)
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
 
 GATHER_S = 0.02
 FORGET_AFTER_S = 4 * waiting.LOOK_BACK.total_seconds()
 CLOSED = 4401  # nobody is signed in, or nobody who may see anything
+REFUSED = 4429  # too many are open
+SLOW_S = 20.0  # for which a page may leave a message unread
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
 
 
@@ -121,12 +127,12 @@ class Watcher:
     """Tells the sockets of this process what changed, from Redis messages and from the database."""
 
     def __init__(self) -> None:
-        self.sockets: set[DeskConsumer] = set()
+        self.sockets: set[DeskSocket] = set()
         self._watch = waiting.Watch(self._listen, self._look, self._check)
         self._is_first_look = True
         self._seen: dict[int, float] = {}
 
-    def add(self, socket: DeskConsumer) -> None:
+    def add(self, socket: DeskSocket) -> None:
         self.sockets.add(socket)
         if self._watch.start():
             self._is_first_look = True
@@ -149,28 +155,27 @@ class Watcher:
         for tenant, changed in (await self._lost(is_first)).items():
             await self._tell(tenant, changed)
         if is_first:  # what happened between the first socket and this look is not told
-            await _look_again(list(self.sockets))
+            await check(list(self.sockets))
         self._is_first_look = False
 
     async def _check(self) -> None:
         """Close the sockets whose person lost access, even if the message about it was lost."""
-        await asyncio.sleep(settings.SOCKET_CHECK_S)
-        await _look_again(list(self.sockets))
+        await asyncio.sleep(max(0.0, settings.SOCKET_CHECK_S - waiting.LOOK_EVERY_S))
+        await check(list(self.sockets))
 
     async def _tell(self, tenant: str, changed: list[str]) -> None:
+        """Tell those who may know; waits for no socket."""
         subjects = set(changed)
-        if ended := [each for each in self.sockets if each.session_chain in subjects]:
-            for socket in ended:
-                socket.end()
+        for socket in [each for each in self.sockets if each.session_chain in subjects]:
+            socket.end()
         if changed_users := [each for each in self.sockets if each.user_chain in subjects]:
-            await _look_again(changed_users)
-        await asyncio.gather(
-            *(socket.tell(changed) for socket in self.sockets if tenant in socket.tenants),
-            return_exceptions=True,
-        )
+            await check(changed_users)
+        for socket in self.sockets:
+            if tenant in socket.tenants:
+                socket.tell(changed)
 
     async def _lost(self, is_first: bool) -> dict[str, list[str]]:
-        recent = await database_sync_to_async(_recent_events)()
+        recent = await in_thread(_recent_events)
         lost: dict[str, list[str]] = defaultdict(list)
         now = time.monotonic()
         for event_id, tenant, subject in recent:
@@ -200,90 +205,117 @@ def _recent_events() -> list[tuple[int, str, str]]:
 watcher = Watcher()
 
 
-class DeskConsumer(AsyncJsonWebsocketConsumer):
-    """The socket of one open page. It is told of changes in its person's tenants only."""
+class DeskSocket:
+    """The socket of one open page. It is told of changes in its person's tenants only.
 
-    # The watcher listens for all sockets of the process; so a socket works without Redis as well.
-    channel_layer_alias = "none"
-    tenants: frozenset[str] = frozenset()
-    session_chain = user_chain = ""
+    Nobody waits for a page that does not read: what happens meanwhile is gathered into one message,
+    and a page that takes none for ``SLOW_S`` seconds is cut off.
+    """
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self._ended = asyncio.Event()
+    def __init__(self, send: Send, session_key: str) -> None:
+        self.session_key = session_key
+        self.session_chain = str(_session_chain(session_key)) if session_key else ""
+        self.user_chain = ""
+        self.tenants = frozenset[str]()
+        self._send = send
+        self._changed: dict[str, None] = {}
+        self._is_due = False
+        self._sending: asyncio.Task[None] | None = None
+        self._serving: asyncio.Task[Any] | None = None
+        self._is_ended = self._is_slow = False
 
-        async def receive_until_ended() -> Any:
-            """The server sends no close while it waits for the browser, so the wait ends first."""
-            received = asyncio.ensure_future(receive())
-            ended = asyncio.ensure_future(self._ended.wait())
-            try:
-                await asyncio.wait({received, ended}, return_when=asyncio.FIRST_COMPLETED)
-                if received.done():
-                    return received.result()
-            finally:
-                received.cancel()
-                ended.cancel()
-            await send({"type": "websocket.close", "code": CLOSED})
-            return {"type": "websocket.disconnect", "code": CLOSED}
+    async def serve(self, receive: Receive, address: str) -> None:
+        """Until the person leaves, or may see nothing any more."""
+        self._serving = asyncio.current_task()
+        try:
+            await self._serve(receive, address)
+        except asyncio.CancelledError:
+            if not self._is_ended or self._serving is None:
+                raise
+            self._serving.uncancel()
+        finally:
+            watcher.sockets.discard(self)
+            if self._sending is not None:
+                self._sending.cancel()
+        if self._is_ended and not self._is_slow:
+            await self._send({"type": "websocket.close", "code": CLOSED})
 
-        await super().__call__(scope, receive_until_ended, send)
+    async def _serve(self, receive: Receive, address: str) -> None:
+        await receive()  # websocket.connect
+        await check([self])
+        if self._is_ended:
+            return
+        with waiters.admitted(Waiter(Kind.SOCKET, "", self.user_chain, address)):
+            await self._send({"type": "websocket.accept"})
+            watcher.add(self)
+            self.tell([])
+            # Any message is a sign of life; its content is not read.
+            while (await receive())["type"] == "websocket.receive":
+                await check([self])
+                if self._is_ended:
+                    return
+                self.tell([])
 
     def end(self) -> None:
         """Close the socket and send nothing more through it."""
         self.tenants = frozenset()
         watcher.sockets.discard(self)
-        self._ended.set()
+        if not self._is_ended:
+            self._is_ended = True
+            if self._serving is not None and self._serving is not asyncio.current_task():
+                self._serving.cancel()
 
-    async def connect(self) -> None:
-        key = self.scope["session"].session_key
-        self.session_chain = str(_session_chain(key)) if key else ""
-        self.user_chain = str(account_changes.chain_of(str(principals.user(self.scope["user"].pk))))
-        await _look_again([self])
-        if not self.tenants:
-            return
-        await self.accept()
-        watcher.add(self)
-        await self.tell([])
+    def tell(self, changed: list[str]) -> None:
+        """Send the ids that changed and the time, as soon as the page reads. Returns at once."""
+        self._changed.update(dict.fromkeys(changed[: MOST_IDS + 1]))
+        self._is_due = True
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_what_is_due())
 
-    async def disconnect(self, code: int) -> None:
-        watcher.sockets.discard(self)
+    async def _send_what_is_due(self) -> None:
+        try:
+            while self._is_due:
+                text = self._message()
+                async with asyncio.timeout(SLOW_S):
+                    await self._send({"type": "websocket.send", "text": text})
+        except TimeoutError:
+            logger.info("an open desk did not read for %s s and is cut off", SLOW_S)
+            self._is_slow = True
+            self.end()
+        finally:
+            self._sending = None
 
-    async def receive(self, text_data: Any = None, bytes_data: Any = None, **_: Any) -> None:
-        """Any message is a sign of life; its content is not read."""
-        await self.receive_json(None)
-
-    async def receive_json(self, content: Any, **_: Any) -> None:
-        """On a sign of life, check the session again and send the time."""
-        await _look_again([self])
-        if self.tenants:
-            await self.tell([])
-
-    async def tell(self, changed: list[str]) -> None:
-        await self.send_json(
-            {
-                "changed": changed[:MOST_IDS],
-                "is_everything": len(changed) > MOST_IDS,
-                "now": timezone.now().isoformat(),
-            }
-        )
+    def _message(self) -> str:
+        changed, self._changed, self._is_due = list(self._changed), {}, False
+        now = timezone.now().isoformat()
+        is_everything = len(changed) > MOST_IDS
+        body = {"changed": changed[:MOST_IDS], "is_everything": is_everything, "now": now}
+        return json.dumps(body)
 
 
-async def _look_again(sockets: list[DeskConsumer]) -> None:
-    """Read again which tenants each socket may be told of; close those with none."""
-    scopes = [socket.scope for socket in sockets]
-    visible = await database_sync_to_async(_tenants_of_sessions)(scopes)
-    for socket, tenants in zip(sockets, visible, strict=True):
-        socket.tenants = tenants
-        if not tenants:
+async def application(scope: Any, receive: Receive, send: Send) -> None:
+    """The socket of the desk, as an ASGI application."""
+    cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
+    client = scope.get("client")
+    socket = DeskSocket(send, cookies.get(settings.SESSION_COOKIE_NAME, ""))
+    try:
+        await socket.serve(receive, str(client[0]) if client else "")
+    except LedgerError as refusal:
+        logger.info("an open desk is refused: %s", refusal)
+        await send({"type": "websocket.close", "code": REFUSED})
+
+
+async def check(sockets: list[DeskSocket]) -> None:
+    """Read again what each socket may be told of, together; close those with nothing."""
+    if len(sockets) == 1:
+        seen = [await _sessions.ask(sockets[0].session_key)]
+    else:
+        keys = [socket.session_key for socket in sockets]
+        seen = await in_thread(open_sessions.read_all, keys)
+    for socket, session in zip(sockets, seen, strict=True):
+        socket.user_chain, socket.tenants = session
+        if not socket.tenants:
             socket.end()
 
 
-def _tenants_of_sessions(scopes: list[Any]) -> list[frozenset[str]]:
-    return [_tenants_of_session(scope) for scope in scopes]
-
-
-def _tenants_of_session(scope: Any) -> frozenset[str]:
-    """Read from the session each time, so a person who signed out is told nothing more."""
-    session = SessionStore(scope["session"].session_key)
-    request = HttpRequest()
-    request.session = session
-    return tenants_of(get_user(request))
+_sessions = Batcher(open_sessions.read_all)

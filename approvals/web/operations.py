@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from a2a.models import RemoteAgent
 from a2a.states import TaskEventKind
 from approvals import metrics, slack
+from approvals.desk import limits
 from approvals.models import Role
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
@@ -57,6 +58,8 @@ def operations(request: HttpRequest) -> HttpResponse:
         "still_trying": _owed(tenants, state=DeliveryState.WAITING, error__gt=""),
         "bars": bars,
         "most": max(bar["count"] for bar in bars),
+        "full_agents": limits.agents_near_a_limit(tenants),
+        "refusals": limits.recent_refusals(tenants),
         "remotes": list(remotes.order_by("agent__slug")),
         "bar_minutes": int(BAR.total_seconds() // 60),
     }

@@ -15,8 +15,10 @@ from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notices
 from approvals.slack import is_configured as slack_is_configured
+from ledger.workers import leadership
 
 MOST_NOTICES = 5
+SILENT_S = 10.0  # another sweeper takes over within 5 s
 
 
 def tenants_of_request(request: HttpRequest) -> frozenset[str]:
@@ -32,6 +34,13 @@ def roles_of_request(request: HttpRequest) -> Roles:
 def wants_fragment(request: HttpRequest) -> bool:
     """Whether the request comes from htmx or our script, which replace one part of the page."""
     return request.headers.get("HX-Request") == "true"
+
+
+def _sweeper_silent() -> float:
+    """Seconds since a sweeper last ran, if that is too long ago for deadlines to be kept; or 0."""
+    beat = leadership.last_beat()
+    silent = (timezone.now() - beat).total_seconds() if beat else 0.0
+    return silent if silent > SILENT_S else 0.0
 
 
 def _notices(person: Any) -> list[dict[str, Any]]:
@@ -56,4 +65,6 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         context["waiting_count"] = inbox.count(tenants_of_request(request))
         roles = roles_of_request(request)
         context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
+        if context["is_operator"]:
+            context["sweeper_silent"] = _sweeper_silent
     return context

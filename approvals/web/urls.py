@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from approvals.web import (
@@ -15,6 +15,7 @@ from approvals.web import (
     tasks,
     transactions,
 )
+from approvals.web.sign_in import SignIn
 
 app_name = "desk"
 urlpatterns = [
@@ -73,12 +74,6 @@ urlpatterns = [
     path("history/", history.history, name="history"),
     path("history/export.<str:form>", history.export, name="history-export"),
     path("tools/", inbox.tools, name="tools"),
-    path(
-        "sign-in/",
-        LoginView.as_view(
-            template_name="registration/sign_in.html", redirect_authenticated_user=True
-        ),
-        name="sign-in",
-    ),
+    path("sign-in/", SignIn.as_view(), name="sign-in"),
     path("sign-out", LogoutView.as_view(), name="sign-out"),
 ]

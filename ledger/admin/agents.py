@@ -14,11 +14,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from ledger import contracts, safe_http
+from ledger.admin import limits
 from ledger.admin.base import TenantAdmin
+from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
 from ledger.encryption import new_webhook_secret
+from ledger.limits.terms import Of
 from ledger.models import (
     Agent,
     AgentToken,
@@ -49,13 +52,14 @@ class KnownTools:
         return names
 
 
-class TenantForm(KnownTools, forms.ModelForm):
-    pass
+class TenantForm(KnownTools, WithLimits):
+    limits_of = Of.TENANT
 
 
 @admin.register(Tenant)
 class TenantListAdmin(Undeletable, SealedEdits):
     form = TenantForm
+    fieldsets = ((None, {"fields": ("slug", "name", "tools")}), limits.FIELDSET)
     tenant_path = "slug"
     sealed_as = "tenant"
     list_display = ("slug", "name")
@@ -68,7 +72,8 @@ class TenantListAdmin(Undeletable, SealedEdits):
         return row.slug
 
 
-class AgentForm(KnownTools, forms.ModelForm):
+class AgentForm(KnownTools, WithLimits):
+    limits_of = Of.AGENT
     webhook_url = forms.URLField(
         required=False,
         assume_scheme="https",
@@ -92,7 +97,10 @@ class AgentAdmin(Undeletable, SealedEdits):
     list_display = ("name", "slug", "tenant", "is_active", "webhook_url")
     list_select_related = ("tenant",)
     list_filter = ("is_active",)
-    exclude = ("webhook_secret",)
+    fieldsets = (
+        (None, {"fields": ("tenant", "slug", "name", "is_active", "tools", "webhook_url")}),
+        limits.FIELDSET,
+    )
     actions = ("renew_secret",)
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:

@@ -25,7 +25,6 @@ from ledger.models.agents import Tenant
 
 COUNTED = 2_000  # rows that a list counts and pages through; a longer one has to be narrowed down
 MOST_FOUND = 1_000  # rows that one search finds at most
-LATEST = 100_000  # rows that are read for what no index answers
 
 
 def tenants_of(request: HttpRequest) -> frozenset[str]:
@@ -124,12 +123,6 @@ class TenantAdmin(OwnChoices, StrictLookups):
 
     def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
         return rows.filter(**{f"{self.tenant_path}__in": tenants})
-
-    def among_latest(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Of these rows those among the newest ``LATEST``, which a scan can afford."""
-        newest = self.get_queryset(request).order_by("-pk").values_list("pk", flat=True)
-        beyond = list(newest[LATEST : LATEST + 1])
-        return rows.filter(pk__gt=beyond[0]) if beyond else rows
 
 
 class ReadOnly:

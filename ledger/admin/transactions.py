@@ -9,12 +9,11 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin import TabularInline
-from django.db import models
 from django.db.models import QuerySet
-from django.db.models.functions import Cast, Right
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from ledger import search
 from ledger.admin.base import (
     MOST_FOUND,
     ReadOnly,
@@ -43,6 +42,7 @@ from ledger.models import (
 )
 from ledger.transactions.coordinator import PREPARE_ROUTE
 
+MOST_ENDED = 100  # transactions of one operation that a search finds
 # The permission for actions; the verbs check roles besides.
 OPERATE = "ledger.change_transaction"
 
@@ -174,8 +174,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
             first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
             yield rows.filter(pk__gte=first, pk__lte=last)
         if re.fullmatch(r"[0-9a-f]{8}", digits):
-            tail = Right(Cast("pk", models.TextField()), 8)
-            yield self.among_latest(request, rows.alias(tail=tail).filter(tail=digits))
+            yield rows.filter(pk__in=list(search.with_short_id(rows, tenants_of(request), digits)))
         yield rows.filter(receipt=value)
         yield rows.filter(run_id=value)
         yield rows.filter(trace_id=digits)
@@ -185,8 +184,12 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:MOST_FOUND]))
         yield rows.filter(HOLDS_ITS_KEY, operation_key=value)
         if ":" in value:
-            ended = rows.filter(~HOLDS_ITS_KEY, operation_key=value)
-            yield self.among_latest(request, ended)
+            yield rows.filter(pk__in=self._with_words_of(request, value))
+
+    def _with_words_of(self, request: HttpRequest, key: str) -> list[UUID]:
+        """Transactions with this operation key, also those that gave it up when they ended."""
+        found = search.find(search.Wanted(tenants_of(request), key), MOST_ENDED)
+        return [row.pk for row in found.rows if row.operation_key == key]
 
     @admin.display(description="transaction")
     def summary(self, row: Transaction) -> str:

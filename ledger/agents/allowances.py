@@ -5,7 +5,7 @@ A tool that is not allowed is refused like one that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db import connection
@@ -33,9 +33,14 @@ def allowed_tools(by: Principal, tenant: str) -> frozenset[str]:
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_ALLOWED, [by.slug if by.tenant == tenant else "", tenant])
         row = cursor.fetchone()
-    names = frozenset(contracts.tools) | frozenset(contracts.readonly_tools)
     # Principals that are not agents of this tenant have no row: the tenant's list applies alone.
-    for allowed in row or [[]]:
+    return tools_in_all(row or [[]])
+
+
+def tools_in_all(lists: Iterable[list[str] | None]) -> frozenset[str]:
+    """Names of the tools, of both kinds, that every list allows. ``None`` stands for no list."""
+    names = frozenset(contracts.tools) | frozenset(contracts.readonly_tools)
+    for allowed in lists:
         if allowed is not None and ALL_TOOLS not in allowed:
             names &= frozenset(allowed)
     return names
@@ -66,9 +71,14 @@ def unknown(name: str) -> UnknownTool:
     return UnknownTool(f"There is no tool named {name!r:.80} that this agent may use.")
 
 
-def tool_for(by: Principal, tenant: str, name: str) -> Tool[Any, Any]:
-    """The tool, if the agent may use it. Raises ``UnknownTool`` if not, or if there is none."""
+def tool_for(
+    by: Principal, tenant: str, name: str, allowed: frozenset[str] | None = None
+) -> Tool[Any, Any]:
+    """The tool, if the agent may use it. Raises ``UnknownTool`` if not, or if there is none.
+
+    ``allowed`` is ``allowed_tools(by, tenant)``, where that is known.
+    """
     tool = contracts.tools.get(name)
-    if tool is None or name not in allowed_tools(by, tenant):
+    if tool is None or name not in (allowed_tools(by, tenant) if allowed is None else allowed):
         raise unknown(name)
     return tool

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache, cached_property
 
 from django.db import connection
 
-from ledger.agents.allowances import allowed_tools, covers, may_propose
+from ledger.agents.allowances import allowed_tools, covers, may_propose, tools_in_all
 from ledger.database import use_prepared_statements
 from ledger.errors import NotAllowed
 from ledger.models import AgentToken, Scope
@@ -24,6 +25,10 @@ class Caller:
     scopes: frozenset[str]
     # Id of the skill for messages that name none.
     default_skill: str = ""
+    # The tools that its tenant and the agent itself may use, as read with the token.
+    tools: tuple[list[str], list[str]] | None = field(default=None, hash=False)
+    # The database's clock then.
+    looked_up_at: datetime | None = None
 
     def require(self, scope: Scope) -> None:
         """Raises ``NotAllowed`` if the token lacks the scope."""
@@ -36,6 +41,8 @@ class Caller:
 
     @cached_property
     def allowed_tools(self) -> frozenset[str]:
+        if self.tools is not None:
+            return tools_in_all(self.tools)
         return allowed_tools(self.principal, self.tenant)
 
 
@@ -46,13 +53,19 @@ def caller_with(token: str) -> Caller | None:
 
 def callers_with(tokens: list[str]) -> list[Caller | None]:
     """The caller of each token, in the same order and in one query; see ``caller_with``."""
-    hashes = [AgentToken.hash_of(token) for token in tokens]
+    return callers_of([AgentToken.hash_of(token) for token in tokens])
+
+
+def callers_of(hashes: list[str]) -> list[Caller | None]:
+    """The same of tokens that are given by their hashes."""
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_callers_sql(), [list(set(hashes))])
         rows = cursor.fetchall()
     callers = {
-        token_hash: Caller(agent(tenant, slug, name), tenant, frozenset(scopes), default_skill)
-        for token_hash, tenant, slug, name, scopes, default_skill in rows
+        token_hash: Caller(
+            agent(tenant, slug, name), tenant, frozenset(scopes), default_skill, (wide, own), now
+        )
+        for token_hash, tenant, slug, name, scopes, default_skill, wide, own, now in rows
     }
     return [callers.get(token_hash) for token_hash in hashes]
 
@@ -60,6 +73,7 @@ def callers_with(tokens: list[str]) -> list[Caller | None]:
 @cache
 def _callers_sql() -> str:
     return f"""
-        SELECT token_hash, tenant, slug, name, scopes, default_skill
+        SELECT token_hash, tenant, slug, name, scopes, default_skill, tenant_tools, agent_tools,
+               clock_timestamp()
         FROM ({usable_tokens_sql()}) AS usable WHERE token_hash = ANY (%s)
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -14,14 +14,16 @@ from django.http import HttpResponse
 
 from ledger.audit import decision_records
 from ledger.http import address_of, json_response
-from ledger.models import Transaction
+from ledger.models import Decision, Transaction, TransactionRow
+
+Row = Transaction | TransactionRow
 
 
-def render_token(row: Transaction, duplicate_of: UUID | None) -> str:
+def render_token(row: Row, duplicate_of: UUID | None) -> str:
     return json.dumps(_token(row, duplicate_of))
 
 
-def _token(row: Transaction, duplicate_of: UUID | None = None) -> dict[str, Any]:
+def _token(row: Row, duplicate_of: UUID | None = None) -> dict[str, Any]:
     here = f"/api/v1/transactions/{row.pk}"
     token = {
         "status": row.state,
@@ -89,6 +91,10 @@ INSTANTS = ("created_at", "decided_at", "ended_at", "retain_until", "content_era
 
 
 def as_json(row: Transaction) -> dict[str, Any]:
+    return _body(row, row.decisions.all())
+
+
+def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
     body = _token(row)
     body["ledger_status"] = row.ledger_status.value
     body |= {name: getattr(row, name) for name in COPIED}
@@ -102,7 +108,7 @@ def as_json(row: Transaction) -> dict[str, Any]:
             "reason": vote.reason,
             "at": vote.at.isoformat(),
         }
-        for vote in sorted(row.decisions.all(), key=lambda vote: vote.at)
+        for vote in sorted(decisions, key=lambda vote: vote.at)
     ]
     return body
 
@@ -110,9 +116,29 @@ def as_json(row: Transaction) -> dict[str, Any]:
 def versioned(row: Transaction) -> tuple[dict[str, Any], str]:
     """The body, and an entity tag that changes when anything but the passing of time does."""
     body = as_json(row)
-    etag = hashlib.sha256(json.dumps(body).encode()).hexdigest()[:32]
-    left = row.expires_at.timestamp() - time.time()
-    return body | {"expires_in": max(0.0, round(left, 3))}, f'"{etag}"'
+    return body | {"expires_in": _left(row)}, _etag(json.dumps(body))
+
+
+def versioned_text(row: Row, decisions: Iterable[Decision]) -> tuple[str, str]:
+    """The same with the body as JSON, which is written only once.
+
+    ``expires_in`` is replaced in the text: no name before it is the agent's, and quotation marks
+    within texts are escaped, so its first occurrence is the member of the body.
+    """
+    body = _body(row, decisions)
+    text = json.dumps(body)
+    before, name, after = text.partition('"expires_in": ')
+    _, comma, after = after.partition(",")
+    return f"{before}{name}{json.dumps(_left(row))}{comma}{after}", _etag(text)
+
+
+def _etag(text: str) -> str:
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+
+def _left(row: Row) -> float:
+    """Seconds until it expires."""
+    return max(0.0, round(row.expires_at.timestamp() - time.time(), 3))
 
 
 def rendered(row: Transaction) -> HttpResponse:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger import doorbell, intents
+from ledger import intents
 from ledger.agents import allowances
-from ledger.agents.callers import Caller
 from ledger.api.rendering import (
     as_json,
     beside_today,
@@ -37,26 +35,25 @@ from ledger.api.visibility import supervisor_of, visible, visible_to
 from ledger.audit import decision_records
 from ledger.database import keyset_page
 from ledger.errors import NotFound
-from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
-from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
+from ledger.http import AgentBearer, address_of, caller_of, json_response, unquoted
+from ledger.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
 from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope, Transaction
 from ledger.principals import Surface
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
-from ledger.waiting import LONGEST_WAIT_S, wait_for
+from ledger.waiting import LONGEST_WAIT_S
 
 PAGE = 50
 TRACEPARENT = re.compile(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
-Version = tuple[Transaction, dict[str, Any], str]  # with its body and its ETag
 router = Router(auth=AgentBearer(), tags=["transactions"])
 
 
 @router.post(
     "",
     operation_id="prepareTransaction",
-    response={201: Prepared, 200: Prepared, **refusals(*BODY, 403, 404, 409, 502)},
+    response={201: Prepared, 200: Prepared, **refusals(*BODY, 403, 404, 409, 502, 503, 504)},
 )
 def prepare(
     request: HttpRequest,
@@ -80,7 +77,7 @@ def prepare(
             reason=body.reason,
             run_id=body.run_id,
             step_id=body.step_id,
-            traceparent=traceparent if TRACEPARENT.match(traceparent) else "",
+            traceparent=trace_of(traceparent),
             ttl=None if body.ttl_s is None else timedelta(seconds=body.ttl_s),
         ),
         by=caller.principal,
@@ -98,6 +95,11 @@ def prepare(
     if answer.is_replay:
         response["Idempotent-Replayed"] = "true"
     return response
+
+
+def trace_of(traceparent: str) -> str:
+    """The header, if it is a W3C trace context; anything else is ignored, as that says."""
+    return traceparent if TRACEPARENT.match(traceparent) else ""
 
 
 @router.get(
@@ -152,7 +154,7 @@ def cancel_by_key(request: HttpRequest, body: CancelByKeyIn) -> HttpResponse:
 @router.get(
     "/{uuid:transaction_id}",
     operation_id="readTransaction",
-    response={200: TransactionOut, 304: None, **refusals(404, 422, 429)},
+    response={200: TransactionOut, 304: None, **refusals(404, 422)},
 )
 def read(
     request: HttpRequest,
@@ -168,38 +170,14 @@ def read(
     caller = caller_of(request)
     pace = pace_of(caller, transaction_id) if wait < POLL_INTERVAL_S else Pace.FINE
     if pace is Pace.REFUSED:
-        response = problem(
-            429,
-            "polling_too_fast",
-            "Polling too fast",
-            f"Transaction {transaction_id} was asked for more than {POLL_WATCHERS} times "
-            f"within {POLL_INTERVAL_S} s.",
-            f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
-        )
-        response["Retry-After"] = str(POLL_INTERVAL_S)
-        return response
+        return too_fast(transaction_id)
     row = visible(caller, transaction_id)
     body, etag = versioned(row)
     known = if_none_match.removeprefix("W/")
-    if wait and row.state not in FINAL and known in {"", etag}:
-        row, body, etag = _changed(caller, transaction_id, (row, body, etag), wait)
     response = HttpResponse(status=304) if known == etag else json_response(body)
-    response["ETag"] = etag
-    response["Cache-Control"] = "private, no-cache"
-    if pace is Pace.TOO_FAST or row.state not in FINAL:
-        response["Retry-After"] = str(POLL_INTERVAL_S)
+    for name, value in headers_of_read(etag, pace, is_final=row.state in FINAL).items():
+        response[name] = value
     return response
-
-
-def _changed(caller: Caller, transaction_id: UUID, seen: Version, wait_s: float) -> Version:
-    """The transaction once it differs from ``seen``, or as it is when the time is up."""
-
-    def look() -> Version | None:
-        row = visible(caller, transaction_id)
-        body, etag = versioned(row)
-        return (row, body, etag) if etag != seen[2] or row.state in FINAL else None
-
-    return wait_for(look, doorbell.channel_of(transaction_id), wait_s) or seen
 
 
 @router.get(

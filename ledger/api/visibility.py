@@ -27,22 +27,26 @@ def supervisor_of(request: HttpRequest, transaction_id: UUID) -> Caller:
     return caller
 
 
+# With one of these scopes an agent reads every transaction of its tenant.
+SEES_ALL = frozenset({Scope.READ_ALL, Scope.DECIDE})
+
+
 def visible_to(caller: Caller) -> TransactionQuerySet:
     """The caller's own transactions, or with a wide scope its tenant's."""
-    rows = Transaction.objects.for_tenants(frozenset({caller.tenant}))
-    if caller.scopes & {Scope.READ_ALL, Scope.DECIDE}:
-        return rows
-    return rows.proposed_by(caller.principal)
+    return Transaction.objects.visible_to_agent(
+        str(caller.principal), caller.tenant, bool(caller.scopes & SEES_ALL)
+    )
 
 
 def visible(caller: Caller, transaction_id: UUID) -> Transaction:
-    rows = Transaction.objects.for_tenants(frozenset({caller.tenant}))
-    row = rows.prefetch_related("decisions").filter(pk=transaction_id).first()
-    if row is None or not _may_see(caller, row):
+    """Raises ``NotFound`` also for a transaction that the caller may not see."""
+    rows = visible_to(caller).prefetch_related("decisions")
+    if (row := rows.filter(pk=transaction_id).first()) is None:
         raise NotFound()
     return row
 
 
-def _may_see(caller: Caller, row: Transaction) -> bool:
+def may_see(caller: Caller, row: Transaction) -> bool:
+    """The same rule for a row that was read already."""
     is_own = row.proposed_by == str(caller.principal)
-    return is_own or bool(caller.scopes & {Scope.READ_ALL, Scope.DECIDE})
+    return row.tenant == caller.tenant and (is_own or bool(caller.scopes & SEES_ALL))

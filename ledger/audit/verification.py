@@ -210,11 +210,11 @@ def _family_of(history: History) -> tuple[str, Map]:
         return name, histories.families[name].moves
     kinds = {link.kind for link in history.links}
     if kinds & set(CHANGES):
-        return "account", CHANGES
+        return sign_offs.ACCOUNT, CHANGES
     for family in histories.families.values():
         if kinds & set(family.moves):
             return family.name, family.moves
-    return "account", CHANGES
+    return sign_offs.ACCOUNT, CHANGES
 
 
 def _decision_faults(history: History) -> Iterator[str]:

@@ -99,12 +99,16 @@ class Tool(Generic[P, R]):
     def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
         """The plan of the tool's owner, or a plain one. Raises ``PlanRefused``."""
         if not self.has("plan"):
-            return Plan(summary=plain_summary(self.name, arguments))
+            return self.plain_plan(arguments)
         try:
             plan: Plan = self.run("plan", arguments, context)
         except NothingHappened as refusal:
             raise PlanRefused(str(refusal)) from refusal
         return plan.checked()
+
+    def plain_plan(self, arguments: BaseModel) -> Plan:
+        """The plan of a tool that has none of its own: its name and arguments."""
+        return Plan(summary=plain_summary(self.name, arguments))
 
 
 class ReadonlyTool:

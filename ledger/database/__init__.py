@@ -2,13 +2,28 @@
 
 ``prepared_statements`` for the hot path, ``keyset_pages`` for lists that are read page by page,
 ``inserts`` for one INSERT into several tables, ``updates`` for an UPDATE that returns its row,
-``sessions`` for the limits of each process.
+``statements`` for UPDATEs that are compiled once, ``sessions`` for the limits of each process,
+``budget`` for what all processes together may open,
+``outages`` for what is logged while the database is away, ``poolers`` for what stands before it.
 """
 
 from __future__ import annotations
 
+from ledger.database.budget import too_many_sessions
 from ledger.database.keyset_pages import keyset_page
+from ledger.database.outages import Outage, is_locked
+from ledger.database.poolers import shares_sessions
 from ledger.database.prepared_statements import use_prepared_statements
-from ledger.database.updates import update_returning
+from ledger.database.updates import columns_of, row_of, update_returning
 
-__all__ = ["keyset_page", "update_returning", "use_prepared_statements"]
+__all__ = [
+    "Outage",
+    "columns_of",
+    "is_locked",
+    "keyset_page",
+    "row_of",
+    "shares_sessions",
+    "too_many_sessions",
+    "update_returning",
+    "use_prepared_statements",
+]

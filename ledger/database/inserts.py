@@ -31,7 +31,19 @@ def insert_into(model: type[models.Model]) -> str:
     One parameter instead of one per column: psycopg caches the parsed form only of statements
     with few parameters, and sixty conversions in Python cost more than one in PostgreSQL.
     """
-    table = model._meta.db_table
+    record = f"jsonb_populate_record(NULL::{model._meta.db_table}, %s::jsonb)"
+    return insert_all_into(model, f"FROM {record}")
+
+
+def insert_all_into(model: type[models.Model], source: str) -> str:
+    """INSERT of all rows of ``source``, a FROM clause in SQL with the columns of the model."""
     names = ", ".join(f'"{field.column}"' for field in columns_of(model))
-    record = f"jsonb_populate_record(NULL::{table}, %s::jsonb)"
-    return f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {record}'
+    return f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {names} {source}'
+
+
+def on_one_line(sql: str) -> str:
+    """Written SQL without its line breaks and indents, none of which may be within a literal.
+
+    psycopg keeps the parsed form only of statements of less than 4,096 characters.
+    """
+    return " ".join(sql.split())

@@ -1,26 +1,33 @@
 """Limits of this process's database sessions: how many, and how long a statement may take.
 
-The sweeper and ``verify_ledger`` read whole tables, so they set no limits.
+``verify_ledger`` reads whole tables, so it sets no limits.
 """
 
 from __future__ import annotations
 
-from django.db import InterfaceError, OperationalError, connections
+from django.db import InterfaceError, OperationalError, connection, connections
+
+from ledger.database.backend.base import BoundedConnection
 
 # Raised when the database is away or has ended the session.
 CONNECTION_LOST = (OperationalError, InterfaceError)
 # Statements of pages and jobs take milliseconds; one that takes this long only blocks others.
-STATEMENT_S = 30
+STATEMENT_S = 10
+# How much longer the client waits, for a server that ends no statement because it stands still.
+ANSWER_MARGIN_S = 2
+# How long a click waits for somebody else's lock on its row.
+LOCK_S = 3
 # A process that hangs inside a database transaction must not keep its rows locked.
-IDLE_IN_TRANSACTION_S = 60
+IDLE_IN_TRANSACTION_S = 10
 # A session that is unused for this long is closed.
 IDLE_S = 30.0
-POOL_TIMEOUT_S = 10.0
+POOL_TIMEOUT_S = 5.0
 
 
-def bound(*, pool: int = 0) -> None:
+def bound(*, pool: int = 0, lock_s: int = LOCK_S) -> None:
     """Limit the sessions of this process. Must be called before the first one is opened.
 
+    ``lock_s`` is how many seconds a statement waits for somebody else's lock.
     ``pool`` is how many sessions its threads share; a thread holds one only while it uses it.
     Without it each thread has its own.
     """
@@ -28,16 +35,26 @@ def bound(*, pool: int = 0) -> None:
     limits = {
         "statement_timeout": STATEMENT_S,
         "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_S,
+        "lock_timeout": lock_s,
     }
     options = [database["OPTIONS"].get("options", "")]
     options += [f"-c {name}={seconds}s" for name, seconds in limits.items()]
     database["OPTIONS"]["options"] = " ".join(options).strip()
+    BoundedConnection.answer_within_s = STATEMENT_S + ANSWER_MARGIN_S
     if pool:
         database["CONN_MAX_AGE"] = 0  # returned to the pool after each request
         database["CONN_HEALTH_CHECKS"] = True
         database["OPTIONS"]["pool"] = {
+            "connection_class": BoundedConnection,
             "min_size": 0,
             "max_size": pool,
             "max_idle": IDLE_S,
             "timeout": POOL_TIMEOUT_S,
         }
+
+
+def end() -> None:
+    """End this thread's session with all its locks; returned to a pool it would keep them."""
+    if connection.connection is not None:
+        connection.connection.close()
+    connection.close()

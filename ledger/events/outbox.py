@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
-from django.db import models
+from django.db import connection, models
 from django.db.models import F
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
+from ledger import safe_http
 from ledger.backoff import Backoff
 from ledger.characters import without_nul
 from ledger.models import Delivery, DeliveryState, Event
+from ledger.safe_http import Post
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +61,19 @@ class Channel(Protocol):
         """
 
 
+class HttpChannel:
+    """A channel that sends each message as one POST. A courier has many of them in flight."""
+
+    def request(self, delivery: Delivery) -> Post | None:
+        """What to send; ``None`` if there is nothing to deliver any more. Raises like ``send``."""
+        raise NotImplementedError
+
+    def send(self, delivery: Delivery) -> None:
+        """Raises what ``request`` and ``safe_http.deliver`` raise."""
+        if (post := self.request(delivery)) is not None:
+            safe_http.deliver(post.url, post.body, post.headers)
+
+
 channels: dict[str, Channel] = {}
 
 
@@ -100,16 +115,13 @@ def deliver(delivery_id: int) -> list[int]:
         return []
     try:
         channel = channels[delivery.channel]
-        if delivery.recipient:
-            channel.send(delivery)
-            _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
-        else:
+        if not delivery.recipient:
             return _address(delivery, channel)
-    except NotNow as postponement:
-        _postpone(delivery, postponement.wait, str(postponement))
+        channel.send(delivery)
     except Exception as failure:
-        logger.warning("delivery %s (%s): %s", delivery.pk, delivery.channel, failure)
-        _fail(delivery, failure)
+        record_failure(delivery, failure)
+    else:
+        record_done([delivery])
     return []
 
 
@@ -130,13 +142,99 @@ def _claim(delivery_id: int) -> Delivery | None:
     return Delivery.objects.select_related("event__transaction").get(pk=delivery_id)
 
 
+# The oldest that are due, but of no recipient more than its share: one that is slow, or owed very
+# much, must not keep the others waiting. Rows that another courier is looking at are skipped.
+_CLAIM = """
+    WITH due AS MATERIALIZED (
+        SELECT id, channel, recipient, next_attempt_at FROM ledger_delivery
+        WHERE state = 'waiting' AND next_attempt_at <= statement_timestamp()
+            AND channel = ANY(%s::text[])
+            AND (channel, recipient) NOT IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+        ORDER BY next_attempt_at LIMIT %s FOR UPDATE SKIP LOCKED
+    ), placed AS (
+        SELECT id, next_attempt_at, row_number() OVER (
+            PARTITION BY channel, recipient ORDER BY next_attempt_at, id) AS place,
+            recipient = '' AS is_unaddressed
+        FROM due
+    )
+    UPDATE ledger_delivery SET attempts = attempts + 1,
+        next_attempt_at = statement_timestamp() + %s::float8 * interval '1 second'
+    WHERE id IN (SELECT id FROM placed WHERE is_unaddressed OR place <= %s
+                 ORDER BY next_attempt_at, id LIMIT %s)
+    RETURNING id
+"""
+LOOKED_AT = 4  # times as many rows as are claimed
+
+
+def claim_due(
+    names: Iterable[str],
+    most: int,
+    *,
+    of_each: int,
+    except_for: Iterable[tuple[str, str]] = (),
+) -> list[Delivery]:
+    """Claim up to ``most`` deliveries of these channels that are due, in the order of their time.
+
+    At most ``of_each`` to one recipient, and none to the pairs of channel and recipient in
+    ``except_for``.
+    """
+    busy = list(except_for)
+    busy_channels, busy_recipients = [name for name, _ in busy], [to for _, to in busy]
+    looked_at = LOOKED_AT * most
+    parameters: list[Any] = [list(names), busy_channels, busy_recipients, looked_at]
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, [*parameters, SENDING_TAKES_AT_MOST.total_seconds(), of_each, most])
+        ids = [delivery_id for (delivery_id,) in cursor.fetchall()]
+    claimed = Delivery.objects.select_related("event__transaction").filter(pk__in=ids)
+    return sorted(claimed, key=lambda delivery: delivery.pk) if ids else []
+
+
+def address_all(deliveries: Sequence[Delivery]) -> None:
+    """Add a row per recipient to claimed deliveries that have none yet; a failure is recorded."""
+    addressed: list[Delivery] = []
+    rows: list[Delivery] = []
+    for delivery in deliveries:
+        try:
+            rows += _to_recipients(delivery, channels[delivery.channel])
+        except Exception as failure:
+            record_failure(delivery, failure)
+        else:
+            addressed.append(delivery)
+    with atomic():
+        Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+        record_done(addressed)
+
+
+def record_done(deliveries: Sequence[Delivery]) -> None:
+    """Nothing more to do for these, unless another worker has claimed one since."""
+    if not deliveries:
+        return
+    ids, attempts = [row.pk for row in deliveries], [row.attempts for row in deliveries]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE ledger_delivery SET state = 'done', done_at = statement_timestamp(), error = ''"
+            " FROM unnest(%s::bigint[], %s::integer[]) AS sent(id, attempts)"
+            " WHERE ledger_delivery.id = sent.id AND ledger_delivery.attempts = sent.attempts",
+            [ids, attempts],
+        )
+
+
+def record_failure(delivery: Delivery, failure: Exception) -> None:
+    """Try again later, unless another worker has claimed it since. ``NotNow`` only postpones it."""
+    if isinstance(failure, NotNow):
+        _postpone(delivery, failure.wait, str(failure))
+    else:
+        logger.warning("delivery %s (%s): %s", delivery.pk, delivery.channel, failure)
+        _fail(delivery, failure)
+
+
 def _still_claimed(delivery: Delivery) -> models.QuerySet[Delivery]:
     """The row, unless another worker has claimed it since: then that worker's result counts."""
     return Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts)
 
 
-def _address(delivery: Delivery, channel: Channel) -> list[int]:
-    rows = [
+def _to_recipients(delivery: Delivery, channel: Channel) -> list[Delivery]:
+    return [
         Delivery(
             event=delivery.event,
             channel=delivery.channel,
@@ -145,9 +243,13 @@ def _address(delivery: Delivery, channel: Channel) -> list[int]:
         )
         for owed in channel.address(delivery.event)
     ]
+
+
+def _address(delivery: Delivery, channel: Channel) -> list[int]:
+    rows = _to_recipients(delivery, channel)
     with atomic():
         Delivery.objects.bulk_create(rows, ignore_conflicts=True)
-        _still_claimed(delivery).update(state=DeliveryState.DONE, done_at=Now(), error="")
+        record_done([delivery])
     if not rows:
         return []
     due = Delivery.objects.filter(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ledger.execution.claims import claim, run
 from ledger.execution.commit import commit
-from ledger.execution.doubt import doubt_lapsed_lease
+from ledger.execution.doubt import doubt_lapsed_lease, doubt_restored
 from ledger.execution.rollback import compensate, roll_back
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "commit",
     "compensate",
     "doubt_lapsed_lease",
+    "doubt_restored",
     "roll_back",
     "run",
 ]

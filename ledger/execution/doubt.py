@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.db.transaction import atomic
 
 from ledger import states
 from ledger.backoff import Backoff
@@ -15,7 +16,7 @@ from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record_failure, record_receipt, try_advance
 from ledger.execution.tool_calls import Done, Nothing, Outcome, call_tool
 from ledger.models import Transaction
-from ledger.principals import SWEEPER
+from ledger.principals import SWEEPER, Principal
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import WorkColumns
 
@@ -34,6 +35,22 @@ def doubt_lapsed_lease(transaction_id: UUID) -> None:
         work=WorkColumns(lease_expires_at=None, next_attempt_at=Now()),
         error=why,
     )
+
+
+def doubt_restored(transaction_id: UUID, by: Principal) -> bool:
+    """Mark a transaction of a restored database in doubt; whether it was signed off.
+
+    It may have been carried out after the moment that the database was restored to. In doubt, the
+    tool's ``find_receipt`` is asked before anything is done again. Counts as no attempt.
+    """
+    why = "The database was restored to an earlier moment: this may have been carried out since."
+    parked = WorkColumns(fencing_token=F("fencing_token") + 1)
+    with atomic():
+        if try_advance(transaction_id, states.CLAIM, by=by, work=parked) is None:
+            return False
+        due = WorkColumns(lease_expires_at=None, next_attempt_at=Now())
+        try_advance(transaction_id, states.DOUBT, by=by, reason=why, work=due, error=why)
+    return True
 
 
 def inquire(transaction_id: UUID) -> None:

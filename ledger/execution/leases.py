@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from ledger import states
 from ledger.contracts import Context, Tool, tools
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.models import Transaction
+from ledger.seals import Link
 from ledger.transactions.transitions import WorkColumns
 
 logger = logging.getLogger(__name__)
@@ -45,12 +47,13 @@ class Lease:
     """One worker's claim on one transaction, good while the row has this fencing token.
 
     ``began`` is when the claim was sent, by this process's clock: the lease lasts ``LEASE_S`` from
-    then on at least.
+    then on at least. ``links`` is the row's chain as the claim left it, where the claim read it.
     """
 
     row: Transaction
     fencing_token: int
     began: float = field(default_factory=clock)
+    links: Sequence[Link] | None = None
     good_until: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,18 +10,17 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
-from django.db import DataError, connection
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from ledger import states
 from ledger.backoff import Backoff
 from ledger.contracts.results import NOTE, receipt_in, storable, web_address
-from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import NotPossible
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease
@@ -29,7 +28,16 @@ from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unkno
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Principal, Surface
 from ledger.states import Move, State
-from ledger.transactions.transitions import ALWAYS, FRESH, RELEASED, WorkColumns, advance
+from ledger.transactions.transitions import (
+    ALWAYS,
+    FRESH,
+    RELEASED,
+    CompiledMove,
+    WorkColumns,
+    advance,
+    advance_at_once,
+    compile_move,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -82,12 +90,65 @@ def record_receipt(lease: Lease, value: Any) -> None:
         ended_at=Now(),
     )
     try:
-        row = through_outages(partial(commit, result=result), lease, receipt)
+        row = through_outages(partial(_commit_at_once, lease, receipt, result), lease, receipt)
+        row = row or through_outages(partial(commit, result=result), lease, receipt)
     except DataError:
         logger.exception("the result of %s cannot be stored", lease.row.pk)
         row = through_outages(partial(commit, result={NOTE: UNSTORABLE}), lease, receipt)
     if row is None:
         _keep_late_receipt(lease, receipt)
+
+
+# They stand for values in a statement that is compiled once.
+_ID, _FENCING_TOKEN = UUID(int=0xA55E47), 1_000_000_007
+_RECEIPT, _RECEIPT_URL, _RESULT = "the receipt", "the address of the receipt", "the result"
+
+
+@cache
+def _commit() -> CompiledMove:
+    """COMMIT by the worker that has the lease, where no receipt came late before."""
+    held = Transaction.objects.filter(pk=_ID, fencing_token=_FENCING_TOKEN, late_receipt="")
+    markers = {
+        "id": _ID,
+        "fencing_token": _FENCING_TOKEN,
+        "receipt": _RECEIPT,
+        "receipt_url": _RECEIPT_URL,
+        "result": _RESULT,
+    }
+    return compile_move(
+        held,
+        states.COMMIT,
+        markers,
+        work=RELEASED,
+        receipt=_RECEIPT,
+        receipt_url=_RECEIPT_URL,
+        result=_RESULT,
+        late_receipt="",
+        error="",
+        error_detail="",
+        settlement=None,
+        ended_at=Now(),
+    )
+
+
+def _commit_at_once(lease: Lease, receipt: str, result: dict[str, Any]) -> Transaction | None:
+    """The usual end in one statement; ``None``, and nothing written, if it is not as usual."""
+    outcome = {
+        "receipt": receipt,
+        "receipt_url": web_address(result.get("receipt_url")),
+        "result": result,
+    }
+    moved = advance_at_once(
+        _commit(),
+        {"id": lease.row.pk, "fencing_token": lease.fencing_token, **outcome},
+        by=WORKER,
+        via=Surface.SYSTEM,
+        details={"receipt": receipt},
+        late_receipt="",
+        settlement=None,
+        **outcome,
+    )
+    return moved.row if moved is not None else None
 
 
 def _keep_late_receipt(lease: Lease, receipt: str) -> None:
@@ -222,7 +283,12 @@ def through_outages(
         pause_s = RECORD_BACKOFF.wait(failures).total_seconds()
         try:
             return write()
-        except CONNECTION_LOST as failure:
+        except (DataError, IntegrityError):
+            _log_unrecorded(lease, receipt, "NOT RECORDED")
+            raise
+        # Any other failure says nothing about the row: a lost session, a primary that is read-only
+        # since a fail-over, a session that was ended while this process stood still.
+        except (DatabaseError, InterfaceError) as failure:
             if time.monotonic() + pause_s > gives_up_at:
                 _log_unrecorded(lease, receipt, "NOT RECORDED, GIVEN UP")
                 raise

@@ -3,16 +3,18 @@
 Authentication by token, JSON in and out, refusals as problem+json, and a limit to polling.
 """
 
-from ledger.http.authentication import AgentBearer, caller_of
+from ledger.http.authentication import TOKEN_IS_KNOWN, AgentBearer, caller_of
 from ledger.http.problems import PROBLEM_TYPE, not_authenticated, problem, problem_of
-from ledger.http.requests import parse_json, unquoted
+from ledger.http.requests import is_allowed_host, parse_json, unquoted
 from ledger.http.responses import address_of, json_response
 
 __all__ = [
     "PROBLEM_TYPE",
+    "TOKEN_IS_KNOWN",
     "AgentBearer",
     "address_of",
     "caller_of",
+    "is_allowed_host",
     "json_response",
     "not_authenticated",
     "parse_json",

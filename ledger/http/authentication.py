@@ -8,6 +8,10 @@ from ninja.security import HttpBearer
 from ledger.agents.callers import Caller, caller_with
 from ledger.models import Scope
 
+# In an ASGI scope: whether the token of the request was usable a few seconds ago. This is not
+# authentication; without it nothing of the body is parsed on the event loop.
+TOKEN_IS_KNOWN = "assent.token_is_known"
+
 
 class AgentBearer(HttpBearer):
     """A token that is neither revoked nor expired, of an active agent."""

@@ -1,10 +1,14 @@
-"""What clients send: JSON bodies, and quoted headers."""
+"""What clients send: JSON bodies, quoted headers, the Host."""
 
 from __future__ import annotations
 
 import json
 import math
+from functools import lru_cache
 from typing import Any
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 
 
 def parse_json(text: bytes | str, *, is_strict: bool = True) -> Any:
@@ -46,3 +50,14 @@ def unquoted(key: str) -> str:
     if len(key) >= 2 and key[0] == key[-1] == '"':
         return key[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     return key
+
+
+def is_allowed_host(host: bytes) -> bool:
+    """Whether the Host header names us. As Django checks it for pages, against DNS rebinding."""
+    return _is_allowed(host, tuple(settings.ALLOWED_HOSTS))
+
+
+@lru_cache(maxsize=64)
+def _is_allowed(host: bytes, allowed: tuple[str, ...]) -> bool:
+    domain, _ = split_domain_port(host.decode("latin-1"))
+    return bool(domain) and validate_host(domain, allowed)

@@ -33,8 +33,8 @@ class Problem(Schema):
 
 
 def refusals(*statuses: int, is_open: bool = False) -> dict[int, type[Schema]]:
-    """What an operation may refuse with; one that needs a token also refuses with 401."""
-    return dict.fromkeys(statuses if is_open else (401, *statuses), Problem)
+    """What an operation may refuse with: each has limits (429), most need a token (401)."""
+    return dict.fromkeys((429, *statuses) if is_open else (401, 429, *statuses), Problem)
 
 
 # What may be wrong with any body: no JSON, too large, not of the shape.

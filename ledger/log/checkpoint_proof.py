@@ -71,6 +71,14 @@ def verify(
     return covered
 
 
+def published_size() -> int | None:
+    """How many events the newest published checkpoint covers; ``None`` if no file of them is kept.
+
+    Raises ``NoteRefused`` and ``OSError`` when the file cannot be read.
+    """
+    return max((head.size for head in publishing.published()), default=None)
+
+
 class _Proof:
     """Walks events and checkpoints side by side, and makes the tree again on the way."""
 

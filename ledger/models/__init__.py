@@ -8,12 +8,17 @@ from ledger.models.deliveries import Delivery, DeliveryState
 from ledger.models.events import Event
 from ledger.models.idempotency import IdempotencyKey
 from ledger.models.ids import id_or_none, new_id
+from ledger.models.limits import LimitRefusal
 from ledger.models.log import Checkpoint, Cosignature, Tile
+from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
 from ledger.models.readings import Reading
+from ledger.models.search import SearchTerm
+from ledger.models.sweepers import SweeperLease
 from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
 from ledger.states import Ending
 
 __all__ = [
+    "COLUMNS",
     "HOLDS_ITS_KEY",
     "NEEDS_A_LOOK",
     "Agent",
@@ -26,13 +31,19 @@ __all__ = [
     "Ending",
     "Event",
     "IdempotencyKey",
+    "LimitRefusal",
     "Reading",
     "Scope",
+    "SearchTerm",
+    "SweeperLease",
     "Tenant",
     "Tile",
     "Transaction",
     "TransactionQuerySet",
+    "TransactionRow",
     "Verdict",
     "id_or_none",
     "new_id",
+    "new_row",
+    "row_of",
 ]

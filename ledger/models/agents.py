@@ -34,6 +34,10 @@ class Tenant(models.Model):
         help_text="Tools that its agents may use, with commas between; * for all. None at first.",
     )
 
+    limits = models.JSONField(
+        default=dict, blank=True, db_default={}, help_text="Limits other than the default."
+    )
+
     def __str__(self) -> str:
         return self.name
 
@@ -56,6 +60,9 @@ class Agent(models.Model):
     )
     webhook_secret = SecretField(
         blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
+    )
+    limits = models.JSONField(
+        default=dict, blank=True, db_default={}, help_text="Limits other than the tenant's default."
     )
 
     class Meta:
@@ -91,8 +98,8 @@ def usable_tokens_sql() -> str:
     """``AgentToken.objects.usable()`` as a SELECT, to be embedded in SQL of the hot path.
 
     Authentication runs for every request, and building the query anew each time would cost more
-    than running it. The columns are ``token_hash, tenant, slug, name, scopes, default_skill``;
-    there are no parameters.
+    than running it. The columns are ``token_hash, tenant, slug, name, scopes, default_skill,
+    tenant_tools, agent_tools``; there are no parameters.
     """
     rows = AgentToken.objects.usable().values(
         "token_hash",
@@ -101,6 +108,8 @@ def usable_tokens_sql() -> str:
         tenant=F("agent__tenant_id"),
         slug=F("agent__slug"),
         name=F("agent__name"),
+        tenant_tools=F("agent__tenant__tools"),
+        agent_tools=F("agent__tools"),
     )
     sql, parameters = rows.query.sql_with_params()
     if parameters:

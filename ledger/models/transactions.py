@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 
 from ledger import intents
@@ -32,6 +33,13 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
 
     def proposed_by(self, principal: Principal) -> TransactionQuerySet:
         return self.filter(proposed_by=str(principal))
+
+    def visible_to_agent(
+        self, principal: str | RawSQL, tenant: str | RawSQL, sees_all: bool | RawSQL
+    ) -> TransactionQuerySet:
+        """What an agent may read: its own, or all of its tenant. Also over SQL expressions."""
+        is_wide = Value(sees_all) if isinstance(sees_all, bool) else sees_all
+        return self.filter(Q(proposed_by=principal) | Q(is_wide), tenant=tenant)
 
     def pending(self) -> TransactionQuerySet:
         """Waiting for sign-off."""
@@ -198,6 +206,12 @@ class Transaction(models.Model):
                 name="ledger_tx_open",
                 fields=["tenant", "expires_at"],
                 condition=~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK,
+            ),
+            # How many an agent has pending, and the most urgent of each agent on the desk.
+            models.Index(
+                name="ledger_tx_pending",
+                fields=["tenant", "proposed_by", "expires_at"],
+                condition=Q(state=State.PREPARED),
             ),
             # Queried before an operation is begun again.
             models.Index(

@@ -27,9 +27,19 @@ logger = logging.getLogger(__name__)
 
 
 def abandon(
-    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, *, by: Principal, via: Surface
+    row: Transaction,
+    tool: Tool[Any, Any],
+    arguments: BaseModel,
+    *,
+    by: Principal,
+    via: Surface,
+    only_by_row: bool = False,
 ) -> None:
-    """Have what ``plan`` held released. Never raises: the caller has a failure to report."""
+    """Have what ``plan`` held released. Never raises: the caller has a failure to report.
+
+    ``only_by_row``: without a row nothing is released. Its INSERT was sent and not answered, so it
+    may be committed later; or another transaction of the operation may have the same hold.
+    """
     if not tool.has("rollback"):
         return
     try:
@@ -39,11 +49,9 @@ def abandon(
         try:
             _insert_for_rollback(row, arguments, by, via)
         except Exception:
-            logger.exception("no row could be inserted for what %s held", row.pk)
-            _roll_back_here(row, tool, arguments)
+            _release_without_row(row, tool, arguments, only_by_row)
     except Exception:
-        logger.exception("no row could be inserted for what %s held", row.pk)
-        _roll_back_here(row, tool, arguments)
+        _release_without_row(row, tool, arguments, only_by_row)
 
 
 def _insert_for_rollback(
@@ -84,6 +92,23 @@ def _insert(row: Transaction, by: Principal, via: Surface) -> None:
             reason=row.ending_reason,
             details=seals.first_details(row),
         )
+
+
+def _release_without_row(
+    row: Transaction, tool: Tool[Any, Any], arguments: BaseModel, only_by_row: bool
+) -> None:
+    """Roll back here, unless a transaction that is approved later may rely on the hold."""
+    logger.exception("no row could be inserted for what %s held", row.pk)
+    if not only_by_row:
+        _roll_back_here(row, tool, arguments)
+        return
+    logger.error(
+        "NOT RELEASED, because a row may rely on it: what transaction %s of %s held lapses by "
+        "itself: %s",
+        row.pk,
+        row.tool,
+        row.held,
+    )
 
 
 def _roll_back_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel) -> None:

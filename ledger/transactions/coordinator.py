@@ -27,7 +27,8 @@ from ledger.transactions.decisions import (
     snapshot_of,
 )
 from ledger.transactions.prepare import Answer, prepare
-from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Proposal
+from ledger.transactions.prepare_batch import is_for_batch, prepare_all
+from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
 from ledger.transactions.settlements import compensate, resolve
 from ledger.transactions.transitions import FRESH, advance
 
@@ -36,15 +37,19 @@ __all__ = [
     "REASON_MAX",
     "Answer",
     "Proposal",
+    "Request",
     "approve",
     "approve_by_policy",
     "cancel",
     "cancel_request",
     "check_reason",
+    "checked",
     "close_request",
     "compensate",
     "expire",
+    "is_for_batch",
     "prepare",
+    "prepare_all",
     "reject",
     "resolve",
 ]

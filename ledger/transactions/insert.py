@@ -7,15 +7,17 @@ same rows written one by one (docs/decisions/one-statement.md).
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import on_commit
 
 from ledger import doorbell, intents, seals
@@ -26,6 +28,8 @@ from ledger.events import outbox
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import WITHOUT_EFFECT, Move, State
+
+TRY_EVERY_S = 0.2  # for the lock of an operation that somebody else plans
 
 
 @dataclass(slots=True)
@@ -72,9 +76,9 @@ def admitted(
     Takes two session-level advisory locks: no database transaction stays open, and PostgreSQL
     releases them if the process dies. Raises ``InProgress`` while another request has one.
     """
-    key_lock = _lock_of(str(by), route, key)
+    key_lock = lock_of(str(by), route, key)
     # Without an operation key there is nothing to exclude but the same request.
-    operation_lock = _lock_of(tenant, operation_key) if operation_key else key_lock
+    operation_lock = lock_of(tenant, operation_key) if operation_key else key_lock
     parameters: dict[str, Any] = {
         "agent": str(by),
         "route": route,
@@ -99,9 +103,44 @@ def admitted(
             _unlock(locks)
 
 
-def _unlock(locks: list[int]) -> None:
+@contextmanager
+def operation_locked(tenant: str, operation_key: str, wait: timedelta) -> Iterator[None]:
+    """Exclude every request for the operation, after those that plan it now.
+
+    The lock is in a session of its own, so that it outlives a failure of the thread's connection.
+    Raises ``InProgress`` after ``wait``. Without an operation key there is nobody to exclude.
+    """
+    if not operation_key:
+        yield
+        return
+    lock = lock_of(tenant, operation_key)
+    session = connection.copy()
+    try:
+        _wait_for(session, lock, time.monotonic() + wait.total_seconds())
+        try:
+            yield
+        finally:
+            _unlock([lock], session)
+    finally:
+        session.close()
+
+
+def _wait_for(session: BaseDatabaseWrapper, lock: int, deadline: float) -> None:
+    """Raises ``InProgress`` at the deadline. Has no session of PostgreSQL between two tries."""
+    while True:
+        with suppress(OperationalError, InterfaceError), session.cursor() as cursor:
+            cursor.execute("SELECT pg_try_advisory_lock(%s::bigint)", [lock])
+            if cursor.fetchone()[0]:
+                return
+        session.close()
+        if time.monotonic() > deadline:
+            raise InProgress()
+        time.sleep(TRY_EVERY_S)
+
+
+def _unlock(locks: list[int], session: BaseDatabaseWrapper | None = None) -> None:
     """Release the locks. PostgreSQL has done so already if the session is gone."""
-    with suppress(OperationalError, InterfaceError), connection.cursor() as cursor:
+    with suppress(OperationalError, InterfaceError), (session or connection).cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(lock) FROM unnest(%s::bigint[]) AS lock", [locks])
 
 
@@ -179,6 +218,7 @@ def _insert_sql() -> str:
     """
 
 
-def _lock_of(*parts: str) -> int:
+def lock_of(*parts: str) -> int:
+    """The advisory lock of a request (agent, route, key) or of an operation (tenant, its key)."""
     digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)

@@ -58,6 +58,14 @@ def plan(
     return _checked(tool, arguments, made, stated_reason), None
 
 
+def plain(tool: Tool[Any, Any], arguments: BaseModel, stated_reason: str) -> Planned:
+    """What to store for a tool without a plan of its own: calls none of its functions.
+
+    Raises ``InvalidRequest`` for text that is unsafe to show.
+    """
+    return _checked(tool, arguments, tool.plain_plan(arguments), stated_reason)
+
+
 def _checked(tool: Tool[Any, Any], arguments: BaseModel, made: Plan, stated_reason: str) -> Planned:
     summary, warnings = str(made.summary), [str(warning) for warning in made.warnings]
     intents.refuse_unsafe_text([summary, warnings], "the plan")

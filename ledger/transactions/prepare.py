@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
@@ -13,24 +15,34 @@ from django.db.transaction import atomic
 
 from ledger import intents, states
 from ledger.contracts import Context, RequiredApprover
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyReused,
     InProgress,
     LedgerError,
+    LimitReached,
     OperationHeld,
     OperationKeyConflict,
     OperationTaken,
     PlanRefused,
+    PlansBusy,
+    PlanTimedOut,
 )
+from ledger.limits import stocks
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal, Surface
 from ledger.states import State
-from ledger.transactions import insert
+from ledger.transactions import insert, plan_pool
 from ledger.transactions.abandoned import abandon
 from ledger.transactions.decisions import approve_by_policy
+from ledger.transactions.drafts import columns
+from ledger.transactions.plan_pool import Place
 from ledger.transactions.planning import Planned, plan
 from ledger.transactions.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
+
+# More than the INSERT after a plan takes (``sessions.STATEMENT_S`` and a margin).
+INSERT_TIME = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,8 @@ def prepare(
     this raises, except for a refused plan, which is stored as REFUSED.
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
-    InvalidRequest, OperationTaken, OperationHeld, OperationKeyConflict, PlanFailed, PlanRefused``.
+    InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict, PlanFailed,
+    PlanRefused, PlansBusy, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render)
     with insert.admitted(
@@ -70,6 +83,7 @@ def prepare(
                 "and nobody has looked at it yet.",
                 operation_key=request.operation_key,
             )
+        stocks.pending.admit(request.by, request.tenant)
         return _plan_and_insert(request, admission)
 
 
@@ -92,22 +106,60 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
     transaction_id, planned = new_id(), Planned()
     try:
         context = _context(request, transaction_id)
-        planned, refusal = plan(
-            request.tool, request.arguments, context, stated_reason=request.proposal.reason
-        )
+        planned, refusal = _planned(request, context, admission)
         created_at = admission.now + timedelta(seconds=time.monotonic() - began)
-        row = _transaction(request, transaction_id, planned, created_at)
+        row = Transaction(**columns(request, transaction_id, planned, created_at))
         row.intent_digest = intents.digest_of(intents.intent_of(row))
         if refusal is None:
             return _insert_prepared(request, row, admission)
+    except (PlanTimedOut, LimitReached, PlansBusy, InProgress):
+        raise  # nothing was planned, or it is released once the plan returns
     except BaseException as failure:
-        row = _transaction(request, transaction_id, planned, admission.now)
-        abandon(row, request.tool, request.arguments, by=request.by, via=request.via)
+        row = Transaction(**columns(request, transaction_id, planned, admission.now))
+        abandon(
+            row,
+            request.tool,
+            request.arguments,
+            by=request.by,
+            via=request.via,
+            only_by_row=isinstance(failure, CONNECTION_LOST),  # failures of plans are PlanFailed
+        )
         if isinstance(failure, IntegrityError):
             return _answer_after_lost_race(request)
         raise
     _insert_refused(request, row, refusal, admission)
     raise PlanRefused(refusal.detail, transaction_id=str(row.pk))
+
+
+def _planned(
+    request: Request, context: Context, admission: insert.Admission
+) -> tuple[Planned, PlanRefused | None]:
+    """The plan; of a tool that has one, from a thread of the pool, within the contract's time."""
+    call = partial(
+        plan, request.tool, request.arguments, context, stated_reason=request.proposal.reason
+    )
+    if not request.tool.has("plan"):
+        return call()
+
+    def release(late: Future[tuple[Planned, PlanRefused | None]]) -> None:
+        planned, refusal = (Planned(), None) if late.exception() else late.result()
+        if refusal is not None:
+            return
+        row = Transaction(**columns(request, context.transaction_id, planned, admission.now))
+        # Another process may plan the operation by now, and have the same hold: once its row is
+        # inserted, ``abandon`` sees whose the hold is.
+        with insert.operation_locked(row.tenant, row.operation_key, context.timeout + INSERT_TIME):
+            abandon(
+                row,
+                request.tool,
+                request.arguments,
+                by=request.by,
+                via=request.via,
+                only_by_row=True,
+            )
+
+    place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
+    return plan_pool.run(call, place, context.timeout, release)
 
 
 def _context(request: Request, transaction_id: UUID) -> Context:
@@ -116,33 +168,6 @@ def _context(request: Request, transaction_id: UUID) -> Context:
         tenant=request.tenant,
         operation_key=request.operation_key,
         timeout=request.tool.contract.timeout,
-    )
-
-
-def _transaction(
-    request: Request, transaction_id: UUID, planned: Planned, created_at: datetime
-) -> Transaction:
-    """A new row, with a copy of the contract: a later edit of the tool changes no transaction."""
-    proposal, contract = request.proposal, request.tool.contract
-    return Transaction(
-        id=transaction_id,
-        tenant=request.tenant,
-        proposed_by=str(request.by),
-        proposed_by_name=request.by.display_name,
-        stated_reason=proposal.reason,
-        run_id=proposal.run_id,
-        step_id=proposal.step_id,
-        trace_id=proposal.trace_id,
-        traceparent=proposal.traceparent,
-        payload=proposal.arguments,
-        input_hash=request.input_hash,
-        operation_key=request.operation_key,
-        created_at=created_at,
-        expires_at=created_at + request.ttl,
-        retain_until=created_at + contract.retention,
-        tool=request.tool.name,
-        **contract.sealed_terms(),
-        **planned.columns(),
     )
 
 

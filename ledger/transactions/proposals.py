@@ -16,7 +16,7 @@ from ledger import intents
 from ledger.agents.allowances import tool_for
 from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
-from ledger.models import IdempotencyKey, Transaction
+from ledger.models import IdempotencyKey, Transaction, TransactionRow
 from ledger.principals import Principal, Surface
 
 PREPARE_ROUTE = "prepare"
@@ -73,7 +73,7 @@ class Proposal:
 
 
 # Renders a transaction as the Token of Intent, given the id of the one it duplicates, if any.
-Render = Callable[[Transaction, UUID | None], str]
+Render = Callable[[Transaction | TransactionRow, UUID | None], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,18 @@ class Request:
 
 
 def checked(
-    proposal: Proposal, *, by: Principal, tenant: str, key: str, via: Surface, render: Render
+    proposal: Proposal,
+    *,
+    by: Principal,
+    tenant: str,
+    key: str,
+    via: Surface,
+    render: Render,
+    allowed: frozenset[str] | None = None,
 ) -> Request:
-    """Check a proposal and look up its tool. Reads the agent's allowances, and no transaction.
+    """Check a proposal and look up its tool. Reads no transaction.
 
+    ``allowed`` are the tools that the agent may use, where they are known; else they are read.
     Raises ``IdempotencyKeyMissing, UnknownTool, InvalidRequest``.
     """
     if not key or len(key) > KEY_MAX:
@@ -119,7 +127,7 @@ def checked(
     proposal.check_text(key)
     proposal = proposal.normalised()
     fingerprint = proposal.fingerprint()
-    tool = tool_for(by, tenant, proposal.tool)
+    tool = tool_for(by, tenant, proposal.tool, allowed)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)

@@ -1,22 +1,30 @@
-"""``advance()``: the only function that writes a transaction's ``state``."""
+"""``advance()``: the only function that writes a transaction's ``state``.
+
+``advance_at_once()`` is its form for a hot move that goes as it should: one statement, compiled
+once. A move that it does not make, ``advance()`` makes, or says why not.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import Enum
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.transaction import atomic
 
-from ledger import seals
+from ledger import intents, seals
 from ledger.database import use_prepared_statements
+from ledger.database.statements import Statement
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves
+from ledger.events.moves import MovedAtOnce
 from ledger.models import Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import Move, State
@@ -125,3 +133,62 @@ def _not_now(move: Move[State]) -> str:
     if move.target is None:
         return f"{str(move).replace('_', ' ')} is not possible now"
     return f"it cannot become {move.target} now"
+
+
+# --- in one statement -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMove:
+    """A move of one transaction, with markers in place of the values that differ each time."""
+
+    move: Move[State]
+    statement: Statement
+    outcome: frozenset[str]
+
+
+def compile_move(
+    rows: QuerySet[Transaction],
+    move: Move[State],
+    markers: Mapping[str, Any],
+    *,
+    work: WorkColumns,
+    **columns: Any,
+) -> CompiledMove:
+    """``advance`` of the one row of ``rows``, for ``advance_at_once``; see ``compile_once``.
+
+    Of the columns that say what came of the transaction, ``ended_at`` alone may be an expression.
+    """
+    statement = moves.compile_move(rows, move, markers, **columns, **work.values())
+    return CompiledMove(move, statement, frozenset(columns) & frozenset(seals.OUTCOME))
+
+
+def advance_at_once(
+    compiled: CompiledMove,
+    values: Mapping[str, Any],
+    *,
+    by: Principal,
+    via: Surface,
+    details: Mapping[str, Any] = MappingProxyType({}),
+    **outcome: Any,
+) -> MovedAtOnce[Transaction] | None:
+    """Make a compiled move; ``None``, and nothing written, if it matches no row.
+
+    ``values`` replace the markers. ``outcome`` are the new values of the columns that say what
+    came of the transaction, for the event. Raises ``TypeError`` if one is missing.
+    """
+    now_mark = secrets.token_hex(16)
+    new = {"ended_at": now_mark, **outcome}
+    if missing := compiled.outcome - set(new):
+        raise TypeError(f"The event must seal {', '.join(sorted(missing))}.")
+    sets = seals.outcome_of(SimpleNamespace(**new), compiled.outcome)
+    return moves.make_at_once(
+        Transaction,
+        compiled.statement,
+        values,
+        compiled.move,
+        by=by,
+        via=via,
+        details=intents.canonical({**details, "sets": sets}).decode(),
+        now_mark=now_mark,
+    )

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 
 from django.utils import timezone
 
-from ledger import safe_http
 from ledger.encryption import WEBHOOK_SECRET_PREFIX
-from ledger.events.outbox import Owed
+from ledger.events.outbox import HttpChannel, Owed
 from ledger.models import Agent, Delivery, Event, Transaction
 from ledger.principals import Principal, PrincipalKind
+from ledger.safe_http import Post
 from ledger.states import EventKind
 
 KINDS = frozenset(
@@ -43,7 +43,7 @@ class SecretMissing(Exception):
     """The agent or service has no signing secret."""
 
 
-class WebhookChannel:
+class WebhookChannel(HttpChannel):
     name = "webhook"
 
     def wants(self, kind: str) -> bool:
@@ -58,18 +58,18 @@ class WebhookChannel:
             return []
         return [Owed(f"{agent.tenant_id}/{agent.slug}")]
 
-    def send(self, delivery: Delivery) -> None:
-        """Send the transaction's present state. Raises what ``send`` below raises."""
+    def request(self, delivery: Delivery) -> Post | None:
+        """The transaction's present state. Raises ``SecretMissing``."""
         agent = _agent_of(Principal(PrincipalKind.AGENT, delivery.recipient))
         if agent is None or not agent.webhook_url:
-            return  # removed in the meantime: nothing to deliver
+            return None  # removed in the meantime: nothing to deliver
         assert delivery.event.transaction is not None
         payload = payload_of(delivery.event.transaction)
-        send(agent.webhook_url, agent.webhook_secret, f"msg_{delivery.pk}", payload)
+        return signed(agent.webhook_url, agent.webhook_secret, f"msg_{delivery.pk}", payload)
 
 
-def send(url: str, secret: str, message_id: str, payload: dict[str, object]) -> None:
-    """Send one signed webhook. Raises ``SecretMissing`` and what ``safe_http.deliver`` raises."""
+def signed(url: str, secret: str, message_id: str, payload: dict[str, object]) -> Post:
+    """A signed webhook. Raises ``SecretMissing``."""
     if not secret:
         raise SecretMissing("There is no webhook secret: renew it in the admin.")
     body, at = json.dumps(payload).encode(), str(int(timezone.now().timestamp()))
@@ -80,7 +80,7 @@ def send(url: str, secret: str, message_id: str, payload: dict[str, object]) -> 
         "webhook-timestamp": at,
         "webhook-signature": signature(secret, message_id, at, body),
     }
-    safe_http.deliver(url, body, headers)
+    return Post(url, body, headers)
 
 
 def payload_of(row: Transaction) -> dict[str, object]:

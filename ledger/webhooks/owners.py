@@ -13,9 +13,10 @@ from django.conf import settings
 from django.db import models
 
 from ledger.encryption import SecretField
-from ledger.events.outbox import NotNow, Owed
+from ledger.events.outbox import HttpChannel, NotNow, Owed
 from ledger.models import Delivery, Event, Transaction
 from ledger.models.agents import Tenant
+from ledger.safe_http import Post
 from ledger.states import EventKind, State
 from ledger.webhooks import channel
 
@@ -68,7 +69,7 @@ class Owner(models.Model):
         return f"{self.service} ({self.tenant_id})"
 
 
-class OwnerChannel:
+class OwnerChannel(HttpChannel):
     name = "owner"
 
     def wants(self, kind: str) -> bool:
@@ -86,16 +87,16 @@ class OwnerChannel:
         if event.kind in MAY_GET_STUCK:
             yield Owed(f"stuck:{owner.pk}", event.at + CHECK_AFTER)
 
-    def send(self, delivery: Delivery) -> None:
-        """Send one alert. Raises ``NotNow`` and what ``channel.send`` raises."""
+    def request(self, delivery: Delivery) -> Post | None:
+        """One alert. Raises ``NotNow`` and ``SecretMissing``."""
         alert, _, owner_id = delivery.recipient.partition(":")
         owner = Owner.objects.filter(pk=owner_id).first()
         row = delivery.event.transaction
         if owner is None or row is None:
-            return  # removed in the meantime: nothing to deliver
+            return None  # removed in the meantime: nothing to deliver
         if alert == "stuck" and not _is_stuck(row):
-            return
-        channel.send(
+            return None
+        return channel.signed(
             owner.webhook_url, owner.webhook_secret, f"msg_{delivery.pk}", _alert(alert, row)
         )
 

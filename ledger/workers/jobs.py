@@ -9,8 +9,7 @@ from uuid import UUID
 from django.db import close_old_connections
 from redis import RedisError
 
-from ledger import doorbell, execution
-from ledger.events import outbox as deliveries
+from ledger import couriers, doorbell, execution
 from ledger.states import MOVES, State
 from ledger.workers import queues
 
@@ -48,13 +47,6 @@ def compensate(transaction_id: str) -> None:
     execution.compensate(UUID(transaction_id))
 
 
-def deliver(delivery_id: str) -> None:
-    """Address or send one delivery, and enqueue the deliveries that follow from it."""
-    close_old_connections()
-    for follows in deliveries.deliver(int(delivery_id)):
-        enqueue("deliver", follows)
-
-
 def enqueue(name: str, subject: object, *, label: str = "") -> bool:
     """Put a job into the queue of its name; ``False`` when Redis does not answer.
 
@@ -71,15 +63,18 @@ def enqueue(name: str, subject: object, *, label: str = "") -> bool:
 def enqueue_after_event(
     subject: UUID, kind: str, deliveries: Sequence[int] = (), **_: object
 ) -> None:
-    """Enqueue the job that the event calls for, and its deliveries."""
+    """Enqueue the job that the event calls for, and let couriers look at its deliveries."""
     if name := JOB_FOR.get(kind):
         enqueue(name, subject)
-    for delivery_id in deliveries:
-        enqueue("deliver", delivery_id)
+    if deliveries:
+        try:
+            couriers.ring()
+        except RedisError as failure:
+            logger.info("no bell for the couriers: %s", failure)
 
 
 def register() -> None:
     """Register the ledger's own jobs; the sweeper finds those that are due."""
-    for run in (commit, roll_back, compensate, deliver):
+    for run in (commit, roll_back, compensate):
         queues.register_job(run.__name__, run)
-    doorbell.register_listener(enqueue_after_event)
+    doorbell.register_bell(enqueue_after_event)

@@ -11,27 +11,49 @@ import base64
 import hashlib
 import json
 import logging
+import sys
+import time
+import traceback
 import zlib
 from collections.abc import Callable
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
+from uuid import uuid4
 
 import django_rq
 import rq.serializers
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+from django.db import connection
 from django_rq.queues import DjangoRQ
-from redis import Redis
+from redis import ConnectionError as RedisConnectionError, Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from rq import Queue, SimpleWorker
 from rq.exceptions import NoSuchJobError
-from rq.job import Job
+from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
+from rq.utils import now as utcnow, utcformat
+from rq.worker import WorkerStatus
+
+from ledger import doorbell
+from ledger.backoff import Backoff
+from ledger.database import Outage
+from ledger.database.sessions import CONNECTION_LOST
 
 logger = logging.getLogger(__name__)
 
 JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is what counts
 SEALED_FOR_S = 24 * 60 * 60  # older jobs are dropped; the sweeper enqueues what is due
+HEARTBEAT_EVERY_S = 10.0
+LISTED_FOR_S = 60 * 60  # how long RQ's pages list a worker that is silent: calls may take long
+# After a job that found no database.
+PAUSE = Backoff(first=timedelta(seconds=0.5), longest=timedelta(seconds=5))
 LARGEST_JOB = 64 * 1024  # bytes, unpacked
+CONNECT_S = 2.0
+# RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
+WORKER_TTL_S = 20
 
 # The one function of each queue.
 JOBS: dict[str, Callable[[str], None]] = {}
@@ -139,6 +161,19 @@ class JobQueue(DjangoRQ):
 
     job_class = SealedJob
 
+    @classmethod
+    def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
+        """Take the next job for good: RQ would keep its id in a list until it had started."""
+        return cls.lpop([queue_key], timeout, connection=connection)
+
+
+class LimitedQueue(JobQueue):
+    """As django-rq gives it out: on connections that give up soon, in place of its own."""
+
+    def __init__(self, name: str, *args: Any, **options: Any) -> None:
+        options["connection"] = doorbell.redis()
+        super().__init__(name, **options)  # type: ignore[no-untyped-call]
+
 
 def register_job(name: str, run: Callable[[str], None]) -> None:
     """Let workers of the queue ``name`` run this function. Called in ``AppConfig.ready()``."""
@@ -147,22 +182,45 @@ def register_job(name: str, run: Callable[[str], None]) -> None:
 
 def put(name: str, subject: str, label: str) -> None:
     """Enqueue a job in the queue of this name. Raises ``redis.RedisError``."""
-    django_rq.get_queue(name).enqueue(
-        JOBS[name],
-        seal(name, subject),
-        description=label,
-        job_timeout=JOB_TIMEOUT_S,
-        result_ttl=0,
-        failure_ttl=3600,
-    )
+    settings.REDIS_POOL.connection_class.breaker.refuse()  # before the sealing, which takes longer
+    job_id, queue = str(uuid4()), Queue.redis_queue_namespace_prefix + name
+    fields = _fields_of(name, seal(name, subject), label)
+    with doorbell.redis().pipeline(transaction=False) as pipeline:
+        pipeline.hset(Job.key_for(job_id), mapping=fields)
+        pipeline.expire(Job.key_for(job_id), SEALED_FOR_S)
+        pipeline.sadd(Queue.redis_queues_keys, queue)
+        pipeline.rpush(queue, job_id)
+        pipeline.execute()
+
+
+def _fields_of(name: str, sealed: str, label: str) -> dict[Any, Any]:
+    """The fields of RQ's job that are read, by workers and by RQ's pages.
+
+    RQ's own ``enqueue`` takes three round trips and several times as long, for all the others.
+    """
+    data = json.dumps([f"ledger.workers.jobs.{name}", None, [sealed], {}]).encode()
+    now = utcformat(utcnow())
+    return {
+        "data": zlib.compress(data),
+        "origin": name,
+        "status": JobStatus.QUEUED.value,
+        "description": label,
+        "created_at": now,
+        "enqueued_at": now,
+    }
 
 
 class WarmWorker(SimpleWorker):
     """Runs jobs in its own process: no fork, no import, no new connection per job.
 
-    It takes no orders through Redis: no command to stop, no suspension.
+    It takes no orders through Redis: no command to stop, no suspension. Nor does it keep a record
+    there of the job at hand: what a worker leaves undone when it dies, the sweeper finds in the
+    database. So a job takes three round trips to Redis: take its id, read it, delete it.
     """
 
+    _next_heartbeat = 0.0
+    _outages = 0  # in a row
+    _outage = Outage("this worker", logger)
     # Redis may be gone for a while; look again soon rather than after a minute.
     max_connection_wait_time = 1.0
     job_class = SealedJob
@@ -172,7 +230,43 @@ class WarmWorker(SimpleWorker):
         if job.origin != queue.name:
             logger.warning("job %s lies in a queue that is not its own and is dropped", job.id)
             return
-        super().execute_job(job, queue)
+        self.set_state(WorkerStatus.BUSY)
+        try:
+            job._execute()
+        except Exception as failure:
+            if isinstance(failure, CONNECTION_LOST) and not connection.is_usable():
+                self._put_back(job, queue, failure)
+                return
+            text = "".join(traceback.format_exception(*sys.exc_info()))
+            self.handle_exception(job, *sys.exc_info())
+            self.handle_job_failure(job, queue, exc_string=text)
+        else:
+            self.connection.delete(job.key)
+            self._outages = 0
+            self._outage.is_over()
+        finally:
+            self.set_state(WorkerStatus.IDLE)
+
+    def _put_back(self, job: Job, queue: Queue, failure: Exception) -> None:
+        """Without the database a job is not a failed one: enqueue it again, and pause."""
+        self._outages += 1
+        self._outage.goes_on(failure)
+        connection.close()
+        self.connection.rpush(queue.key, job.id)
+        time.sleep(PAUSE.wait(self._outages).total_seconds())
+
+    def set_state(self, state: str, pipeline: Any = None) -> None:
+        """Decides whether a stop signal waits for the job. RQ's pages learn it by the heartbeat."""
+        self._state = state
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Tell RQ's pages that the worker lives, now and then, as long as a job may take."""
+        if time.monotonic() >= self._next_heartbeat:
+            self._next_heartbeat = time.monotonic() + HEARTBEAT_EVERY_S
+            super().heartbeat(LISTED_FOR_S, pipeline)
+
+    def procline(self, message: str) -> None:
+        pass
 
     def handle_job_failure(
         self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = ""
@@ -194,7 +288,11 @@ class WarmWorker(SimpleWorker):
 
 def work(names: list[str], *, burst: bool = False) -> None:
     """Work until told to stop, with ``burst`` until the queues are empty. Raises ``RedisError``."""
-    connection = Redis.from_url(settings.REDIS_URL)
-    queues = [django_rq.get_queue(name, connection=connection) for name in names]
-    worker = WarmWorker(queues, connection=connection, serializer="json")
+    redis = Redis.from_url(
+        settings.REDIS_URL, socket_connect_timeout=CONNECT_S, retry=Retry(NoBackoff(), 0)
+    )
+    queues = [django_rq.get_queue(name, connection=redis) for name in names]
+    worker = WarmWorker(queues, connection=redis, serializer="json", worker_ttl=WORKER_TTL_S)
     worker.work(logging_level="WARNING", with_scheduler=False, burst=burst)
+    if not burst and not worker._stop_requested:
+        raise RedisConnectionError("Redis did not answer in time.")

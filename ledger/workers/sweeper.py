@@ -1,6 +1,8 @@
 """The guarantee behind the doorbell: once a second, query the database for what is due.
 
-Several sweepers may run; the one that holds the advisory lock works, the others wait for it.
+Several sweepers may run; the one that holds the lease works, the others wait for it
+(``ledger.workers.leadership``). Deadlines come first: what is due is settled in the database in
+one thread, and the queues are filled in another, so that nothing outside delays an expiry.
 """
 
 from __future__ import annotations
@@ -9,37 +11,41 @@ import logging
 import math
 import time
 from collections.abc import Callable, Container, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from threading import Event as Flag
+from threading import Event as Flag, Lock
 from uuid import UUID
 
 import django_rq
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db import connection
 from django.db.models.functions import Now
 from redis import RedisError
 
 from ledger import contracts, execution, retention
 from ledger.contracts import RequiredApprover
+from ledger.database import Outage, is_locked
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
-from ledger.events import outbox
+from ledger.limits import refusals
 from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
 from ledger.transactions import coordinator
-from ledger.workers import queues
+from ledger.workers import leadership, queues
 from ledger.workers.jobs import enqueue
 
 logger = logging.getLogger(__name__)
 
-ONE_SWEEPER = 0x0A55E47  # the advisory lock of the sweeping process
 BATCH = 1_000
 # How old work must be before the sweeper enqueues it: the doorbell comes first.
 GRACE = timedelta(seconds=1)
 # Work in a queue that is not empty is enqueued again so often, in case its job was lost.
 ENQUEUE_AGAIN_S = 10.0
+# Jobs of one name that this process runs or is about to run while there is no queue.
+MOST_IN_HAND = 200
 
 _further_steps: list[Callable[[], None]] = []
 _further_jobs: dict[str, Callable[[], Iterable[object]]] = {}
@@ -58,6 +64,10 @@ def register_job(
     _further_jobs[name] = due
 
 
+class RoundOver(Exception):
+    """This sweeper was told to stop, or another one has taken over."""
+
+
 class Sweeper:
     """Repeats the sweep; holds the state of one process between two sweeps."""
 
@@ -67,24 +77,49 @@ class Sweeper:
         # own those that wait for others, so that a slow receiver does not delay a commit.
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
         self._courier_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="courier")
+        self._in_hand: set[tuple[str, str]] = set()
+        self._in_hand_lock = Lock()
+        self._enqueuing_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="enqueuing")
+        self._enqueuing: Future[None] | None = None
         self._log = keeper.Keeper()
+        self._leadership = leadership.Leadership()
 
     def run(self, stop: Flag) -> None:
         """Sweep until ``stop`` is set; outlives restarts of the database."""
+        global _go_on
+        _go_on = partial(self._go_on, stop)
+        outage = Outage("the sweeper", logger)
         while not stop.is_set():
             began = time.monotonic()
             try:
-                if _is_only_sweeper():
-                    self.sweep()
-            except (OperationalError, InterfaceError):
-                logger.warning("the database does not answer; sweeping again soon", exc_info=True)
-                close_old_connections()
+                if self._leadership.take():
+                    self.settle()
+                    self._enqueue_in_background()
+                outage.is_over()
+            except RoundOver as reason:
+                logger.warning("a round of sweeping ended early: %s", reason)
+            except CONNECTION_LOST as failure:
+                outage.goes_on(failure)
+                connection.close()
             except Exception:
                 logger.exception("a round of sweeping failed")
             stop.wait(max(0.05, settings.SWEEP_EVERY_S - (time.monotonic() - began)))
-        for pool in (self._threads, self._courier_threads):
+        self._stop()
+
+    def _stop(self) -> None:
+        for pool in (self._threads, self._courier_threads, self._enqueuing_thread):
             pool.shutdown(wait=False, cancel_futures=True)
         self._log.stop()
+        with suppress(*CONNECTION_LOST):
+            self._leadership.give_up()
+
+    def _go_on(self, stop: Flag) -> None:
+        if stop.is_set():
+            raise RoundOver("it was told to stop")
+        try:
+            self._leadership.keep()
+        except leadership.LeaseLost:
+            raise RoundOver("another sweeper has taken over") from None
 
     def sweep(self) -> None:
         """One round. Each step finds rows; each row is settled in a transaction of its own.
@@ -92,24 +127,46 @@ class Sweeper:
         A step that fails is logged and does not keep the others from running. Raises only when
         the connection to the database is lost.
         """
+        self.settle()
+        self.enqueue_due()
+
+    def settle(self) -> None:
+        """The first half of a round: what the sweeper does itself, in the database alone."""
         steps: list[Callable[[], object]] = [
             expire_what_is_due,
             sign_off_by_policy,
             doubt_lapsed_leases,
-            self._enqueue_work,
             *_further_steps,
-            *(partial(self._enqueue_further, name) for name in _further_jobs),
             retention.erase_due,
+            refusals.prune,
             self._log.round,
         ]
         for step in steps:
+            go_on()
             _guarded(step)
+
+    def enqueue_due(self) -> None:
+        """The second half: enqueue the work that is due, or do it here without a queue."""
+        _guarded(self._enqueue_work)
+        for name in _further_jobs:
+            _guarded(partial(self._enqueue_further, name))
+
+    def _enqueue_in_background(self) -> None:
+        """Unless the last round's is still at it."""
+        if self._enqueuing is None or self._enqueuing.done():
+            self._enqueuing = self._enqueuing_thread.submit(self._enqueue_once)
+
+    def _enqueue_once(self) -> None:
+        try:
+            self.enqueue_due()
+        except Exception as failure:
+            logger.info("not enqueued in this round: %s", failure)
+            connection.close()
 
     def _enqueue_work(self) -> None:
         self._enqueue_rows("commit", _approved_and_unclaimed(), Transaction.objects.inquiry_due())
         self._enqueue_rows("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
         self._enqueue_rows("compensate", Transaction.objects.work_due(State.COMPENSATING))
-        self._enqueue_due("deliver", outbox.overdue())
 
     def _enqueue_further(self, name: str) -> None:
         self._enqueue_due(name, _further_jobs[name]())
@@ -131,15 +188,43 @@ class Sweeper:
         for job in waiting:
             is_new = queue_is_empty and job[1] not in elsewhere
             if is_new or now - self._enqueued_at.get(job, -math.inf) >= ENQUEUE_AGAIN_S:
-                self._enqueued_at[job] = now
-                if not enqueue(*job) and job[1] not in elsewhere:
-                    pool = (
-                        self._courier_threads if name in settings.COURIER_QUEUES else self._threads
-                    )
-                    pool.submit(_run_here, *job)
+                if enqueue(*job):
+                    self._enqueued_at[job] = now
+                elif job[1] not in elsewhere:
+                    self._run_here(*job)
         self._enqueued_at = {
             job: at for job, at in self._enqueued_at.items() if job[0] != name or job in waiting
         }
+
+    def _run_here(self, name: str, subject: str) -> None:
+        """Do it in a thread of this process, unless one is at it or too many wait for one."""
+        with self._in_hand_lock:
+            of_this_name = sum(name == other for other, _ in self._in_hand)
+            if (name, subject) in self._in_hand or of_this_name >= MOST_IN_HAND:
+                return
+            self._in_hand.add((name, subject))
+        is_for_others = name in settings.COURIER_QUEUES
+        pool = self._courier_threads if is_for_others else self._threads
+        pool.submit(self._run_job, name, subject)
+
+    def _run_job(self, name: str, subject: str) -> None:
+        try:
+            queues.JOBS[name](subject)
+        except Exception:
+            logger.exception("%s %s failed in the sweeper", name, subject)
+        finally:
+            connection.close()
+            with self._in_hand_lock:
+                self._in_hand.discard((name, subject))
+
+
+_go_on: Callable[[], None] | None = None
+
+
+def go_on() -> None:
+    """Call it between two rows of a step. Raises ``RoundOver``; outside a sweeper does nothing."""
+    if _go_on is not None:
+        _go_on()
 
 
 def expire_what_is_due() -> None:
@@ -173,48 +258,34 @@ def _ids(rows: TransactionQuerySet) -> list[UUID]:
 
 def _try(verb: Callable[..., object], *subject: object) -> None:
     """Call a verb; a refusal means that somebody was faster. Other rows go on after a failure."""
+    go_on()
     try:
         verb(*subject)
     except LedgerError as refusal:
         logger.debug("%s: %s", subject[0], refusal)
-    except Exception:
+    except Exception as failure:
         if not connection.is_usable():
             raise
-        logger.exception("sweeping %s failed", subject[0])
+        if is_locked(failure):
+            logger.info("%s is locked; the next round tries again", subject[0])
+        else:
+            logger.exception("sweeping %s failed", subject[0])
 
 
 def _guarded(step: Callable[[], object]) -> None:
     try:
         step()
+    except RoundOver:
+        raise
     except Exception:
         if not connection.is_usable():
             raise
         logger.exception("a step of the sweeper failed: %s", step)
 
 
-def _queue_length(name: str) -> int:
+def _queue_length(name: str) -> int | None:
+    """``None`` while Redis does not answer."""
     try:
         return int(django_rq.get_queue(name).count)
     except RedisError:
-        return 0
-
-
-def _run_here(name: str, subject: str) -> None:
-    try:
-        queues.JOBS[name](subject)
-    except Exception:
-        logger.exception("%s %s failed in the sweeper", name, subject)
-    finally:
-        connection.close()
-
-
-def _is_only_sweeper() -> bool:
-    """Whether this process holds the lock; PostgreSQL releases it when the connection ends."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted"
-            " AND pid = pg_backend_pid() AND classid = 0 AND objid = %s) OR"
-            " pg_try_advisory_lock(%s)",
-            [ONE_SWEEPER, ONE_SWEEPER],
-        )
-        return bool(cursor.fetchone()[0])
+        return None

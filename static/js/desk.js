@@ -5,6 +5,7 @@ import { listenToKeys } from "./keys.js";
 
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+const REFRESH_AFTER = 2_000; // milliseconds, for rows that are only counted
 const FADE_AFTER = 6_000; // milliseconds that a row decided elsewhere stays
 const isNarrow = matchMedia("(max-width: 860px)");
 
@@ -80,7 +81,14 @@ function patchRow(row) {
 function leave(row) {
   if (!row.isConnected) return;
   row.classList.add("leaving");
-  setTimeout(() => { row.remove(); countGroups(); }, 150);
+  setTimeout(() => { row.remove(); countGroups(); if ($("[data-more]")) refreshListSoon(); }, 150);
+}
+
+// What an agent has beyond its share of the list is only counted. When that may have changed, the
+// whole list is fetched, once in a while however often it changes.
+let listRefresh = null;
+function refreshListSoon() {
+  listRefresh ??= setTimeout(() => { listRefresh = null; refreshList(); }, REFRESH_AFTER);
 }
 
 function announce(text) { $("[data-announce]").textContent = text; }
@@ -104,6 +112,7 @@ async function fetchRows(ids) {
   if (focused && !document.activeElement?.closest(".row")) {
     $("a", document.getElementById(focused) ?? document)?.focus?.();
   }
+  if ($("[data-hidden-changed]", fragment)) refreshListSoon();
   count(fragment);
   countGroups();
   markOpen();

@@ -7,12 +7,13 @@ import json
 import threading
 
 import pytest
+from django.db import OperationalError
 
 from a2a import tasks
 from a2a.models import Message, Task
 from a2a.protocol import fast_path
-from a2a.protocol.batches import Batcher
 from a2a.tasks import questions
+from ledger.batches import Batcher
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT
@@ -163,6 +164,47 @@ def test_who_asked_first_may_leave_and_the_others_are_answered():
         return await second
 
     assert asyncio.run(story()) == 4
+
+
+async def results_of(batch, items):
+    return await asyncio.gather(*(batch.ask(item) for item in items), return_exceptions=True)
+
+
+def test_one_request_that_fails_fails_no_other_of_its_batch():
+    def inverted(items):
+        return [1 / item for item in items]
+
+    one, failure, half = asyncio.run(results_of(Batcher(inverted), [1, 0, 2]))
+
+    assert (one, half) == (1, 0.5)
+    assert isinstance(failure, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("failure", "may_repeat"), [(OperationalError("away"), True), (ValueError("wrong"), False)]
+)
+def test_where_repeating_is_of_no_use_or_not_safe_a_batch_runs_once(failure, may_repeat):
+    runs = []
+
+    def fails(items):
+        runs.append(items)
+        raise failure
+
+    results = asyncio.run(results_of(Batcher(fails, may_repeat=may_repeat), [1, 2, 3]))
+
+    assert results == [failure] * 3
+    assert runs == [[1, 2, 3]]
+
+
+def test_no_batch_is_larger_than_the_bound():
+    sizes = []
+
+    def sized(items):
+        sizes.append(len(items))
+        return items
+
+    assert asyncio.run(results_of(Batcher(sized), range(450))) == list(range(450))
+    assert sizes == [200, 200, 50]
 
 
 def test_a_batch_with_keys_old_and_new_settles_each(peer, consolidate, orchestrator):

@@ -15,11 +15,12 @@ from django.db import connection
 from a2a import tasks
 from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
-from a2a.protocol.stream import listener, updates_since
+from a2a.protocol.bodies import INVALID_PARAMS, Fault, parse
+from a2a.protocol.updates import Since, updates_since
 from a2a.tasks import questions
-from a2a.wire import sdk
 from approvals.asgi import application
 from ledger.models import Agent, AgentToken, Scope
+from ledger.waiting.changes import changes
 from tests.agents_at_work import GOOD_INPUT
 from tests.processes import until
 
@@ -269,10 +270,12 @@ def test_malformed_requests_are_said_as_the_specification_says(peer, body, code)
 
 def test_a_body_over_the_limit_is_refused_before_it_is_parsed(peer, settings):
     settings.A2A_BODY_MAX = 1000
-    answer = peer.http("POST", "/a2a/v1", content=b"x" * 1001)
+    part = {"type": "http.request", "body": b"x" * 1001, "more_body": True}
 
-    assert answer.status_code == 413
-    assert "at most 1000 bytes" in answer.json()["error"]["message"]
+    started, said = asgi_request("/a2a/v1", peer.token, [part])
+
+    assert started["status"] == 413
+    assert "at most 1000 bytes" in json.loads(said["body"])["error"]["message"]
 
 
 def test_another_version_is_refused(peer, consolidate):
@@ -411,6 +414,26 @@ def test_a_body_that_does_not_come_is_not_waited_for_without_end(peer, settings)
     assert json.loads(said["body"])["error"] == "body_too_slow"
 
 
+def test_nothing_is_read_of_what_a_stranger_sends(db):
+    started, said = asgi_request("/a2a/v1", "unknown", [])
+
+    assert started["status"] == 401
+    assert json.loads(said["body"])["error"] == "not_authenticated"
+
+
+@pytest.mark.parametrize("item", [b"{}", b"[]", b"0", rb'"\","'])
+def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(item):
+    assert parse(b"[" + b",".join([item] * 60_000) + b"]") == Fault(
+        INVALID_PARAMS, "It has more than 50000 values; send references."
+    )
+
+
+def test_a_text_may_have_any_number_of_commas():
+    text = r'{"a": [1, 2]}, \\ "' * 20_000
+
+    assert parse(json.dumps([text]).encode()) == [text]
+
+
 def test_nobody_is_answered_who_has_left_before_the_end_of_the_body(peer, consolidate):
     part = {"type": "http.request", "body": b'{"jsonrpc"', "more_body": True}
 
@@ -507,7 +530,7 @@ def test_a_question_that_only_people_may_answer_keeps_the_stream_open(peer, alic
 
 
 def test_of_two_questions_with_one_wording_the_stream_tells_each_with_its_own_form(
-    consolidate, a_claimed_task, worker, alice
+    peer, consolidate, a_claimed_task, worker, alice
 ):
     task = a_claimed_task()
     forms = ({"enum": ["May 3"]}, {"enum": ["June 7"]})
@@ -525,12 +548,15 @@ def test_of_two_questions_with_one_wording_the_stream_tells_each_with_its_own_fo
         asked.append(str(question.pk))
         questions.answer(question.pk, form["enum"][0], by=alice, via="web")
 
-    updates = [sdk.MessageToDict(update) for update in updates_since(task.pk, 0)[0]]
+    (told,) = updates_since([Since(peer.token, task.pk, 0)])
 
     shown = [
         part["data"]["question"]
-        for update in updates
-        for part in update.get("status", {}).get("message", {}).get("parts", [])
+        for update in told.bodies
+        for part in update.get("statusUpdate", {})
+        .get("status", {})
+        .get("message", {})
+        .get("parts", [])
         if "question" in part.get("data", {})
     ]
     assert [(question["question_id"], question["form"]) for question in shown] == list(
@@ -594,7 +620,7 @@ def ask_when_submitted(worker: Agent) -> None:
 
 def answer_and_complete(worker: Agent, alice: Any) -> None:
     question = Question.objects.get()
-    until(lambda: listener._waiting)
+    until(lambda: changes.number_of_subjects)
     questions.answer(question.pk, "May 3", by=alice, via="web")
     task = Task.objects.get()
     tasks.complete(
@@ -609,6 +635,6 @@ def answer_and_complete(worker: Agent, alice: Any) -> None:
 
 def answer_at_the_desk(alice: Any) -> None:
     question = until(lambda: Question.objects.first())
-    until(lambda: listener._waiting)
+    until(lambda: changes.number_of_subjects)
     questions.answer(question.pk, "Yes.", by=alice, via="web")
     connection.close()

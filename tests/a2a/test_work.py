@@ -6,12 +6,16 @@ import threading
 from uuid import uuid4
 
 import pytest
+from django.db import connections
 
 from a2a.models import Question, Skill, Task
 from ledger.models import Agent, Scope
+from ledger.waiting.changes import changes
 from tests.a2a.test_plain_rest import TASKS, WORK, ask, claimed, post, submit
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, speaking_as
+from tests.asgi import requested, token_of
+from tests.processes import until
 
 pytestmark = pytest.mark.django_db
 
@@ -89,11 +93,19 @@ class TestMessages:
     ):
         task = peer.send()
         work = claimed(as_worker)
-        speak = threading.Timer(0.2, say, (peer, task["id"], "Go on."))
+
+        def speak_when_it_waits() -> None:
+            until(lambda: changes.number_of_subjects)
+            say(peer, task["id"], "Go on.")
+            connections.close_all()
+
+        speak = threading.Thread(target=speak_when_it_waits)
         speak.start()
 
-        page = as_worker.get(
-            f"{WORK}/{work['task_id']}/messages?cursor={work['messages_cursor']}&wait=30"
+        page = requested(
+            "GET",
+            f"{WORK}/{work['task_id']}/messages?cursor={work['messages_cursor']}&wait=30",
+            token_of(as_worker),
         ).json()
         speak.join()
 

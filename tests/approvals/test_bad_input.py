@@ -10,7 +10,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.urls import reverse
 
-from approvals.web.live import DeskConsumer
+from approvals.web import live
 
 
 @pytest.mark.django_db
@@ -29,11 +29,11 @@ def test_the_first_and_the_last_day_that_there_is_are_days(as_vera, a_payment, d
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("frame", [{"text": "{"}, {"text": "[" * 100_000}, {"bytes": b"\xff\x00"}])
-def test_a_bad_frame_on_the_live_socket_is_an_ordinary_one(as_vera, vera_user, frame, caplog):
+def test_a_bad_frame_on_the_live_socket_is_an_ordinary_one(as_vera, frame, caplog):
     async def talk() -> dict[str, object]:
-        scope = {"type": "websocket", "path": "/ws/desk", "session": as_vera.session}
-        scope["user"] = vera_user
-        socket = ApplicationCommunicator(DeskConsumer.as_asgi(), scope)
+        cookie = f"assent_session={as_vera.cookies['assent_session'].value}".encode()
+        scope = {"type": "websocket", "path": "/ws/desk", "headers": [(b"cookie", cookie)]}
+        socket = ApplicationCommunicator(live.application, scope)
         await socket.send_input({"type": "websocket.connect"})
         assert (await socket.receive_output(timeout=10))["type"] == "websocket.accept"
         await socket.receive_output(timeout=10)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -17,6 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from approvals.local import embedded_services
 from approvals.models import Membership
+from approvals.web import live as live_module, open_sessions
 from ledger import doorbell
 from ledger.events import account_changes
 from tests.processes import Product, running, until
@@ -43,6 +48,14 @@ def closed_with(socket: ClientConnection) -> int | None:
             socket.recv(timeout=AT_ONCE_S)
     except ConnectionClosed as end:
         return end.rcvd.code if end.rcvd else None
+
+
+def test_a_cookie_that_is_no_key_closes_nobody_elses_desk(as_alice):
+    key = as_alice.cookies["assent_session"].value
+
+    seen = open_sessions.read_all(["\0abc", "\ud800", key])
+
+    assert [bool(session.tenants) for session in seen] == [False, False, True]
 
 
 def record(person: User, kind: str) -> None:
@@ -111,3 +124,78 @@ def test_with_redis_frozen_it_is_closed_at_the_next_check(as_alice, as_bob, bob_
 
 def _redis_in(folder: Path) -> int:
     return int((folder / "redis.pid").read_text().split()[0].split(":")[0])
+
+
+def test_a_page_that_does_not_read_is_cut_off_and_delays_no_other(
+    as_alice, as_bob, acme, monkeypatch
+):
+    monkeypatch.setattr(live_module, "SLOW_S", 0.3)
+    many = [str(uuid4()) for _ in range(live_module.MOST_IDS + 50)]
+
+    async def talk() -> tuple[dict[str, Any], int]:
+        stuck, reads = _Page(as_alice), _Page(as_bob)
+        pages = [asyncio.create_task(page.open()) for page in (stuck, reads)]
+        await asyncio.gather(stuck.sent.get(), reads.sent.get())  # accepted
+        await asyncio.gather(stuck.sent.get(), reads.sent.get())  # the first message
+        stuck.is_stuck = True
+        await live_module.watcher._tell("acme", ["before"])
+        for each in many:
+            await live_module.watcher._tell("acme", [each])
+        heard = [json.loads((await reads.sent.get())["text"])]
+        await asyncio.wait_for(pages[0], 5)
+        left = len(live_module.watcher.sockets)
+        reads.leave()
+        await pages[1]
+        return heard[0], left
+
+    heard, left = asyncio.run(talk())
+
+    assert heard["changed"][0] == "before"
+    assert left == 1
+
+
+def test_what_happens_while_a_page_does_not_read_becomes_one_message(as_alice):
+    async def talk() -> dict[str, Any]:
+        page = _Page(as_alice)
+        serving = asyncio.create_task(page.open())
+        await page.sent.get()
+        await page.sent.get()
+        page.is_stuck = True
+        (socket,) = live_module.watcher.sockets
+        for number in range(live_module.MOST_IDS + 1):
+            socket.tell([str(number)])
+            await asyncio.sleep(0)
+        page.is_stuck = False
+        page.may_send.set()
+        told = [json.loads((await page.sent.get())["text"]) for _ in range(2)]
+        page.leave()
+        await serving
+        return told[1]
+
+    told = asyncio.run(talk())
+
+    assert len(told["changed"]) == live_module.MOST_IDS
+
+
+class _Page:
+    """An open page whose browser may stop to read."""
+
+    def __init__(self, person: Client) -> None:
+        self.cookie = f"assent_session={person.cookies['assent_session'].value}".encode()
+        self.sent: asyncio.Queue[Any] = asyncio.Queue()
+        self.received: asyncio.Queue[Any] = asyncio.Queue()
+        self.may_send = asyncio.Event()
+        self.is_stuck = False
+
+    async def open(self) -> None:
+        self.received.put_nowait({"type": "websocket.connect"})
+        headers = [(b"cookie", self.cookie)]
+        await live_module.application({"headers": headers}, self.received.get, self._send)
+
+    async def _send(self, message: Any) -> None:
+        if self.is_stuck:
+            await self.may_send.wait()
+        self.sent.put_nowait(message)
+
+    def leave(self) -> None:
+        self.received.put_nowait({"type": "websocket.disconnect", "code": 1000})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -22,6 +24,7 @@ from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible
 from ledger.events import account_changes
 from ledger.models import AgentToken, Event
 from tests.conftest import signed_in
+from tests.processes import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -175,6 +178,22 @@ def test_commands_are_recorded_as_such(acme, db, capsys):
             "token_issued",
         )
     ]
+
+
+def test_an_account_that_is_older_than_its_first_tenant_verifies(db, tmp_path):
+    """The first steps of docs/operators.md, in their order."""
+    call_command("createsuperuser", username="root", email="", interactive=False, verbosity=0)
+    call_command("invite", tenant="acme", user="root", role="operator")
+    call_command("invite", tenant="globex", user="root", role="viewer")
+    export = tmp_path / "export.jsonl"
+
+    call_command("export_ledger", str(export))
+
+    verification.verify()
+    checked = subprocess.run(
+        [sys.executable, ROOT / "examples" / "verify.py", export], capture_output=True, text=True
+    )
+    assert "another tenant" not in checked.stdout + checked.stderr
 
 
 # --- never by the person alone ------------------------------------------------------------------

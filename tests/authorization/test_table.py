@@ -120,8 +120,6 @@ PUBLIC = {
     "GET /a2a/v0.3/.well-known/agent-card.json",
     "GET /a2a/v0.3/.well-known/agent.json",
     "GET /a2a/v0.3/agent-card.json",
-    "GET /admin/login/",
-    "POST /admin/login/",
     "GET /api/v1/.well-known/agent-card.json",
     "GET /api/v1/docs",
     "POST /api/v1/docs",

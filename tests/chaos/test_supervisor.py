@@ -29,7 +29,8 @@ settings, stages = json.loads(sys.argv[1])
 for name, value in settings.items():
     setattr(supervisor if hasattr(supervisor, name) else programs, name, value)
 sys.exit(supervisor.Supervisor([
-    [programs.Program(name, [sys.executable, "-uc", code], dict(os.environ))
+    [programs.Program(name, [sys.executable, "-uc", code], dict(os.environ),
+                      patience_s=programs.STOP_PATIENCE_S)
      for name, code in stage.items()]
     for stage in stages
 ]).run())
@@ -132,6 +133,17 @@ def test_a_program_that_was_killed_starts_again(supervise):
 
     supervised.wait_for("worker started", times=2)
     assert supervised.lines("worker") == ["exited with -9; starting again in 0.2 s"]
+
+
+def test_a_program_that_was_stopped_is_killed_and_starts_again(supervise):
+    supervised = supervise({"worker": SLEEP, "other": SLEEP})
+    before = supervised.pid_of("worker")
+
+    os.kill(before, signal.SIGSTOP)
+
+    supervised.wait_for("worker started", times=2)
+    assert not is_running(before)
+    assert supervised.log().count("other started") == 1
 
 
 LEAVES_A_CHILD = """

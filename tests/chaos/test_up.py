@@ -132,7 +132,7 @@ def test_every_process_is_a_child_of_the_supervisor(up: Any) -> None:
         for pid, line in processes(up.home).items()
         if any(name in line for name in ("manage.py work", "manage.py sweep", "valkey-server"))
     }
-    assert len(parents) == 4
+    assert len(parents) == 5
     assert set(parents.values()) == {up.process.pid}
 
 

@@ -30,7 +30,7 @@ def test_bursts_of_waiting_agents_leave_no_sessions_behind(as_helpdesk):
     rows = [propose(reference=uuid4().hex) for _ in range(20)]
     before = sessions_of_others()
     most = 0
-    settings = {"ASSENT_DATABASE_POOL": str(POOL), "ASSENT_LONG_POLLS": "200"}
+    settings = {"ASSENT_DATABASE_POOL": str(POOL)}
     with running("live", **settings) as product, ThreadPoolExecutor(20) as agents:
 
         def wait(row) -> int:

@@ -185,7 +185,7 @@ def test_the_desk_shows_live_what_was_decided_in_slack(
 
 def test_without_redis_a_click_still_counts(slack, people, environment, helpdesk):
     nowhere = {"REDIS_URL": "redis://127.0.0.1:1/0"}
-    with running("web", "sweeper", **environment, **nowhere) as product:
+    with running("web", "sweeper", "courier", **environment, **nowhere) as product:
         serve(slack, product)
         row = proposed_by_rest(product, helpdesk)
         message = message_of(slack, row)
@@ -215,9 +215,10 @@ def test_a_worker_killed_while_it_posts_makes_no_second_message(slack, people, e
 
 
 @pytest.mark.timeout(400)
-def test_a_thousand_pending_messages(slack, people, environment, helpdesk, bob):
+def test_a_thousand_pending_messages(slack, people, environment, helpdesk, bob, settings):
     """Each is posted once although Slack limits us, a click is not kept waiting, and those that are
     decided are rewritten."""
+    settings.LIMITS = ["off"]
     for _ in range(1000):
         propose()
     slack.limits_posts = 100

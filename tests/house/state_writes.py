@@ -11,7 +11,15 @@ from tests.house.source import constants, docstrings, name_of
 STATE = "state"
 # Methods that write rows from their keyword arguments.
 WRITES_KEYWORDS = frozenset(
-    {"update", "create", "update_or_create", "get_or_create", "update_returning"}
+    {
+        "update",
+        "create",
+        "update_or_create",
+        "get_or_create",
+        "update_returning",
+        "compile_update",
+        "compile_once",
+    }
 )
 # Arguments of those, and of bulk_create and save, that hold columns.
 HOLDS_COLUMNS = frozenset({"defaults", "create_defaults"})

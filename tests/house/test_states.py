@@ -18,6 +18,8 @@ WRITERS = {
     "ledger.events.moves": "the state of a transaction or task, for both advance()",
     "ledger.transactions.prepare": "a transaction's first state",
     "ledger.transactions.insert": "the INSERT of that first state",
+    "ledger.transactions.prepare_batch": "the first state of many transactions",
+    "ledger.transactions.batch_insert": "the INSERT of those first states",
     "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
     "ledger.events.outbox": "a delivery's state",
     "a2a.tasks.transitions": "the state of a question whose task ends",

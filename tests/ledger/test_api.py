@@ -11,10 +11,12 @@ import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
-from ledger import doorbell, execution
+from ledger import execution
 from ledger.models import AgentToken, IdempotencyKey, Transaction
 from ledger.states import State
 from ledger.transactions import coordinator
+from ledger.waiting.changes import changes
+from tests.asgi import requested
 from tests.processes import until
 
 DIGEST = "0" * 64
@@ -487,24 +489,19 @@ def test_a_waiting_agent_hears_of_a_decision_at_once_and_holds_no_connection(as_
     answers = []
 
     def wait() -> None:
-        answers.append(as_helpdesk.get(f"/transactions/{token['transaction_id']}?wait=30"))
-        connections.close_all()
+        path = f"/api/v1/transactions/{token['transaction_id']}?wait=30"
+        answers.append(requested("GET", path, as_helpdesk.token))
 
     thread = threading.Thread(target=wait)
     before = _connections()
     thread.start()
-    _until_a_listener_waits(token["transaction_id"])
+    until(lambda: changes.number_of_subjects, what="it waits")
     until(lambda: _connections() <= before, what="the waiting agent lets go of its connection")
     coordinator.approve(token["transaction_id"], digest=token["intent_digest"], by=alice, via="web")
     thread.join(5)
 
     assert not thread.is_alive()
     assert answers[0].json()["status"] == "approved"
-
-
-def _until_a_listener_waits(transaction_id: str) -> None:
-    channel = doorbell.channel_of(transaction_id)
-    until(lambda: doorbell.redis().pubsub_numsub(channel)[0][1], what="somebody listens")
 
 
 def _connections() -> set[int]:

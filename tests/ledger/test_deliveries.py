@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import django_rq
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
@@ -13,7 +12,6 @@ from django.utils import timezone
 from ledger.events import outbox
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, DeliveryState
-from ledger.workers import jobs
 
 pytestmark = pytest.mark.django_db
 LATER = timedelta(hours=1)
@@ -116,20 +114,8 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
     assert Delivery.objects.get(recipient="loft").error == "It rains."
 
 
-@pytest.mark.django_db(transaction=True)
-def test_what_is_addressed_is_hurried(pigeons, a_payment):
-    a_payment()
-    (unaddressed,) = outbox.overdue()
-    django_rq.get_queue("deliver").empty()
-
-    jobs.deliver(str(unaddressed))
-
-    (job,) = django_rq.get_queue("deliver").jobs
-    assert job.args == (str(Delivery.objects.get(recipient="loft").pk),)
-
-
 @pytest.mark.parametrize(
-    ("said", "works_on"),
+    ("options", "queues", "delivers"),
     [
         (
             {},
@@ -139,30 +125,34 @@ def test_what_is_addressed_is_hurried(pigeons, a_payment):
                 "roll_back",
                 "compensate",
                 "respond",
-                "deliver",
                 "mirror",
                 "fetch_card",
                 "begin",
             ],
+            True,
         ),
-        ({"only": ["deliver"]}, ["deliver"]),
+        ({"only": ["begin"]}, ["begin"], False),
         (
             {"but": ["respond", "deliver", "mirror", "fetch_card", "begin"]},
             ["commit", "react", "roll_back", "compensate"],
+            False,
         ),
     ],
 )
 def test_a_worker_takes_the_queues_that_it_is_told_the_urgent_ones_first(
-    said, works_on, monkeypatch
+    options, queues, delivers, monkeypatch
 ):
     from ledger.management.commands import work
 
-    seen = []
+    seen: list[list[str]] = []
+    started: list[bool] = []
     monkeypatch.setattr(work, "work", seen.append)
+    monkeypatch.setattr(work.Courier, "start", lambda courier: started.append(True))
+    monkeypatch.setattr(work.Courier, "stop", lambda courier: None)
 
-    call_command("work", **said)
+    call_command("work", **options)
 
-    assert seen == [works_on]
+    assert (seen, bool(started)) == ([queues], delivers)
 
 
 def test_a_worker_refuses_a_queue_that_does_not_exist():

@@ -6,7 +6,7 @@ import threading
 from uuid import uuid4
 
 import pytest
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, connection, connections
 
 from ledger import contracts, execution
 from ledger.api.rendering import render_token
@@ -209,3 +209,36 @@ def test_who_loses_the_operation_after_planning_lets_go_of_its_own_hold_only(
 
     assert Transaction.objects.filter(state="prepared").count() == 1
     assert released == (["first"] if is_own_hold else [])
+
+
+def test_a_hold_is_kept_while_it_is_not_known_whether_its_row_was_inserted(the_world, monkeypatch):
+    """The session of the INSERT waits in its commit, and its client has given up."""
+    propose()
+    other, pid = connection.copy(), own_pid()
+    other.inc_thread_sharing()  # plans run in a thread of their own
+
+    def plan(context: Context) -> Plan:
+        held = {"hold": the_world.hold(context.operation_key)}
+        with other.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute(_COPY_OF_ANY_ROW, [str(context.transaction_id), context.operation_key])
+        end_session(pid)
+        return Plan("Pay", held=held)
+
+    monkeypatch.setitem(contracts.tools["pay"].companions, "plan", plan)
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=200ms")
+    try:
+        with pytest.raises(DatabaseError):
+            propose(arguments={"reference": "order-2"})
+    finally:
+        other.close()
+
+    assert "pay:acme:order-2" in the_world.holds
+
+
+_COPY_OF_ANY_ROW = """
+    INSERT INTO ledger_transaction
+    SELECT (jsonb_populate_record(
+        any_row, jsonb_build_object('id', %s::text, 'operation_key', %s::text)
+    )).* FROM ledger_transaction AS any_row LIMIT 1
+"""

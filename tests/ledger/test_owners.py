@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 from django.db.models.functions import Now
 
+from ledger import safe_http
 from ledger.events import outbox
 from ledger.models import Delivery, Event, Tenant, Transaction
-from ledger.webhooks import channel, owners
+from ledger.webhooks import channel
 from ledger.webhooks.owners import Owner
 from tests.conftest import propose
 
@@ -18,11 +21,13 @@ SECRET = "whsec_" + "A" * 43 + "="
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object]]]:
-    """What goes out; how it is signed and sent is tested in test_webhooks."""
+    """What goes out; how it is sent is tested in test_webhooks and test_couriers."""
     sent: list[tuple[str, dict[str, object]]] = []
-    monkeypatch.setattr(
-        owners.channel, "send", lambda url, secret, name, news: sent.append((url, news))
-    )
+
+    def keep(url: str, body: bytes, headers: Mapping[str, str]) -> None:
+        sent.append((url, json.loads(body)))
+
+    monkeypatch.setattr(safe_http, "deliver", keep)
     return sent
 
 
@@ -116,4 +121,4 @@ def test_what_is_stuck_is_told_and_what_went_on_is_not(payments, told, state, at
 
 def test_the_alert_is_signed(payments):
     with pytest.raises(channel.SecretMissing):
-        channel.send("https://payments.example/alerts", "", "msg_1", {})
+        channel.signed("https://payments.example/alerts", "", "msg_1", {})

@@ -141,9 +141,9 @@ def test_a_job_of_ours_in_another_queue_is_dropped(approved):
     redis, queue = doorbell.redis(), django_rq.get_queue("commit")
     queue.empty()
     jobs.enqueue("commit", payment.pk)
-    redis.rename("rq:queue:commit", "rq:queue:deliver")
+    redis.rename("rq:queue:commit", "rq:queue:roll_back")
 
-    work("deliver")
+    work("roll_back")
 
     payment.refresh_from_db()
     assert payment.state == State.APPROVED

@@ -79,9 +79,12 @@ def ledger(acme, a_transaction, approved, alice, bob, olga) -> Ledger:
     noted = a_transaction("write_note", text="hello")
     waiting = a_transaction("scuttle", rocket="r2")
     coordinator.approve(waiting.pk, digest=waiting.intent_digest, by=alice, via="slack")
-    account_changes.record(
-        "user:7", "role_granted", tenant="acme", by=alice, via="admin", details={"role": "approver"}
-    )
+    account_changes.record("user:7", "user_created", by=alice, via="admin", tenant="")
+    for tenant in ("acme", "globex"):  # one person, and roles in two tenants
+        details = {"role": "approver"}
+        account_changes.record(
+            "user:7", "role_granted", tenant=tenant, by=alice, via="admin", details=details
+        )
     erased, erasable = approved(), approved()
     for row in (erased, erasable):
         execution.commit(row.pk)
@@ -368,7 +371,7 @@ def receipt_changed_in_its_event(ledger: Ledger) -> str:
 
 def account_change_rewritten(ledger: Ledger) -> str:
     subject = account_changes.chain_of("user:7")
-    found = Event.objects.get(subject=subject)
+    found = Event.objects.filter(subject=subject).latest("seq")
     forge("UPDATE ledger_event SET principal = 'user:9' WHERE id = %s", found.pk)
     reseal(subject)
     return "checkpoint"

@@ -77,7 +77,7 @@ def test_a_viewer_of_many_items_costs_few_queries(
         a_transaction()
 
     with django_assert_max_num_queries(8):
-        assert home.waiting_for(bob_user) == []
+        assert home.waiting_for(bob_user) == ([], 0)
 
 
 def test_home_shows_a_stranger_how_to_link(slack, served, workspace, mallory):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from ledger.contracts import Context, NothingHappened, Plan, Retry, readonly, transactional
 from tests.toolbox.world import world
@@ -61,6 +63,12 @@ def _find(operation_key: str) -> dict[str, str] | None:
     return {"receipt_id": receipt} if receipt else None
 
 
+def _standing(rocket: str) -> str:
+    if rocket == "explodes":
+        raise RuntimeError("A tool's own code fails.")
+    return rocket
+
+
 @transactional(
     owner_service="rockets",
     operation_key="launch:{tenant}:{rocket}",
@@ -68,7 +76,7 @@ def _find(operation_key: str) -> dict[str, str] | None:
     risk_level="CRITICAL",
     timeout=timedelta(seconds=1),
 )
-def launch(rocket: str, context: Context) -> Any:
+def launch(rocket: Annotated[str, AfterValidator(_standing)], context: Context) -> Any:
     """Irreversible, not retry-safe, and nobody can ask what became of it."""
     return world.perform(context.operation_key, honours_key=False)
 

@@ -6,22 +6,27 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from approvals.local import embedded_services, processes
 from approvals.local.processes import Process, environment_of
 from approvals.local.programs import Program
 from approvals.local.supervisor import Supervisor, on_stop_signals
+from ledger import contracts
 
 ROOT = Path(settings.BASE_DIR)
+TO_RECORD_S = 10.0  # after a call, for its outcome
+DATABASE_WITHIN_S = 60.0  # after a crash PostgreSQL first repeats its log
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Command(BaseCommand):
         This process read its settings before there were engines, so it uses no database itself.
         """
         if options["prepare"]:
-            call_command("migrate", verbosity=0)
+            self._migrate()
             self.prepare()
             self.stdout.write(self.banner())
             return
@@ -58,6 +63,23 @@ class Command(BaseCommand):
                 self._run(options["workers"])
         except (embedded_services.AlreadyRunning, embedded_services.EngineMissing) as refusal:
             raise CommandError(str(refusal)) from refusal
+
+    def _migrate(self) -> None:
+        """Waits for a PostgreSQL that starts or recovers, and says so."""
+        deadline = time.monotonic() + DATABASE_WITHIN_S
+        has_said = False
+        while True:
+            try:
+                call_command("migrate", verbosity=0)
+                return
+            except OperationalError as failure:
+                if time.monotonic() > deadline:
+                    raise CommandError(f"PostgreSQL does not answer: {failure}") from failure
+                if not has_said:
+                    line = str(failure).strip().partition("\n")[0]
+                    self.stdout.write(f"Waiting up to a minute for PostgreSQL: {line}")
+                    has_said = True
+                time.sleep(0.5)
 
     def _run(self, workers: int) -> None:
         ports = free_ports()
@@ -89,20 +111,20 @@ class Command(BaseCommand):
         self, ports: Ports, workers: int, environment: dict[str, str]
     ) -> list[list[Program]]:
         """In the order in which they start. What asks for work stops before what does it."""
-        # A thread that waits costs little.
-        waiting = environment | {"ASSENT_LONG_POLLS": "200"}
         serve = ["--host", "127.0.0.1", "--port", str(ports.web), "--log-level", "warning"]
         serve += ["--workers", "2", "--workers-kill-timeout", "2"]
-        asking = [_program(processes.WEB, waiting, *serve)]
+        shared = {"ASSENT_WEB_PROCESSES": "2", **environment}
+        asking = [_program(processes.WEB, shared, *serve)]
         if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
         working = [
-            _program(processes.SWEEPER, environment),
+            *(_program(processes.SWEEPER, environment, name=f"sweeper-{i}") for i in (1, 2)),
             _program(processes.COURIER, environment),
             *(_program(processes.WORKER, environment, name=f"worker-{i}") for i in numbers),
         ]
-        return [working, asking]
+        patience_s = longest_call_s() + TO_RECORD_S
+        return [[replace(each, patience_s=patience_s) for each in working], asking]
 
     def prepare(self) -> None:
         """What has to be there before the processes start."""
@@ -133,6 +155,12 @@ def _program(
 def program(name: str, command: Sequence[str], environment: dict[str, str]) -> Program:
     """A command line for our own Python, run in the project's folder."""
     return Program(name, [sys.executable, *command], environment, ROOT)
+
+
+def longest_call_s() -> float:
+    """Seconds that the slowest tool may take for one call, by the contracts."""
+    timeouts = [tool.contract.timeout.total_seconds() for tool in contracts.tools.values()]
+    return max(timeouts, default=0.0)
 
 
 def _leave(number: int, _: object) -> None:

@@ -128,6 +128,12 @@ OTHERS = (
         "Poll at most every two seconds, or use ?wait=.",
     ),
     (
+        "busy",
+        503,
+        "Too many requests wait already",
+        "Nothing was done. Repeat the same request, with the same key, after Retry-After.",
+    ),
+    (
         "internal",
         500,
         "Assent failed",

@@ -174,7 +174,7 @@ def count_for(source: Source) -> str:
     person = workspace and identities.person_behind(workspace, source.user, source.home_team)
     if not person:
         return f"Assent does not know who you are. Link your account once: {desk_link('slack')}"
-    return f"{home.in_words(len(home.waiting_for(person)))} {settings.PUBLIC_URL}"
+    return f"{home.in_words(home.number_waiting_for(person))} {settings.PUBLIC_URL}"
 
 
 # --- the form of a question ------------------------------------------------------------------

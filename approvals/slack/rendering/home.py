@@ -33,8 +33,8 @@ MOST_ROWS = 30  # three blocks each; a view has a hundred
 FOR_OPERATORS = frozenset({"doubt", "stuck"})  # groups of the inbox
 
 
-def waiting_for(user: User) -> list[inbox.Entry]:
-    """What this person may decide, answer or settle now."""
+def waiting_for(user: User) -> tuple[list[inbox.Entry], int]:
+    """What this person may decide, answer or settle now, and how much more waits on the desk."""
     tenants, roles, now = tenants_of(user), roles_of(user), timezone.now()
     principal = str(principal_of(user))
 
@@ -51,7 +51,15 @@ def waiting_for(user: User) -> list[inbox.Entry]:
             return Role.OPERATOR in own and bool(policies.may_operate(row, principal, roles))
         return Role.APPROVER in own and bool(policies.may_decide(row, principal, roles, now))
 
-    return [entry for entry in inbox.waiting(tenants, inbox.Filters(), now) if may_act(entry)]
+    listing = inbox.waiting(tenants, inbox.Filters(), now)
+    approved = {tenant for tenant, own in roles.items() if Role.APPROVER in own}
+    more = sum(more.number for more in listing.more if more.tenant in approved)
+    return [entry for entry in listing.entries if may_act(entry)], more
+
+
+def number_waiting_for(user: User) -> int:
+    entries, more = waiting_for(user)
+    return len(entries) + more
 
 
 def in_words(number: int) -> str:
@@ -61,12 +69,15 @@ def in_words(number: int) -> str:
 
 
 def view_for(user: User) -> View:
-    entries = waiting_for(user)
-    blocks: list[Block] = [HeaderBlock(text=plain(in_words(len(entries)))), _desk()]
-    for entry in entries[:MOST_ROWS]:
+    entries, more = waiting_for(user)
+    number = len(entries) + more
+    # By turns: the first of each agent before the second of any.
+    shown = sorted(entries, key=lambda entry: (entry.place, entry.expires_at))[:MOST_ROWS]
+    blocks: list[Block] = [HeaderBlock(text=plain(in_words(number))), _desk()]
+    for entry in sorted(shown, key=lambda entry: entry.expires_at):
         blocks += [DividerBlock(), *_row(entry)]
-    if len(entries) > MOST_ROWS:
-        blocks.append(rich(regular(f"{len(entries) - MOST_ROWS} more are on the desk.")))
+    if number > len(shown):
+        blocks.append(rich(regular(f"{number - len(shown)} more are on the desk.")))
     return View(type="home", blocks=blocks)
 
 

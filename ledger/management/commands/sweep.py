@@ -8,15 +8,21 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from ledger import doorbell
+from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
 from ledger.workers.sweeper import Sweeper
 
+LOCK_S = 1  # a row that somebody else has locked is left for the next round
+
 
 class Command(BaseCommand):
-    help = "Once a second, settles whatever is due. Several may run; one works."
+    help = "Once a second, settles whatever is due. Run two: one works, the other stands by."
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_if_unsafe("sweeper")
+        sessions.bound(lock_s=LOCK_S)
+        doorbell.ring_in_background()
         stop = Flag()
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: stop.set())

@@ -1,15 +1,20 @@
-"""``manage.py work``: one RQ worker for some or all queues."""
+"""``manage.py work``: one RQ worker for some or all queues, and the courier of the outbox."""
 
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import time
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
+from rq.exceptions import StopRequested
 
+from ledger import doorbell
+from ledger.couriers import Courier
 from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
 from ledger.workers.queues import work
@@ -22,19 +27,44 @@ class Command(BaseCommand):
     help = "One warm worker, for all queues or for those that are named. Run several."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--only", nargs="+", choices=list(settings.RQ_QUEUES), default=[])
-        parser.add_argument("--but", nargs="+", choices=list(settings.RQ_QUEUES), default=[])
+        parser.add_argument("--only", nargs="+", choices=settings.WORK, default=[])
+        parser.add_argument("--but", nargs="+", choices=settings.WORK, default=[])
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Works until it is told to stop; while Redis is away the sweeper carries the work."""
         refuse_if_unsafe("worker")
         sessions.bound()
-        wanted = options["only"] or list(settings.RQ_QUEUES)
+        doorbell.ring_in_background()
+        wanted = options["only"] or list(settings.WORK)
         names = [name for name in wanted if name not in options["but"]]
-        while True:
-            try:
-                work(names)
-                return
-            except RedisError as failure:
-                logger.info("Redis cannot be reached: %s", failure)
-                time.sleep(LOOK_AGAIN_S)
+        courier = Courier() if settings.DELIVER in names else None
+        if courier is not None:
+            courier.start()
+        try:
+            _work_on([name for name in names if name != settings.DELIVER])
+        finally:
+            if courier is not None:
+                courier.stop()
+
+
+def _work_on(queues: list[str]) -> None:
+    if not queues:
+        _wait_until_stopped()
+        return
+    while True:
+        try:
+            work(queues)
+            return
+        except RedisError as failure:
+            logger.info("Redis cannot be reached: %s", failure)
+        try:
+            time.sleep(LOOK_AGAIN_S)
+        except StopRequested:
+            return
+
+
+def _wait_until_stopped() -> None:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    stop.wait()

@@ -1,0 +1,93 @@
+"""Which rows of a list are shown, so that no agent pushes another's off it.
+
+Each agent has its most urgent rows on the list; what it has beyond them is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, QuerySet, Window
+from django.db.models.functions import RowNumber
+
+# Rows of one agent on a list, while other agents have some too.
+PER_AGENT = 25
+MOST_ROWS = 500
+URGENT_FIRST = ("expires_at", "pk")
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """What one agent has waiting beyond the rows that are shown."""
+
+    agent: str  # the principal
+    name: str
+    tenant: str
+    number: int
+    kind: str  # "transaction" or "question"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The rows to show, with the place of each among those of its agent, and the rest in numbers.
+
+    The first row of an agent has the place 1.
+    """
+
+    places: dict[Any, int]
+    more: list[More]
+
+
+def shared(rows: QuerySet[Any], *, agent: str, kind: str) -> Share:
+    """The most urgent rows of each agent; one that is alone on the list has ``MOST_ROWS``.
+
+    ``agent`` is the column with the principal; ``<agent>_name`` is its label.
+    """
+    share = _ranked(rows, agent, kind, PER_AGENT)
+    is_alone = len({(more.tenant, more.agent) for more in share.more}) == 1 and (
+        len(share.places) == PER_AGENT
+    )
+    return _ranked(rows, agent, kind, MOST_ROWS) if is_alone else share
+
+
+def _ranked(rows: QuerySet[Any], agent: str, kind: str, per_agent: int) -> Share:
+    same_agent = [F("tenant"), F(agent)]
+    ranked = rows.annotate(
+        place=Window(RowNumber(), partition_by=same_agent, order_by=URGENT_FIRST),
+        total=Window(Count("pk"), partition_by=same_agent),
+    ).filter(place__lte=per_agent)
+    shown = list(
+        ranked.order_by("place", "expires_at").values_list(
+            "pk", "place", "total", "tenant", agent, f"{agent}_name"
+        )[:MOST_ROWS]
+    )
+    numbers = Counter((tenant, principal) for _, _, _, tenant, principal, _ in shown)
+    more = {
+        (tenant, principal): More(principal, name, tenant, total - numbers[tenant, principal], kind)
+        for _, _, total, tenant, principal, name in shown
+        if total > numbers[tenant, principal]
+    }
+    return Share({pk: place for pk, place, *_ in shown}, list(more.values()))
+
+
+def beyond_share(rows: QuerySet[Any], among: Collection[Any], *, agent: str) -> set[Any]:
+    """Primary keys of those ``among`` the rows that the list does not show."""
+    beyond = set()
+    for tenant, principal in {(row.tenant, getattr(row, agent)) for row in among}:
+        own = rows.filter(**{"tenant": tenant, agent: principal}).order_by(*URGENT_FIRST)
+        first_beyond = own.values_list("expires_at", "pk")[PER_AGENT : PER_AGENT + 1].first()
+        if (
+            first_beyond is None
+            or not rows.exclude(**{"tenant": tenant, agent: principal}).exists()
+        ):
+            continue
+        beyond |= {
+            row.pk
+            for row in among
+            if (row.tenant, getattr(row, agent)) == (tenant, principal)
+            and (row.expires_at, row.pk) >= first_beyond
+        }
+    return beyond

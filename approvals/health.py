@@ -1,0 +1,93 @@
+"""``/healthz`` and ``/readyz``: answered by the event loop, without threads, sessions or sign-in.
+
+``/healthz`` says that this process works: whoever supervises it may end a process that does not
+answer. ``/readyz`` says whether it can serve people at the moment, within a bounded time: a load
+balancer takes it out of service, and nobody restarts it, as that would not help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import json
+import logging
+from typing import Any
+
+import psycopg
+from django.db import connections
+from redis import RedisError
+
+from ledger import doorbell
+
+logger = logging.getLogger(__name__)
+
+PATHS = frozenset({"/healthz", "/readyz"})
+WITHIN_S = 1.0
+FRESH_S = 1.0  # an answer of /readyz that is not older is given again: nobody loads us by asking
+LEASE_AGE = "SELECT extract(epoch FROM clock_timestamp() - beat_at) FROM ledger_sweeperlease"
+SILENT_S = 10.0
+BLOCKED_S = 15.0
+
+_lock = asyncio.Lock()
+_last: tuple[float, dict[str, str]] = (float("-inf"), {})
+
+
+async def answer(scope: Any, send: Any) -> None:
+    missing = {} if scope["path"] == "/healthz" else await what_is_missing()
+    status = 503 if "database" in missing else 200
+    body = json.dumps({"status": "ok" if status == 200 else "away", "missing": missing}).encode()
+    head = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def what_is_missing() -> dict[str, str]:
+    """What does not answer within ``WITHIN_S``, and what that means. Asked once for all callers."""
+    global _last
+    async with _lock:
+        now = asyncio.get_running_loop().time()
+        if now - _last[0] > FRESH_S:
+            found = await asyncio.gather(_database(), _redis())
+            _last = (asyncio.get_running_loop().time(), {k: v for each in found for k, v in each})
+        return _last[1]
+
+
+async def _database() -> list[tuple[str, str]]:
+    """By a session of its own: those of the pages may all be busy."""
+    options = connections["default"].get_connection_params()
+    names = ("host", "port", "dbname", "user", "password", "sslmode", "sslrootcert")
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            session = await psycopg.AsyncConnection.connect(
+                **{name: options[name] for name in names if name in options}, autocommit=True
+            )
+            async with session:
+                row = await (await session.execute(LEASE_AGE)).fetchone()
+    except (TimeoutError, psycopg.Error):
+        return [("database", "It does not answer; nothing can be shown or decided.")]
+    if row is None or row[0] > SILENT_S:
+        return [("sweeper", "None has run for a while; nothing expires.")]
+    return []
+
+
+async def _redis() -> list[tuple[str, str]]:
+    try:
+        await asyncio.wait_for(asyncio.to_thread(doorbell.redis().ping), WITHIN_S)
+    except (TimeoutError, RedisError):
+        return [("redis", "It does not answer; signals come a second later.")]
+    return []
+
+
+async def end_if_blocked() -> None:
+    """Run with the event loop: end this process if the loop stands still for ``BLOCKED_S``.
+
+    Whatever blocks it (an endless loop, a lock, native code that keeps the interpreter's lock), the
+    tracebacks of all threads go to standard error first. The server starts another process.
+    """
+    while True:
+        faulthandler.dump_traceback_later(BLOCKED_S, exit=True)
+        await asyncio.sleep(1)

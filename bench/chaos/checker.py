@@ -1,0 +1,199 @@
+"""The invariants of a storm. Each compares records that do not know of each other.
+
+``INVARIANTS`` has a sentence for each and the function that returns a line per violation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+
+from bench.chaos.records import Line, Records
+
+FINAL = {"refused", "committed", "aborted", "failed", "compensated"}
+WITHOUT_EFFECT = {"refused", "aborted", "failed"}
+WITH_EFFECT = {"committed", "compensating", "compensated"}
+# The events that an acknowledged verdict has left, by the verdict.
+EVENTS_OF = {
+    "approve": {"approval_recorded", "approved"},
+    "reject": {"rejected"},
+    "cancel": {"canceled"},
+    "compensate": {"compensation_started"},
+}
+OVERDUE_S = 30.0  # after this long nothing that is due may still wait
+
+
+def acknowledged_prepares_have_their_row(records: Records) -> Iterator[str]:
+    """And one key stands for one transaction, whoever was told of it, and when."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for line in records.did("prepared"):
+        told[f"{line['by']} {line['key']}"].add(line["id"])
+    for key, ids in told.items():
+        if len(ids) > 1:
+            yield f"{key}: its clients were told of {len(ids)} transactions: {sorted(ids)}"
+        for transaction in ids:
+            if transaction not in records.rows:
+                yield f"{key}: transaction {transaction} was acknowledged and is not there"
+            elif records.keys.get(key) != transaction:
+                yield f"{key}: stands for {records.keys.get(key)}, its client has {transaction}"
+    for line in records.did("task_accepted"):
+        if line["task"] not in records.tasks:
+            yield f"{line['key']}: task {line['task']} was acknowledged and is not there"
+
+
+def acknowledged_decisions_have_their_event(records: Records) -> Iterator[str]:
+    for line in records.did("decided"):
+        events = records.events.get(line["id"], [])
+        kinds = EVENTS_OF[line["verdict"]]
+        if not any(e["kind"] in kinds and e["principal"] == line["by"] for e in events):
+            yield f"{line['id']}: {line['by']} was told that “{line['verdict']}” is recorded"
+
+
+def clients_were_told_the_truth(records: Records) -> Iterator[str]:
+    """Whoever read of an end or of a receipt finds it in the ledger for good."""
+    for line in records.did("read"):
+        row = records.rows.get(line["id"])
+        if row is None:
+            yield f"{line['id']}: a client read it and it is not there"
+        elif line["receipt"] and line["receipt"] != row["receipt"]:
+            yield f"{line['id']}: a client read receipt {line['receipt']}, not {row['receipt']}"
+        elif line["state"] in FINAL and not _may_follow(line["state"], row):
+            yield f"{line['id']}: a client read {line['state']}, and it is {row['state']}"
+
+
+def _may_follow(told: str, row: dict[str, str]) -> bool:
+    """What has ended stays so; a commit may be compensated, and a late receipt may come."""
+    if told == "committed":
+        return row["state"] in WITH_EFFECT
+    return row["state"] == told
+
+
+def one_effect_per_operation(records: Records) -> Iterator[str]:
+    counts = Counter(line["key"] for line in records.outside_did("effect"))
+    for key, count in counts.items():
+        if count > 1:
+            yield f"{key}: {count} effects"
+
+
+def effects_have_their_row(records: Records) -> Iterator[str]:
+    """A row of the same operation that was signed off; and nothing was undone without an order."""
+    for line in records.outside_did("effect"):
+        row = records.rows.get(line["transaction"])
+        if row is None or row["operation_key"] != line["key"]:
+            yield f"{line['receipt']} of {line['key']}: there is no such transaction"
+        elif "approved" not in records.kinds_of(line["transaction"]):
+            yield f"{line['receipt']} of {line['transaction']}: nobody had signed it off"
+    by_receipt = {row["receipt"]: row["id"] for row in records.rows.values() if row["receipt"]}
+    for line in records.outside_did("undo"):
+        kinds = records.kinds_of(by_receipt.get(line["receipt"], ""))
+        if "compensation_started" not in kinds:
+            yield f"{line['receipt']}: was undone, and nobody had ordered it"
+
+
+def commits_have_a_true_receipt(records: Records) -> Iterator[str]:
+    effects = {line["receipt"]: line["key"] for line in records.outside_did("effect")}
+    undone = {line["undo_receipt"]: line["receipt"] for line in records.outside_did("undo")}
+    for row in records.rows.values():
+        if row["state"] in WITH_EFFECT and effects.get(row["receipt"]) != row["operation_key"]:
+            yield f"{row['id']}: the outside does not know its receipt “{row['receipt']}”"
+        undid = undone.get(row["compensation_receipt"])
+        if row["state"] == "compensated" and undid != row["receipt"]:
+            yield f"{row['id']}: “{row['compensation_receipt']}” undid nothing of it"
+
+
+def what_ended_without_effect_had_none(records: Records) -> Iterator[str]:
+    """Rejected, expired, canceled, failed. A receipt that came late and waits for an operator is
+    on the desk: the row says that it had an effect."""
+    for line in records.outside_did("effect"):
+        row = records.rows.get(line["transaction"])
+        if row is not None and row["state"] in WITHOUT_EFFECT and not row["late_receipt"]:
+            yield (
+                f"{row['id']}: {row['state']} ({row['ending']}), and the outside has "
+                f"{line['receipt']}"
+            )
+
+
+def holds_are_released(records: Records) -> Iterator[str]:
+    """What a transaction held is used or released when it ends.
+
+    A hold without a row belongs to a request that was killed while it planned, and was never
+    acknowledged; only its own term ends it (docs/tool-authors.md). Those are counted apart.
+    """
+    used = {line["transaction"] for line in records.outside_did("effect")}
+    released = {line["transaction"] for line in records.outside_did("release")}
+    for line in records.outside_did("hold"):
+        row = records.rows.get(line["transaction"])
+        if row is not None and row["state"] in FINAL and line["transaction"] not in used | released:
+            yield f"{line['hold']} of {row['id']} ({row['state']}) is still held"
+
+
+def orphaned_holds(records: Records) -> int:
+    """Holds of requests that were killed between plan and insert: they lapse by themselves."""
+    released = {line["transaction"] for line in records.outside_did("release")}
+    held = {line["transaction"] for line in records.outside_did("hold")}
+    return len(held - released - set(records.rows))
+
+
+def the_ledger_is_whole(records: Records) -> Iterator[str]:
+    if not records.proofs:
+        yield "no verifier has run"
+    for name, fault in records.proofs.items():
+        if fault:
+            yield f"{name}: {fault}"
+
+
+def deliveries_arrived(records: Records) -> Iterator[str]:
+    """Each webhook that was owed is with its receiver, or is going to be tried again."""
+    received = {line["message"] for line in records.outside_did("webhook")}
+    for delivery in records.deliveries:
+        name = f"delivery {delivery['id']} ({delivery['channel']})"
+        if delivery["state"] == "given_up":
+            yield f"{name} was given up: {delivery['error']}"
+        elif delivery["state"] == "waiting" and delivery["overdue_s"] > OVERDUE_S:
+            yield f"{name} is {delivery['overdue_s']:.0f} s overdue"
+        elif _was_sent(delivery) and f"msg_{delivery['id']}" not in received:
+            yield f"{name} is marked as sent, and was never received"
+    addressed = {d["transaction"] for d in records.deliveries if d["recipient"]}
+    for row in records.rows.values():
+        ended = row["state"] in FINAL - {"refused"} and row["ending"] != "abandoned"
+        if ended and row["id"] not in addressed:
+            yield f"{row['id']}: its agent was never to be told that it is {row['state']}"
+
+
+def _was_sent(delivery: Line) -> bool:
+    is_webhook = delivery["channel"] == "webhook" and delivery["recipient"]
+    return bool(is_webhook and delivery["state"] == "done")
+
+
+def everything_has_ended(records: Records) -> Iterator[str]:
+    """Or is in doubt, and would not be honest otherwise."""
+    for row in records.rows.values():
+        if row["state"] in FINAL:
+            continue
+        if row["state"] != "in_doubt":
+            yield f"{row['id']}: still {row['state']} ({row['error']})"
+        elif row["tool"] in records.retry_safe and row["attempts"] < records.most_attempts:
+            next_in_s = row["next_attempt_in_s"]
+            if next_in_s is None or next_in_s < -OVERDUE_S:
+                yield f"{row['id']}: in doubt, and nobody will look again ({row['error']})"
+
+
+Invariant = Callable[[Records], Iterator[str]]
+INVARIANTS: dict[str, Invariant] = {
+    "every acknowledged prepare has its row": acknowledged_prepares_have_their_row,
+    "every acknowledged decision has its event": acknowledged_decisions_have_their_event,
+    "what a client was told stays true": clients_were_told_the_truth,
+    "no operation took effect twice": one_effect_per_operation,
+    "no effect without its row and its sign-off": effects_have_their_row,
+    "no commit without a true receipt": commits_have_a_true_receipt,
+    "nothing rejected, expired or canceled was carried out": what_ended_without_effect_had_none,
+    "no hold is left over": holds_are_released,
+    "the ledger is whole": the_ledger_is_whole,
+    "no delivery is lost": deliveries_arrived,
+    "everything has ended or is in doubt for a reason": everything_has_ended,
+}
+
+
+def violations(records: Records) -> dict[str, list[str]]:
+    """What breaks each invariant, by its sentence; empty lists are what a storm should leave."""
+    return {sentence: list(find(records)) for sentence, find in INVARIANTS.items()}

@@ -1,0 +1,1 @@
+"""Assent beside DBOS, LangGraph, agent-ledger and the A2A SDK's server."""

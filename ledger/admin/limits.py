@@ -1,0 +1,63 @@
+"""The limits of an agent or a tenant, as fields of its form: empty for the default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.admin.widgets import AdminIntegerFieldWidget
+
+from ledger.limits import terms
+from ledger.limits.terms import MEANINGS, SETTABLE, Limit, Of
+
+
+def name_of(limit: Limit) -> str:
+    return f"limit_{limit}"
+
+
+NAMES = tuple(name_of(limit) for limit in SETTABLE)
+FIELDSET: tuple[str, Any] = (
+    "Limits",
+    {
+        "fields": NAMES,
+        "description": "Empty: the default. A change counts after a few seconds. "
+        "What exceeds a limit is refused with 429 and Retry-After.",
+    },
+)
+
+
+def _field(limit: Limit) -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=terms.MOST,
+        label=MEANINGS[limit].unit.capitalize(),
+        widget=AdminIntegerFieldWidget,
+    )
+
+
+_FIELDS = {name_of(limit): _field(limit) for limit in SETTABLE}
+LimitFields: Any = type("LimitFields", (forms.Form,), dict(_FIELDS))
+
+
+class WithLimits(forms.ModelForm, LimitFields):  # type: ignore[misc]
+    """A form of a row with the column ``limits``; ``limits_of`` says of whom they are."""
+
+    limits_of: Of
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for limit in SETTABLE:
+            field = self.fields.get(name_of(limit))
+            if field is not None:
+                default = terms.default(limit, self.limits_of)
+                field.widget.attrs["placeholder"] = f"{default:,}"
+                self.initial[name_of(limit)] = self.instance.limits.get(limit)
+
+    def clean(self) -> Any:
+        fields = super().clean() or self.cleaned_data
+        numbers = {limit: fields.get(name_of(limit)) for limit in SETTABLE}
+        self.instance.limits = {
+            str(limit): number for limit, number in numbers.items() if number is not None
+        }
+        return fields

@@ -1,0 +1,122 @@
+"""Preparing and reading a transaction without Django: nearly all traffic of agents.
+
+Only requests of the usual form are answered here, many in one statement. Everything else, and
+everything that is refused, is left to the views, which render every error.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ledger import contracts
+from ledger.api import batched_prepare, batched_read
+from ledger.api.batched_prepare import NewProposal
+from ledger.api.batched_read import Reading
+from ledger.api.transactions import trace_of
+from ledger.http import address_of, parse_json, unquoted
+from ledger.models import AgentToken
+from ledger.transactions.coordinator import Proposal, is_for_batch
+
+logger = logging.getLogger(__name__)
+
+TRANSACTIONS = "/api/v1/transactions"
+ONE = re.compile(
+    f"{TRANSACTIONS}/([0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{12}})"
+)
+# The members of a proposal, and how long a text may be: as ``ProposalIn`` has them.
+MOST_CHARACTERS = {"tool": 100, "reason": 2000, "run_id": 200, "step_id": 200}
+MEMBERS = frozenset({*MOST_CHARACTERS, "arguments", "ttl_s"})
+
+Headers = Mapping[bytes, bytes]
+
+
+class Response(NamedTuple):
+    """A response without the headers that middleware adds."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+async def respond(method: str, path: str, headers: Headers, body: bytes) -> Response | None:
+    """The response, or ``None``: then the request has to go to its view.
+
+    ``headers`` have names in lower case, each once; there is no query.
+    """
+    token = _token(headers)
+    if not token:
+        return None
+    try:
+        if method == "POST" and path == TRANSACTIONS:
+            return await _prepare(token, headers, body)
+        if method == "GET" and not body and (match := ONE.fullmatch(path)):
+            return await _read(token, UUID(match[1]), headers)
+    except Exception as failure:
+        # The view finds out what was done, by the key of the request, or says what is wrong.
+        logger.warning("%s %s goes to its view after %r", method, path, failure)
+    return None
+
+
+def is_ours(path: str) -> bool:
+    return path.startswith(TRANSACTIONS)
+
+
+def _token(headers: Headers) -> str:
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return token if scheme.lower() == "bearer" else ""
+
+
+async def _prepare(token: str, headers: Headers, body: bytes) -> Response | None:
+    proposal = _proposal(headers, body)
+    if proposal is None:
+        return None
+    key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
+    new = NewProposal(proposal, key, AgentToken.hash_of(token))
+    answer = await batched_prepare.prepares.ask(new)
+    if answer is None:
+        return None
+    location = address_of(f"{TRANSACTIONS}/{answer.transaction_id}")
+    headers_out = [(b"content-type", b"application/json"), (b"location", location.encode())]
+    return Response(answer.status, headers_out, answer.text.encode())
+
+
+def _proposal(headers: Headers, body: bytes) -> Proposal | None:
+    """The proposal, if it is of the usual form and its tool needs no plan."""
+    if not headers.get(b"content-type", b"").startswith(b"application/json"):
+        return None
+    try:
+        members = parse_json(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(members, dict) or not _is_usual(members):
+        return None
+    tool = contracts.tools.get(members["tool"])
+    if tool is None or not is_for_batch(tool):
+        return None
+    trace = trace_of(headers.get(b"traceparent", b"").decode("latin-1"))
+    return Proposal(**(members | {"traceparent": trace}))
+
+
+def _is_usual(members: dict[str, Any]) -> bool:
+    """Whether ``ProposalIn`` takes it as it is; a time to live is left to it."""
+    return (
+        "tool" in members
+        and isinstance(members.get("arguments"), dict)
+        and members.keys() <= MEMBERS
+        and "ttl_s" not in members
+        and all(
+            isinstance(text := members.get(name, ""), str) and len(text) <= most
+            for name, most in MOST_CHARACTERS.items()
+        )
+    )
+
+
+async def _read(token: str, transaction_id: UUID, headers: Headers) -> Response | None:
+    known = headers.get(b"if-none-match", b"").decode("latin-1")
+    reading = Reading(AgentToken.hash_of(token), transaction_id, known)
+    found = await batched_read.reads.ask(reading)
+    return None if found is None else Response(*found)

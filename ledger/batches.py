@@ -1,0 +1,111 @@
+"""Doing in one query what many requests of this process ask for at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Generic, ParamSpec, TypeVar
+
+from django.db import InterfaceError, OperationalError, close_old_connections
+from redis import RedisError
+
+THREADS = 8
+MOST_IN_BATCH = 200
+# A service did not answer: asking again for each request would only take longer.
+OUTAGES = (InterfaceError, OperationalError, RedisError, OSError)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Request = TypeVar("Request")
+Result = TypeVar("Result")
+
+_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="short")
+
+
+async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a short database operation in a thread of the process's pool for them."""
+    return await in_pool(_pool, work, *args, **kwargs)
+
+
+async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a database operation in a thread of ``pool``, for those that may take seconds."""
+    run = partial(_with_fresh_connection, work, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Closes stale connections, so that an idle thread holds no session of a connection pool."""
+    close_old_connections()
+    try:
+        return work(*args, **kwargs)
+    finally:
+        close_old_connections()
+
+
+class Batcher(Generic[Request, Result]):
+    """Collects the requests that come in while a batch runs, and runs them as the next batch.
+
+    ``run_all`` runs in a thread; it returns one result for each request, in the same order. When
+    it fails for several requests, each is run alone, so that none fails because of another.
+    """
+
+    def __init__(
+        self,
+        run_all: Callable[[list[Request]], list[Result]],
+        *,
+        may_repeat: bool = True,
+    ) -> None:
+        """``may_repeat``: running a request again does no harm, whatever was done at first."""
+        self._run_all, self._may_repeat = run_all, may_repeat
+        self._waiting: list[tuple[Request, asyncio.Future[Result]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def ask(self, request: Request) -> Result:
+        """The result of one request. Raises what ``run_all`` raises for it."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[Result] = loop.create_future()
+        self._waiting.append((request, result))
+        if self._running is None or self._running.done():
+            # In a task of its own: if the first caller is cancelled, the others still get results.
+            self._running = loop.create_task(self._run())
+        return await result
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch = self._waiting[:MOST_IN_BATCH]
+            self._waiting = self._waiting[MOST_IN_BATCH:]
+            await self._run_batch(batch)
+
+    async def _run_batch(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
+        """Gives each request its result, or what was raised; raises only what ends the process."""
+        try:
+            results = await in_thread(self._run_all, [request for request, _ in batch])
+        except Exception as failure:
+            if len(batch) > 1 and self._may_repeat and not isinstance(failure, OUTAGES):
+                await self._run_alone(batch)
+            else:
+                _fail(batch, failure)
+        except BaseException as failure:
+            _fail(batch, failure)
+            raise
+        else:
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+
+    async def _run_alone(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
+        for number, waiting in enumerate(batch):
+            try:
+                if not waiting[1].done():
+                    await self._run_batch([waiting])
+            except BaseException as failure:
+                _fail(batch[number:], failure)
+                raise
+
+
+def _fail(batch: list[tuple[Request, asyncio.Future[Result]]], failure: BaseException) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(failure)

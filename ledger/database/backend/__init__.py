@@ -1,0 +1,1 @@
+"""Django's backend for PostgreSQL, with a bound on every answer: ``DATABASES`` names it."""

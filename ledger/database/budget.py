@@ -1,0 +1,58 @@
+"""How many database sessions an installation may open, beside how many it may have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+# Sessions that one process of each kind opens at most. A web process has a pool of its own size.
+WORKER_SESSIONS = 4  # jobs, calls of tools, renewals of leases
+SWEEPER_SESSIONS = 10  # its threads, and the session that holds its lock
+SWEEPERS = 2  # one and its stand-by
+SPARE = 5  # migrate, psql, a backup
+
+_ALLOWED = """
+    SELECT least(
+        current_setting('max_connections')::int
+            - current_setting('superuser_reserved_connections')::int
+            - coalesce(current_setting('reserved_connections', true)::int, 0),
+        (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
+        (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
+    )
+"""
+
+
+def needed() -> dict[str, int]:
+    """The most sessions of all processes together, by what opens them."""
+    return {
+        f"{settings.WEB_PROCESSES} web x {settings.DATABASE_POOL}": (
+            settings.WEB_PROCESSES * settings.DATABASE_POOL
+        ),
+        f"{settings.WORKER_PROCESSES} workers and couriers x {WORKER_SESSIONS}": (
+            settings.WORKER_PROCESSES * WORKER_SESSIONS
+        ),
+        f"{SWEEPERS} sweepers x {SWEEPER_SESSIONS}": SWEEPERS * SWEEPER_SESSIONS,
+        "to spare": SPARE,
+    }
+
+
+def allowed(connection: Any) -> int:
+    """What the settings say, else what PostgreSQL gives this role in this database."""
+    if settings.DATABASE_SESSIONS:
+        return int(settings.DATABASE_SESSIONS)
+    with connection.cursor() as cursor:
+        cursor.execute(_ALLOWED)
+        return int(cursor.fetchone()[0])
+
+
+def too_many_sessions(connection: Any) -> str | None:
+    """What is wrong if more may be opened than there are; else ``None``."""
+    by_kind, limit = needed(), allowed(connection)
+    total = sum(by_kind.values())
+    if total <= limit:
+        return None
+    listed = ", ".join(f"{name} ({number})" for name, number in by_kind.items())
+    return (
+        f"All processes together may open {total} database sessions, {listed}; there are {limit}."
+    )

@@ -1,0 +1,174 @@
+"""Limits on what comes in: requests a second and bytes a day, checked before a body is read.
+
+Each process keeps its buckets in memory, and lets in its part of each limit: the limit divided by
+``ASSENT_WEB_PROCESSES``. So the limits hold without Redis and without a query; a process that
+starts anew begins with full buckets.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from django.conf import settings
+
+from ledger.errors import LimitReached
+from ledger.limits import refusals, terms
+from ledger.limits.bounded import Bounded
+from ledger.limits.stocks import reached
+from ledger.limits.terms import Limit, Of
+
+DAY_S = 86_400
+MIB = 1 << 20
+# A bucket is full with this many seconds' worth of requests, so that short bursts pass.
+BURST_S = 2.0
+MOST_BUCKETS = 50_000  # of one kind: a flood of one kind evicts no bucket of another
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A token bucket: ``level`` is what may be taken now."""
+
+    level: float
+    at: float
+
+    def wait(self, number: float, rate: float, capacity: float, now: float) -> float:
+        """Seconds until ``number`` may be taken; 0 if that was done now.
+
+        What is larger than the whole bucket may be taken when that is full.
+        """
+        wait_s = self.look(number, rate, capacity, now)
+        if wait_s == 0:
+            self.level -= number
+        return wait_s
+
+    def look(self, number: float, rate: float, capacity: float, now: float) -> float:
+        """As ``wait``, but takes nothing."""
+        self.level = min(capacity, self.level + (now - self.at) * rate)
+        self.at = now
+        return max(0.0, min(number, capacity) - self.level) / rate
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The agent that a token belongs to."""
+
+    tenant: str
+    slug: str
+
+
+_tables: dict[tuple[str, str], Bounded[str, Bucket]] = {}
+
+
+def _bucket(kind: tuple[str, str], key: str, capacity: float) -> Bucket:
+    """The bucket with this key; one that is new is full."""
+    table = _tables.get(kind)
+    if table is None:
+        table = _tables.setdefault(kind, Bounded(MOST_BUCKETS))
+    return table.setdefault(key, Bucket(capacity, time.monotonic()))
+
+
+def check_address(address: str) -> None:
+    """Count a request that no known token vouches for. Raises ``LimitReached``."""
+    _take(Limit.REQUESTS, Of.ADDRESS, network_of(address), 1)
+
+
+def check_holder(token_hash: str, holder: Holder, size: int) -> None:
+    """Count a request of ``size`` bytes with a known token. Raises ``LimitReached``."""
+    name = f"{holder.tenant}/{holder.slug}"
+    _take(Limit.REQUESTS, Of.TOKEN, token_hash, 1, holder)
+    for of, key in ((Of.AGENT, name), (Of.TENANT, holder.tenant)):
+        _take(Limit.REQUESTS, of, key, 1, holder)
+        _take(Limit.BYTES, of, key, size, holder)
+
+
+def count_bytes(holder: Holder, size: int) -> None:
+    """Count bytes that have come in already: what exceeds the limit delays the next requests."""
+    for of, key in ((Of.AGENT, f"{holder.tenant}/{holder.slug}"), (Of.TENANT, holder.tenant)):
+        _, capacity, _ = _size_of(Limit.BYTES, of, holder)
+        _bucket((Limit.BYTES, of), key, capacity).level -= size
+
+
+def _take(limit: Limit, of: Of, key: str, number: float, holder: Holder | None = None) -> None:
+    most, capacity, rate = _size_of(limit, of, holder)
+    wait_s = _bucket((limit, of), key, capacity).wait(number, rate, capacity, time.monotonic())
+    if wait_s > 0:
+        tenant, slug = (holder.tenant, holder.slug) if holder else ("", "")
+        refusals.count(limit, of, tenant=tenant, agent=slug if of is not Of.TENANT else "")
+        raise reached(limit, of, most, wait_s)
+
+
+def _size_of(limit: Limit, of: Of, holder: Holder | None) -> tuple[int, float, float]:
+    """The limit, and a bucket's capacity and rate a second in this process."""
+    tenant, slug = (holder.tenant, holder.slug) if holder else ("", "")
+    most = terms.most(limit, of, tenant, slug)
+    is_daily = limit is Limit.BYTES
+    capacity = most * (MIB if is_daily else BURST_S) / settings.WEB_PROCESSES
+    rate = most * (MIB / DAY_S if is_daily else 1) / settings.WEB_PROCESSES
+    return most, capacity, rate
+
+
+# --- sign-ins ----------------------------------------------------------------------------------
+
+# Failed sign-ins of one account in a minute: from one address, and from all of them together.
+OF_ACCOUNT_HERE, OF_ACCOUNT = 5, 60
+
+
+def attempt_sign_in(address: str, account: str) -> None:
+    """Count an attempt; ``sign_in_succeeded`` takes it back. Raises ``LimitReached``.
+
+    A refused attempt counts nowhere, so that an address that has to wait locks no account.
+    """
+    buckets = _sign_in_buckets(address, account)
+    now = time.monotonic()
+    for bucket, most in buckets:
+        wait_s = bucket.look(1, most / 60, most, now)
+        if wait_s > 0:
+            refusals.count(Limit.SIGN_INS, Of.ADDRESS)
+            raise reached(Limit.SIGN_INS, Of.ADDRESS, most, wait_s)
+    for bucket, _ in buckets:
+        bucket.level -= 1
+
+
+def sign_in_succeeded(address: str, account: str) -> None:
+    for bucket, most in _sign_in_buckets(address, account):
+        bucket.level = min(most, bucket.level + 1)
+
+
+def _sign_in_buckets(address: str, account: str) -> list[tuple[Bucket, int]]:
+    """The buckets of an attempt, each with its attempts a minute."""
+    network, account = network_of(address), account.casefold()[:150]
+    buckets = (
+        ("network", network, terms.default(Limit.SIGN_INS, Of.ADDRESS)),
+        ("account here", f"{network} {account}", OF_ACCOUNT_HERE),
+        ("account", account, OF_ACCOUNT),
+    )
+    return [(_bucket((Limit.SIGN_INS, kind), key, most), most) for kind, key, most in buckets]
+
+
+def network_of(address: str) -> str:
+    """What counts as one address: of IPv6 the /64, which one machine has for itself."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ip_network((parsed, 64), strict=False))
+    return address
+
+
+def forget() -> None:
+    """For tests: all buckets are full again."""
+    _tables.clear()
+
+
+def too_many(limit: Limit, of: Of, tenant: str, slug: str, number: int) -> LimitReached | None:
+    """The refusal of one more, where ``number`` are open in this process already."""
+    most = terms.most(limit, of, tenant, slug)
+    if number < max(1, most // settings.WEB_PROCESSES):
+        return None
+    refusals.count(limit, of, tenant=tenant, agent=slug if of is Of.AGENT else "")
+    return reached(limit, of, most)

@@ -1,0 +1,131 @@
+"""Redis within a time limit, and not at all while it does not answer.
+
+Redis is only the doorbell, so nobody may wait long for it. Each answer has a time limit. After
+the first failure every call of this process fails at once (``RedisIsAway``), until a thread of its
+own got an answer again: a hung Redis costs a process one time limit, however much it would ring.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from redis import ConnectionError, Redis, RedisError, TimeoutError
+from redis.backoff import NoBackoff
+from redis.connection import (
+    Connection,
+    ConnectionPool,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    parse_url,
+)
+from redis.retry import Retry
+
+logger = logging.getLogger(__name__)
+
+CONNECT_S = 0.2
+ANSWER_S = 0.5
+PROBE_EVERY_S = 0.5
+LIMITS: dict[str, Any] = {
+    "socket_connect_timeout": CONNECT_S,
+    "socket_timeout": ANSWER_S,
+    "retry": Retry(NoBackoff(), 0),
+}
+
+
+class RedisIsAway(ConnectionError):
+    """Redis did not answer a moment ago, so it was not asked."""
+
+
+class Breaker:
+    """Whether this process asks Redis, and the thread that finds out when it may again."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._probing_pid = 0  # a forked process has to probe for itself
+
+    @property
+    def is_open(self) -> bool:
+        return self._probing_pid == os.getpid()
+
+    def refuse(self) -> None:
+        """Raises ``RedisIsAway`` while open."""
+        if self._probing_pid and self.is_open:
+            raise RedisIsAway("Redis did not answer a moment ago.")
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Open when Redis fails within the block."""
+        try:
+            yield
+        except RedisIsAway:
+            raise
+        except (ConnectionError, TimeoutError) as failure:
+            self.open(failure)
+            raise
+
+    def open(self, failure: Exception) -> None:
+        with self._lock:
+            if self.is_open:
+                return
+            self._probing_pid = os.getpid()
+        logger.warning("Redis does not answer (%s); the sweeper finds what it is not told", failure)
+        threading.Thread(target=self._probe, name="redis probe", daemon=True).start()
+
+    def _probe(self) -> None:
+        since = time.monotonic()
+        while not self._answers():
+            time.sleep(PROBE_EVERY_S)
+        self._probing_pid = 0
+        logger.warning("Redis answers again after %.1f s", time.monotonic() - since)
+
+    def _answers(self) -> bool:
+        try:
+            with Redis.from_url(self._url, **LIMITS) as redis:
+                return bool(redis.ping())
+        except (RedisError, OSError):
+            return False
+
+
+class _Guarded:
+    """What the connections below do beside those of the library."""
+
+    breaker: Breaker
+
+    def connect_check_health(self, *args: Any, **options: Any) -> Any:
+        self.breaker.refuse()
+        with self.breaker.watching():
+            return super().connect_check_health(*args, **options)  # type: ignore[misc]
+
+    def send_packed_command(self, *args: Any, **options: Any) -> Any:
+        self.breaker.refuse()
+        with self.breaker.watching():
+            return super().send_packed_command(*args, **options)  # type: ignore[misc]
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        if "timeout" in options:  # a subscription, which may hear nothing for long
+            return super().read_response(*args, **options)  # type: ignore[misc]
+        with self.breaker.watching():
+            return super().read_response(*args, **options)  # type: ignore[misc]
+
+
+def limited(url: str) -> str:
+    """The URL with the time limits in its query, for code that connects by itself."""
+    limits = f"socket_connect_timeout={CONNECT_S}&socket_timeout={ANSWER_S}"
+    return f"{url}{'&' if '?' in url else '?'}{limits}"
+
+
+def pool_of(url: str) -> ConnectionPool:
+    """A pool of guarded connections to the Redis of this URL. Connects when first used."""
+    from_url: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
+    options = {"connection_class": Connection, **from_url}
+    kind = options.pop("connection_class")
+    assert kind in {Connection, SSLConnection, UnixDomainSocketConnection}
+    guarded = type(f"Guarded{kind.__name__}", (_Guarded, kind), {"breaker": Breaker(url)})
+    return ConnectionPool(connection_class=guarded, **{**LIMITS, **options})

@@ -1,0 +1,170 @@
+"""Inserts many new transactions, with their events, deliveries and keys, in one SQL statement.
+
+As ``insert`` does for one; but the statement also admits: it leaves out whatever has been
+requested before, is being requested elsewhere, or has a live transaction of its operation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+from django.db.transaction import on_commit
+
+from ledger import doorbell, intents, seals, states
+from ledger.database import use_prepared_statements
+from ledger.database.inserts import columns_of, insert_all_into, on_one_line
+from ledger.events import outbox
+from ledger.models import Event, IdempotencyKey, Transaction, TransactionRow
+from ledger.states import WITHOUT_EFFECT
+from ledger.transactions.insert import lock_of
+from ledger.transactions.proposals import PREPARE_ROUTE, Request
+
+
+class New(NamedTuple):
+    """A transaction to be inserted, and the response to its request."""
+
+    request: Request
+    row: TransactionRow
+    answer: str
+
+
+def insert_all(batch: Sequence[New]) -> set[UUID]:
+    """Insert the transactions that are admitted; returns their ids.
+
+    Requests in a batch must differ in key and in operation. Raises
+    ``django.db.IntegrityError`` when a key or an operation was taken meanwhile; nothing was
+    inserted then.
+    """
+    move = states.PREPARE
+    values: list[Any] = [
+        _array([new.row.__dict__ for new in batch]),
+        [new.request.key for new in batch],
+        [_key_lock(new.request) for new in batch],
+        [lock_of(new.request.tenant, new.request.operation_key) for new in batch],
+        _array([_first_event(new) for new in batch]),
+        _array([_kept_answer(new) for new in batch]),
+        outbox.wanted_for(move.kind),
+    ]
+    with use_prepared_statements(), connection.cursor() as cursor:
+        cursor.execute(_insert_sql(), values)
+        inserted = cursor.fetchall()
+    tenants = {new.row.id: new.row.tenant for new in batch}
+    for event_id, subject, owed in inserted:
+        ring = partial(
+            doorbell.ring,
+            event_id,
+            subject,
+            tenants[subject],
+            move.kind,
+            owed or (),
+            is_first=True,
+        )
+        on_commit(ring, robust=True)
+    return {subject for _, subject, _ in inserted}
+
+
+def _array(rows: list[dict[str, Any]]) -> str:
+    return json.dumps(rows, default=str)
+
+
+def _key_lock(request: Request) -> int:
+    return lock_of(str(request.by), PREPARE_ROUTE, request.key)
+
+
+def _first_event(new: New) -> dict[str, Any]:
+    row, request = new.row, new.request
+    return _blank(Event) | {
+        "subject": row.id,
+        "transaction_id": row.id,
+        "tenant": row.tenant,
+        "kind": states.PREPARE.kind,
+        "to_state": row.state,
+        "principal": row.proposed_by,
+        "principal_name": row.proposed_by_name,
+        "via": request.via,
+        "reason": row.stated_reason,
+        "details": intents.canonical(seals.first_details(row)).decode(),
+    }
+
+
+def _kept_answer(new: New) -> dict[str, Any]:
+    return {
+        "agent": new.row.proposed_by,
+        "route": PREPARE_ROUTE,
+        "key": new.request.key,
+        "payload_hash": new.request.fingerprint,
+        "transaction_id": new.row.id,
+        "status": 201,
+        "answer": new.answer,
+    }
+
+
+@cache
+def _blank(model: type[Event]) -> dict[str, Any]:
+    return {field.attname: getattr(model(), field.attname) for field in columns_of(model)}
+
+
+@cache
+def _insert_sql() -> str:
+    """The locks are tried once, before anything is looked up, and end with the statement.
+
+    A scalar subquery with LIMIT is always looked up row by row in its index. The states are
+    literals, so that the partial index is used.
+    """
+    ended = ", ".join(f"'{state}'" for state in sorted(WITHOUT_EFFECT))
+    return on_one_line(f"""
+        WITH draft AS MATERIALIZED (
+                 SELECT row.*, request.key,
+                        pg_try_advisory_xact_lock(request.key_lock)
+                        AND pg_try_advisory_xact_lock(request.operation_lock) AS is_free
+                 FROM jsonb_populate_recordset(NULL::ledger_transaction, %s::jsonb)
+                     WITH ORDINALITY AS row
+                 JOIN unnest(%s::text[], %s::bigint[], %s::bigint[])
+                     WITH ORDINALITY AS request (key, key_lock, operation_lock, ordinality)
+                     USING (ordinality)
+             ),
+             admitted AS MATERIALIZED (
+                 SELECT draft.* FROM draft
+                 WHERE draft.is_free
+                     AND (SELECT k.id FROM ledger_idempotencykey k
+                          WHERE k.agent = draft.proposed_by AND k.route = '{PREPARE_ROUTE}'
+                              AND k.key = draft.key LIMIT 1) IS NULL
+                     AND (SELECT t.id FROM ledger_transaction t
+                          WHERE t.tenant = draft.tenant AND t.operation_key = draft.operation_key
+                              AND t.state NOT IN ({ended}) LIMIT 1) IS NULL
+                     AND (SELECT late.id FROM ledger_transaction late
+                          WHERE late.tenant = draft.tenant
+                              AND late.operation_key = draft.operation_key
+                              AND late.late_receipt <> '' LIMIT 1) IS NULL
+             ),
+             entry AS ({insert_all_into(Transaction, "FROM admitted")}),
+             event AS (
+                 {insert_all_into(Event, _OF_ADMITTED.format("ledger_event", "subject"))}
+                 RETURNING id, subject
+             ),
+             answer AS ({
+        insert_all_into(
+            IdempotencyKey, _OF_ADMITTED.format("ledger_idempotencykey", "transaction_id")
+        )
+    }),
+             owed AS (
+                 INSERT INTO ledger_delivery (event_id, channel, recipient, state, attempts, error)
+                 SELECT event.id, channel, '', 'waiting', 0, ''
+                 FROM event, unnest(%s::text[]) AS channel
+                 RETURNING id, event_id
+             )
+        SELECT event.id, event.subject,
+               (SELECT array_agg(owed.id) FROM owed WHERE owed.event_id = event.id)
+        FROM event
+    """)
+
+
+_OF_ADMITTED = """
+    FROM jsonb_populate_recordset(NULL::{0}, %s::jsonb) AS row
+    WHERE row.{1} IN (SELECT admitted.id FROM admitted)
+"""

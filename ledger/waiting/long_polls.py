@@ -1,0 +1,65 @@
+"""Long-polls as coroutines: a request is held back until there is something new to answer.
+
+The answer itself is the ordinary view's, which never waits: it authenticates again, and so tells
+nothing to an agent whose token was revoked meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ledger.batches import Batcher
+from ledger.waiting.changes import changes
+from ledger.waiting.waiters import Kind, Waiter, waiters
+
+LONGEST_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What one request waits for. ``detail`` is what the kind of poll needs besides."""
+
+    token: str
+    subject: UUID
+    detail: Any = None
+
+
+class Look(NamedTuple):
+    """What a poll sees of its subject. ``is_over``: there is something to answer already."""
+
+    tenant: str
+    principal: str
+    version: Hashable
+    is_over: bool
+
+
+class LongPolls:
+    """The polls of one kind of subject; those that look at the same time share their queries.
+
+    ``look_all`` runs in a thread. It returns for each poll, in the same order, what it sees, or
+    ``None`` where the ordinary view refuses the request.
+    """
+
+    def __init__(self, look_all: Callable[[list[Poll]], list[Look | None]]) -> None:
+        self._looks = Batcher(look_all)
+
+    async def until_changed(self, poll: Poll, wait_s: float, address: str) -> None:
+        """Return when the ordinary view should answer: something is new, or the time is over.
+
+        Raises what a limit of ``waiters`` raises.
+        """
+        with changes.of(poll.subject) as bell:
+            first = await self._looks.ask(poll)
+            if first is None or first.is_over:
+                return
+            waiter = Waiter(Kind.LONG_POLL, first.tenant, first.principal, address)
+            deadline = time.monotonic() + wait_s
+            with waiters.admitted(waiter):
+                while await bell.wait(deadline - time.monotonic()):
+                    look = await self._looks.ask(poll)
+                    if look is None or look.is_over or look.version != first.version:
+                        return

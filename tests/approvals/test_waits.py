@@ -1,0 +1,365 @@
+"""Requests that wait: answered as the ordinary view answers, as soon as there is something new."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connections
+from django.db.models.functions import Now
+
+from a2a.models import Skill, Task
+from approvals.asgi import pages
+from approvals.http.waits import SMALL_BODY, Received, Waits
+from ledger.errors import LimitReached
+from ledger.models import Agent, AgentToken, Scope
+from ledger.transactions import coordinator
+from ledger.waiting.changes import changes
+from ledger.waiting.waiters import Kind, in_all_processes, waiters
+from tests.agents_at_work import speaking_as
+from tests.asgi import request, token_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TASKS, CLAIM = "/api/v1/tasks", "/api/v1/work/claim"
+
+
+@pytest.fixture(autouse=True)
+def _closes_connections():
+    yield
+    connections.close_all()
+
+
+async def waiting(number: int = 1) -> None:
+    while sum(waiters.by_kind().values()) < number:
+        await asyncio.sleep(0.01)
+
+
+async def meanwhile(happens: Callable[..., Any], *waits: Awaitable[Any]) -> list[Any]:
+    """The answers to what waits, after something happened while all of it waited."""
+    answers = asyncio.gather(*waits)
+    await waiting(len(waits))
+    await asyncio.to_thread(_and_close, happens)
+    return await asyncio.wait_for(answers, 20)
+
+
+def _and_close(happens: Callable[..., Any]) -> None:
+    happens()
+    connections.close_all()
+
+
+def without_clock(text: str) -> str:
+    return re.sub(r'"(expires_in|date)": [^,]*', "", text)
+
+
+def approve(row, alice) -> Callable[[], Any]:
+    return lambda: coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+
+
+# --- answers -----------------------------------------------------------------------------------
+
+
+def test_what_waited_is_answered_as_what_did_not(as_helpdesk, a_payment, alice):
+    row = a_payment()
+    path = f"/api/v1/transactions/{row.pk}"
+
+    (waited,) = asyncio.run(
+        meanwhile(approve(row, alice), request("GET", f"{path}?wait=30", as_helpdesk.token))
+    )
+
+    plain = as_helpdesk.get(f"/transactions/{row.pk}")
+    assert waited.json()["status"] == "approved"
+    assert without_clock(waited.text) == without_clock(plain.content.decode())
+    for name in set(dict(plain.items())) - {"Content-Length"}:
+        assert waited.headers[name] == plain[name]
+
+
+def test_a_task_that_changed_is_answered_at_once(a_task, as_orchestrator, worker):
+    from a2a import tasks
+
+    task = a_task()
+
+    (waited,) = asyncio.run(
+        meanwhile(
+            lambda: tasks.claim(worker.principal, skills=[], via="api"),
+            request("GET", f"{TASKS}/{task.pk}?wait=30", token_of(as_orchestrator)),
+        )
+    )
+
+    assert waited.json()["state"] == "working"
+
+
+def test_when_nothing_happens_the_answer_says_so(as_helpdesk, a_payment):
+    row = a_payment()
+    path = f"/api/v1/transactions/{row.pk}?wait=0.3"
+    etag = as_helpdesk.get(f"/transactions/{row.pk}")["ETag"]
+
+    same = asyncio.run(request("GET", path, as_helpdesk.token, headers={"If-None-Match": etag}))
+
+    assert (same.status_code, same.content, same.headers["Retry-After"]) == (304, b"", "2")
+
+
+def test_who_has_an_older_version_does_not_wait(as_helpdesk, a_payment):
+    path = f"/api/v1/transactions/{a_payment().pk}?wait=60"
+
+    answer = asyncio.run(
+        request("GET", path, as_helpdesk.token, headers={"If-None-Match": '"older"'})
+    )
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("wait=soon", 422), ("wait=61", 422), ("wait=nan", 422), ("wait=1&wait=2", 200)],
+)
+def test_an_unusual_wait_is_answered_by_the_ordinary_view(as_helpdesk, a_payment, query, status):
+    answer = asyncio.run(
+        request("GET", f"/api/v1/transactions/{a_payment().pk}?{query}", as_helpdesk.token)
+    )
+
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("place", ["transactions/{}", "tasks/{}", "work/{}/messages"])
+def test_what_is_not_there_is_not_waited_for(as_helpdesk, place):
+    path = f"/api/v1/{place.format(uuid4())}?wait=60"
+
+    answer = asyncio.run(request("GET", path, as_helpdesk.token))
+
+    assert answer.status_code in {403, 404}
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_revoked_token_hears_nothing_of_what_happens_afterwards(as_helpdesk, a_payment, alice):
+    row = a_payment()
+
+    def revoke_and_approve() -> None:
+        AgentToken.objects.update(revoked_at=Now())
+        approve(row, alice)()
+
+    (answer,) = asyncio.run(
+        meanwhile(
+            revoke_and_approve,
+            request("GET", f"/api/v1/transactions/{row.pk}?wait=30", as_helpdesk.token),
+        )
+    )
+
+    assert answer.status_code == 401
+
+
+def test_without_redis_a_change_is_noticed_within_seconds(
+    as_helpdesk, a_payment, alice, settings, monkeypatch
+):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    row = a_payment()
+
+    (answer,) = asyncio.run(
+        meanwhile(
+            approve(row, alice),
+            request("GET", f"/api/v1/transactions/{row.pk}?wait=30", as_helpdesk.token),
+        )
+    )
+
+    assert answer.json()["status"] == "approved"
+
+
+# --- who waits is counted ----------------------------------------------------------------------
+
+
+def test_a_client_that_leaves_is_forgotten_at_once(as_helpdesk, a_payment):
+    row = a_payment()
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/api/v1/transactions/{row.pk}",
+        "query_string": b"wait=60",
+        "headers": [(b"authorization", f"Bearer {as_helpdesk.token}".encode())],
+        "client": ("192.0.2.7", 1234),
+    }
+    sent: list[Any] = []
+
+    async def leave() -> None:
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+        messages.put_nowait({"type": "http.request", "body": b""})
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        answering = asyncio.create_task(Waits(pages, body_within_s=30)(scope, messages.get, send))
+        await waiting()
+        assert waiters.of_address("192.0.2.7") == waiters.of_kind(Kind.LONG_POLL) == 1
+        assert waiters.of_principal("agent:acme/helpdesk", Kind.LONG_POLL) == 1
+        messages.put_nowait({"type": "http.disconnect"})
+        await asyncio.wait_for(answering, 5)
+
+    asyncio.run(leave())
+
+    assert sent == []
+    assert waiters.of_tenant("acme") == changes.number_of_subjects == 0
+
+
+def test_operators_see_how_many_wait(as_helpdesk, a_payment):
+    path = f"/api/v1/transactions/{a_payment().pk}?wait=30"
+
+    async def count() -> float:
+        polls = [asyncio.create_task(request("GET", path, as_helpdesk.token)) for _ in range(3)]
+        await waiting(3)
+        while (seen := await asyncio.to_thread(in_all_processes)) != waiters.by_kind():
+            assert seen is not None
+            await asyncio.sleep(0.1)
+        for poll in polls:
+            poll.cancel()
+        return seen[Kind.LONG_POLL]
+
+    assert asyncio.run(asyncio.wait_for(count(), 20)) == 3
+
+
+def test_a_limit_refuses_before_anything_waits(as_helpdesk, a_payment, monkeypatch):
+    def refuse(waiter, counts) -> None:
+        raise LimitReached("Too many wait.", retry_after_s=7)
+
+    monkeypatch.setattr(waiters, "limits", [refuse])
+
+    answer = asyncio.run(
+        request("GET", f"/api/v1/transactions/{a_payment().pk}?wait=60", as_helpdesk.token)
+    )
+
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "7")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+# --- workers that wait for work ----------------------------------------------------------------
+
+
+class Counted:
+    """The ordinary application, and who asked it in which order."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked.append(dict(scope["headers"])[b"authorization"].decode())
+        await pages(scope, receive, send)
+
+
+async def claim(application: Any, token: str, wait_s: float = 20, **members: Any) -> int:
+    """The status of a claim that waits."""
+    body = json.dumps({"wait_s": wait_s, **members}).encode()
+    messages: asyncio.Queue[Any] = asyncio.Queue()
+    messages.put_nowait({"type": "http.request", "body": body})
+    statuses: list[int] = []
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    headers = {"authorization": f"Bearer {token}", "host": "localhost"}
+    headers["content-type"] = "application/json"
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": CLAIM,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    await application(scope, messages.get, send)
+    return statuses[0]
+
+
+@pytest.fixture
+def counted() -> Counted:
+    return Counted()
+
+
+@pytest.fixture
+def application(counted) -> Waits:
+    return Waits(counted, body_within_s=30)
+
+
+def test_no_more_workers_wake_than_there_are_tasks(a_task, as_worker, application, counted):
+    token = token_of(as_worker)
+
+    async def race() -> list[int]:
+        claims = [asyncio.create_task(claim(application, token, wait_s=4)) for _ in range(30)]
+        await waiting(30)
+        await asyncio.to_thread(_and_close, lambda: [a_task() for _ in range(2)])
+        return await asyncio.gather(*claims)
+
+    statuses = asyncio.run(race())
+
+    assert sorted(statuses) == [200] * 2 + [204] * 28
+    assert len(counted.asked) <= 4  # the two, and at most as many that came too late
+    assert Task.objects.filter(state="working").count() == 2
+
+
+def test_agents_are_woken_in_turn(acme, application, counted, client_of):
+    from a2a import submissions
+    from a2a.submissions import Submission
+
+    tokens = {}
+    for name, number in (("busy", 4), ("quiet", 1)):
+        agent = Agent.objects.create(tenant=acme, slug=name, name=name)
+        skill = Skill.objects.create(agent=agent, slug=name, name=name)
+        tokens[name] = token_of(speaking_as(agent, Scope.WORK))
+        for _ in range(number):
+            submissions.submit(Submission(skill=skill.slug, input={}), caller=client_of, via="api")
+
+    async def race() -> list[int]:
+        names = ["busy"] * 4 + ["quiet"]
+        return await asyncio.gather(*(claim(application, tokens[name]) for name in names))
+
+    assert asyncio.run(race()) == [200] * 5
+    assert f"Bearer {tokens['quiet']}" in counted.asked[:2]
+
+
+def test_a_worker_waits_for_its_skills_only(a_task, as_worker, application):
+    a_task()
+
+    status = asyncio.run(claim(application, token_of(as_worker), 0.5, skills=["another"]))
+
+    assert status == 204
+
+
+def test_a_claim_without_a_token_is_refused_before_its_body_is_read():
+    async def never_read() -> Any:
+        raise AssertionError("the body was read")
+
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        await send({"status": 401})
+
+    scope = {"type": "http", "method": "POST", "path": CLAIM, "headers": []}
+    statuses: list[int] = []
+
+    async def send(message: Any) -> None:
+        statuses.append(message["status"])
+
+    asyncio.run(Waits(refuse, body_within_s=30)(scope, never_read, send))
+
+    assert statuses == [401]
+
+
+def test_a_body_that_comes_byte_by_byte_is_counted_once():
+    reads = 0
+
+    class Message(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            nonlocal reads
+            reads += name == "body"
+            return super().get(name, default)
+
+    async def receive() -> Any:
+        return Message(type="http.request", body=b"x", more_body=True)
+
+    assert asyncio.run(Received(receive).has_small_body()) is False
+    assert reads <= SMALL_BODY + 1
+
+
+def test_who_may_not_work_is_refused_at_once(as_helpdesk, application):
+    assert asyncio.run(claim(application, as_helpdesk.token, 60)) == 403
+    assert asyncio.run(claim(application, "nobody's", 60)) == 401

@@ -1,0 +1,67 @@
+"""Who waits takes no thread and no database session: 300 cost a process as many as a few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from bench import crowd
+from bench.crowd import Crowd
+from ledger.models import AgentToken, Scope
+from ledger.transactions import coordinator
+from tests.conftest import propose
+from tests.e2e.test_sessions import sessions_of_others
+from tests.processes import Product, running
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+EACH = 100
+
+
+def threads_of(pid: int) -> int:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return len(list(Path(f"/proc/{pid}/task").iterdir())) + sum(map(threads_of, map(int, children)))
+
+
+def begin(
+    crowd_of: Crowd,
+    number: int,
+    product: Product,
+    token: str,
+    path: str,
+    task_id: str,
+    person: Client,
+) -> None:
+    """So many long-polls, streams and open desks."""
+    cookie = person.cookies["assent_session"].value
+    crowd_of.add([crowd.subscription(task_id, token)] * number, answers=True)
+    crowd_of.add([crowd.desk(cookie, product.url)] * number, answers=True)
+    crowd_of.add([crowd.poll(path, token)] * number, answers=False)
+
+
+def test_three_hundred_wait_with_the_threads_and_sessions_of_a_few(
+    helpdesk, a_task, as_alice, alice
+):
+    _, token = AgentToken.issue(helpdesk, scopes=["propose", Scope.READ_ALL])
+    row, task = propose(), a_task()
+    path = f"/api/v1/transactions/{row.pk}?wait=60"
+    with running("live", ASSENT_LIMITS="off") as product:
+        pid = product.processes["live"].pid
+        few, many = Crowd(product.live_port), Crowd(product.live_port)
+        begin(few, 5, product, token, path, str(task.pk), as_alice)
+        few.until(lambda: False, 2)
+        threads, sessions = threads_of(pid), sessions_of_others()
+
+        begin(many, EACH, product, token, path, str(task.pk), as_alice)
+        many.until(lambda: False, 2)
+        polls = [each for each in many.waiters.values() if each.request.startswith(b"GET /api")]
+
+        assert threads_of(pid) <= threads + 2
+        assert sessions_of_others() <= sessions + 2
+        assert not any(poll.heard_at for poll in polls)
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+        assert many.until(lambda: all(poll.heard_at for poll in polls), 20)
+        assert all(b" 200 " in poll.last[:20] for poll in polls)
+        few.leave()
+        many.leave()

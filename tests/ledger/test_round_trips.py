@@ -1,0 +1,104 @@
+"""How many statements a transaction's execution costs, and that the short way writes the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra.django import TestCase
+
+from ledger import execution, seals
+from ledger.execution import recording
+from ledger.intents import canonical_as_stored
+from ledger.models import Event, Transaction
+from ledger.transactions import sign_offs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_an_execution_takes_two_statements_and_one_to_ask_who_waits_after_each(approved):
+    execution.commit(approved().pk)  # compiles the statements
+    row = approved()
+
+    with CaptureQueriesContext(connection) as captured:
+        execution.commit(row.pk)
+
+    written = [query["sql"].split()[0] for query in captured.captured_queries]
+    assert written == ["WITH", "SELECT", "WITH", "SELECT"], captured.captured_queries
+    assert Transaction.objects.get(pk=row.pk).state == "committed"
+
+
+def test_the_short_way_and_the_long_way_write_the_same(approved, monkeypatch):
+    short, long = approved(), approved()
+
+    execution.commit(short.pk)
+    monkeypatch.setattr(recording, "_commit_at_once", lambda *_: None)
+    execution.commit(long.pk)
+
+    assert _as_written(short) == _as_written(long)
+    assert [delivery_count(short), delivery_count(long)] == [delivery_count(short)] * 2
+    for row in (short, long):
+        row.refresh_from_db()
+        assert sign_offs.why_not(row) == ""
+
+
+def delivery_count(row: Transaction) -> int:
+    return sum(event.deliveries.count() for event in Event.objects.filter(subject=row.pk))
+
+
+def _as_written(row: Transaction) -> list[Any]:
+    """The row and its last event, without what differs between any two."""
+    row = Transaction.objects.get(pk=row.pk)
+    event = Event.objects.filter(subject=row.pk).latest("seq")
+    details = json.loads(event.details)
+    sealed = details["sets"]
+    assert sealed["ended_at"] == seals.as_text(row.ended_at)
+    assert sealed["result"] == seals.outcome_text("result", row.result)
+    assert details.pop("receipt") == sealed.pop("receipt") == row.receipt
+    for name in ("ended_at", "result"):
+        del sealed[name]
+    columns = ("state", "receipt_url", "late_receipt", "settlement", "error", "lease_expires_at")
+    sealed_columns = ("seq", "kind", "from_state", "to_state", "principal", "principal_name", "via")
+    return [
+        [getattr(row, name) for name in (*columns, "fencing_token", "attempts")],
+        [getattr(event, name) for name in (*sealed_columns, "tenant", "reason", "reason_digest")],
+        details,
+    ]
+
+
+def test_an_event_that_came_while_the_claim_waited_is_read_as_well(approved):
+    """The statement cannot see it; its chain would look as if an event were missing."""
+    row = approved()
+    claimed = execution.claim(row.pk)
+    assert claimed.links == sign_offs.links_of(row.pk)
+
+    claimed.links = None
+    execution.run(claimed)
+
+    assert Transaction.objects.get(pk=row.pk).state == "committed"
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abäß", max_size=3), inner),
+    max_leaves=8,
+)
+
+
+class StoredJson(TestCase):
+    @settings(max_examples=200, deadline=None)
+    @given(JSON)
+    def test_json_is_sealed_before_it_is_stored_as_it_is_read_afterwards(self, value: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT %s::jsonb", [json.dumps(value)])
+            stored = json.loads(cursor.fetchone()[0])
+
+        assert canonical_as_stored(stored) == canonical_as_stored(value)

@@ -1,0 +1,191 @@
+"""Transactions are found by words, whole values and dates, however many there are."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from importlib import import_module
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from ledger import execution, retention, search
+from ledger.models import SearchTerm, Transaction
+from ledger.search import Found, Wanted
+from ledger.transactions import coordinator
+from tests.conftest import propose
+from tests.forgery import end_retention
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ACME = frozenset({"acme"})
+
+
+@pytest.fixture
+def ended(approved):
+    """A payment that was carried out."""
+
+    def make(reference: str, **arguments: str) -> Transaction:
+        row = approved(reference=reference, **arguments)
+        execution.commit(row.pk)
+        return Transaction.objects.get(pk=row.pk)
+
+    return make
+
+
+def find(text: str = "", **wanted: object) -> list[Transaction]:
+    return search.find(Wanted(**{"tenants": ACME, "text": text, **wanted}), 50).rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["lovelace", "LOVE", "Ada Lovelace", "lovelace, pay", "ada-lovelace", "pay:acme:ada", "48.20"],
+)
+def test_what_has_ended_is_found_by_words_and_how_they_begin(ended, text):
+    row = ended("Ada-Lovelace")
+    ended("Grace-Hopper", amount="12.00")
+
+    assert find(text) == [row]
+
+
+@pytest.mark.parametrize("text", ["velace", "ada hopper", "lovelace-ada", "nobody", "risk", "id"])
+def test_words_that_a_row_does_not_have_do_not_find_it(ended, text):
+    ended("Ada-Lovelace")
+
+    assert find(text) == []
+
+
+def test_a_long_text_of_punctuation_costs_little():
+    began = time.process_time()
+
+    for text in ("a" + "!" * 200_000 + "a", ("." * 100_000 + " ") * 8):
+        assert len(Wanted(ACME, text).pieces) <= 1
+
+    assert time.process_time() - began < 1
+    assert Wanted(ACME, "(Ada-Lovelace_) ... 'x'").pieces == ["Ada-Lovelace", "x"]
+
+
+def test_open_transactions_are_found_by_any_part_of_their_texts(acme, ended):
+    row = ended("Ada-Lovelace")
+    waiting = propose(reference="Ada-Byron")
+
+    assert find("ada") == [waiting, row]
+    assert find("yro") == [waiting]
+    assert find(state="prepared", text="ada") == [waiting]
+
+
+def test_a_rejected_transaction_is_found_when_it_has_ended(acme, alice):
+    row = propose(reference="Ada-Byron")
+    coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="No.")
+    execution.roll_back(row.pk)
+
+    assert find("byron", state="aborted") == [Transaction.objects.get(pk=row.pk)]
+
+
+def test_whole_values_find_what_has_them_and_no_more(ended):
+    row = ended("Ada-Lovelace")
+    ended(f"about-{row.short_id}")
+
+    by_receipt = find(row.receipt)
+    assert (by_receipt, find(str(row.pk)), find(str(row.pk)[:13])) == ([row], [row], [row])
+    assert find(row.short_id) == [row]
+
+
+def test_the_end_of_an_id_finds_what_is_open_too(acme):
+    row = propose()
+
+    assert find(row.short_id) == [row]
+
+
+def test_nothing_of_another_tenant_is_found(ended):
+    row = ended("Ada-Lovelace")
+
+    for text in ("lovelace", row.receipt, row.short_id, str(row.pk)):
+        assert find(text, tenants=frozenset({"globex"})) == []
+
+
+def test_filters_narrow_a_search_down(ended):
+    row = ended("Ada-Lovelace")
+
+    assert find("ada", tool="pay", risk="HIGH", proposed_by="agent:acme/helpdesk") == [row]
+    assert find(tool="pay", risk="HIGH") == [row]
+    for other in ({"tool": "refund"}, {"risk": "LOW"}, {"state": "failed"}):
+        assert find("ada", **other) == find(**other) == []
+    assert find("ada", proposed_by="agent:acme/other") == []
+
+
+def test_days_bound_a_search(ended):
+    row, now = ended("Ada-Lovelace"), timezone.now()
+    day = timedelta(days=1)
+
+    assert find("ada", since=now - day, until=now + day) == [row]
+    assert find(since=now - day, until=now + day) == [row]
+    for since, until in ((now + day, None), (None, now - day)):
+        assert find("ada", since=since, until=until) == find(since=since, until=until) == []
+
+
+def test_pages_follow_each_other_without_a_gap(ended, acme):
+    rows = [ended(f"Ada-{number}") for number in range(5)]
+    rows.append(propose(reference="Ada-5"))
+    pages, before = [], None
+    while True:
+        found = search.find(Wanted(ACME, "ada"), 2, before)
+        pages.append(found.rows)
+        before = found.next
+        if before is None:
+            break
+
+    assert [len(page) for page in pages] == [2, 2, 2]
+    assert [row.pk for page in pages for row in page] == [row.pk for row in reversed(rows)]
+
+
+def test_a_page_that_would_cost_too_much_says_how_far_back_it_looked(ended, monkeypatch):
+    monkeypatch.setattr(search, "EXAMINED", 3)
+    wanted = ended("Ada-wanted", agent="other")
+    newer = [ended(f"Ada-{number}") for number in range(4)]
+    of_other = Wanted(ACME, "ada", proposed_by="agent:acme/other")
+
+    first = search.find(of_other, 2)
+    rest = search.find(of_other, 2, first.next)
+
+    assert (first.rows, first.is_partial, first.next) == ([], True, newer[1].pk)
+    assert first.searched_back_to
+    assert abs(first.searched_back_to - newer[1].created_at) < timedelta(seconds=5)
+    assert rest == Found([wanted])
+
+
+def test_too_many_beginnings_leave_the_whole_word(ended, monkeypatch):
+    monkeypatch.setattr(search, "MOST_BEGINNINGS", 1)
+    row = ended("order-bo")
+    ended("order-bob")
+
+    found = search.find(Wanted(ACME, "bo"), 50)
+
+    assert (found.rows, found.cut) == ([row], ("bo",))
+
+
+def test_the_words_of_erased_content_find_nothing(ended):
+    row = ended("Ada-Lovelace", amount="77.00")
+    assert find("77") == [row]
+    end_retention(row.pk)
+
+    retention.erase_due()
+
+    assert find("77") == []
+    assert not SearchTerm.objects.filter(term="77").exists()
+    assert [found.pk for found in find("lovelace")] == [row.pk], "the operation key is kept"
+
+
+def test_the_migration_finds_the_words_of_what_ended_before(ended, acme):
+    rows = [ended("Ada-1"), ended("Ada-2")]
+    propose(reference="Ada-3")
+    before = set(SearchTerm.objects.values_list("tenant", "term", "transaction_id"))
+    SearchTerm.objects.all().delete()
+    migration = import_module("ledger.migrations.0005_search_terms")
+    migration.BATCH = 1
+
+    with connection.schema_editor() as editor:
+        migration.fill(None, editor)
+
+    assert set(SearchTerm.objects.values_list("tenant", "term", "transaction_id")) == before
+    assert {row.pk for row in rows} <= {row.pk for row in find("ada")}

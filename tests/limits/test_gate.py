@@ -1,0 +1,184 @@
+"""The front of a real web process: floods, large bodies and half requests, from outside."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from ledger.models import AgentToken
+from tests.processes import Product, running
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+PAGE_WITHIN_S = 1.0
+http = httpx.Client(timeout=60)  # one for all: each takes a while to make
+
+
+@pytest.fixture
+def tokens(helpdesk, supervisor) -> tuple[str, str]:
+    return tuple(
+        AgentToken.issue(agent, scopes=["propose", "submit"])[1] for agent in (helpdesk, supervisor)
+    )
+
+
+@pytest.fixture
+def as_manager(alice_user, as_alice) -> dict[str, str]:
+    return {"Cookie": f"assent_session={as_alice.cookies['assent_session'].value}"}
+
+
+def started(**environment: str) -> Iterator[Product]:
+    with running("live", **environment) as product:
+        yield product
+
+
+@pytest.fixture
+def live(acme) -> Iterator[Product]:
+    yield from started()
+
+
+@pytest.fixture
+def limited(acme) -> Iterator[Product]:
+    limits = "token.requests=1,agent.requests=1,address.requests=1,address.sign_ins=1000"
+    yield from started(ASSENT_LIMITS=limits)
+
+
+def address_of(product: Product) -> str:
+    return f"http://127.0.0.1:{product.live_port}"
+
+
+def as_agent(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex}
+
+
+def propose(product: Product, token: str) -> httpx.Response:
+    arguments = {"reference": uuid4().hex, "amount": "48.20"}
+    return http.post(
+        f"{address_of(product)}/api/v1/transactions",
+        json={"tool": "pay", "arguments": arguments},
+        headers=as_agent(token),
+    )
+
+
+def opens(product: Product, as_manager: dict[str, str]) -> float:
+    """Seconds until a manager's page is there."""
+    began = time.monotonic()
+    page = http.get(f"{address_of(product)}/", headers=as_manager)
+    assert page.status_code == 200
+    assert "Inbox" in page.text
+    return time.monotonic() - began
+
+
+def send(product: Product, text: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", product.live_port), timeout=10)
+    connection.sendall(text)
+    return connection
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    with connection:
+        return connection.recv(65_536)
+
+
+def test_an_agent_that_asks_too_often_is_refused_and_another_is_not(limited, tokens):
+    busy, quiet = tokens
+    where = f"{address_of(limited)}/api/v1/tools"
+    answers = [http.get(where, headers=as_agent(busy)) for _ in range(60)]
+
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert (refused.json()["code"], refused.json()["limit"]) == ("limit_reached", "requests")
+    assert propose(limited, quiet).status_code == 201
+
+
+def test_an_address_that_floods_without_a_token_is_refused_and_agents_from_it_are_not(
+    limited, tokens
+):
+    assert propose(limited, tokens[0]).status_code == 201  # so that the token is known
+
+    statuses = [http.get(f"{address_of(limited)}/sign-in/").status_code for _ in range(30)]
+
+    assert 429 in statuses
+    assert propose(limited, tokens[0]).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "path", ["/sign-in/", "/api/v1/transactions", "/api/v1/work/claim", "/a2a/v1", "/slack/events"]
+)
+def test_a_large_body_is_refused_by_its_announced_length_before_any_of_it_is_read(
+    live, tokens, path
+):
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tokens[0]}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n"
+    )
+
+    answer = answer_of(send(live, head.encode()))
+
+    assert b" 413 " in answer.split(b"\r\n")[0]
+    assert b'"code": "too_large"' in answer
+
+
+@pytest.mark.parametrize("path", ["/sign-in/", "/api/v1/transactions", "/a2a/v1"])
+def test_a_large_body_of_unknown_length_is_refused_while_it_comes(live, tokens, path):
+    def without_end() -> Iterator[bytes]:
+        for _ in range(200):
+            yield b"x" * 65_536
+
+    try:
+        answer = http.post(
+            address_of(live) + path, content=without_end(), headers=as_agent(tokens[0])
+        )
+        assert answer.status_code == 413
+    except httpx.TransportError:
+        pass  # refused, and closed while the client still sent
+    assert propose(live, tokens[1]).status_code == 201
+
+
+HALF_HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Half: "
+HALF_BODY = (
+    b"POST /api/v1/transactions HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+)
+
+
+@pytest.mark.parametrize("half", [HALF_HEAD, HALF_BODY, b""], ids=["head", "body", "nothing"])
+def test_half_requests_stop_neither_pages_nor_agents(live, tokens, as_manager, half):
+    opens(live, as_manager)  # compiles the templates
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(send(live, half))
+
+        assert opens(live, as_manager) < PAGE_WITHIN_S
+        assert propose(live, tokens[0]).status_code == 201
+
+
+def test_a_storm_of_sign_ins_stops_neither_pages_nor_agents(live, tokens, as_manager):
+    opens(live, as_manager)  # compiles the templates
+    page = http.get(f"{address_of(live)}/sign-in/")
+    form = {"password": "wrong", "csrfmiddlewaretoken": page.cookies["csrftoken"]}
+
+    def sign_in(number: int) -> int:
+        answer = http.post(
+            f"{address_of(live)}/sign-in/",
+            data={**form, "username": f"nobody{number}"},
+        )
+        return answer.status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        storm = [pool.submit(sign_in, number) for number in range(16)]
+        took = [opens(live, as_manager) for _ in range(5)]
+        prepared = [propose(live, tokens[0]).status_code for _ in range(5)]
+        statuses: set[Any] = {each.result() for each in storm}
+
+    assert max(took) < PAGE_WITHIN_S
+    assert prepared == [201] * 5
+    assert statuses <= {200, 429, 503}

@@ -1,0 +1,122 @@
+"""PgBouncer before PostgreSQL: session pooling works, transaction pooling is refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ledger.start_checks import EXIT_UNSAFE
+from tests.operations.clusters import SERVICE_USER, Cluster, from_the_page, home, shell, until
+from tests.operations.installation import installed
+from tests.processes import _listens, free_port
+
+PGBOUNCER = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        not Path(PGBOUNCER).exists(), reason="needs PgBouncer (Debian: apt-get install pgbouncer)"
+    ),
+]
+PUBLIC = {
+    "ASSENT_PUBLIC_URL": "https://assent.example",
+    "ASSENT_LIVE_URL": "https://assent.example",
+    "ASSENT_ALLOWED_HOSTS": "assent.example",
+}
+
+
+@pytest.fixture(scope="module")
+def folder():
+    with home() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def main(folder):
+    return Cluster(folder, "main").create()
+
+
+@pytest.fixture(scope="module")
+def desk(main):
+    with installed(main.url(), main.url("postgres"), "sandbox") as desk:
+        shell(from_the_page("role-limits"), OWNER_URL=main.url("postgres"))
+        yield desk
+
+
+@contextmanager
+def pgbouncer(main: Cluster, folder: Path, mode: str) -> Iterator[str]:
+    """PgBouncer as docs/scaling.md configures it; its URL for the application's role."""
+    port = free_port()
+    text = from_the_page("pgbouncer").replace("pool_mode = session", f"pool_mode = {mode}")
+    changes = {
+        "host=.*": f"host=127.0.0.1 port={main.port} dbname=assent",
+        "listen_addr = .*": f"listen_addr = 127.0.0.1\nunix_socket_dir =\nlisten_port = {port}",
+        "listen_port = 6432": "",
+        "auth_type = .*": "auth_type = trust",
+        "auth_file = .*": f"auth_file = {folder}/users",
+    }
+    for pattern, replacement in changes.items():
+        text, found = re.subn(pattern, replacement, text)
+        assert found == 1, f"{pattern} stands {found} times in the configuration"
+    configuration = folder / f"{mode}.ini"
+    configuration.write_text(text)
+    (folder / "users").write_text('"assent_app" ""\n')
+    with (folder / f"{mode}.log").open("wb") as log:
+        command = [PGBOUNCER, "-u", SERVICE_USER, str(configuration)]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        until(lambda: _listens(port), what="PgBouncer listens")
+        yield f"postgresql://assent_app@127.0.0.1:{port}/assent"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_product_works_through_session_pooling(main, folder, desk):
+    with pgbouncer(main, folder, "session") as url:
+        desk.move_to(url, main.url("postgres"))
+        desk.start("web", "worker", "sweeper")
+        refunds = [desk.propose() for _ in range(8)]  # more than it takes to prepare statements
+        for refund in refunds:
+            desk.approve(refund)
+        for refund in refunds:
+            desk.until_state(refund, "committed")
+        assert "The ledger is whole" in desk.manage("verify_ledger")
+        desk.kill_all()
+
+    assert desk.effects()["by_kind"] == {"refund": 8}
+
+
+def test_a_pooler_drops_the_limits_of_a_process_and_those_of_the_role_hold(main, folder, desk):
+    own = {"options": "-c statement_timeout=1s"}
+    with pgbouncer(main, folder, "session") as url, psycopg.connect(url, **own) as connection:
+        row = connection.execute("SHOW statement_timeout").fetchone()
+
+    assert row == ("30s",)
+
+
+@pytest.mark.parametrize("process", ["work", "sweep"])
+def test_a_process_refuses_to_start_through_transaction_pooling(main, folder, desk, process):
+    with pgbouncer(main, folder, "transaction") as url:
+        desk.move_to(url, main.url("postgres"))
+        key = "11" * 32 if process == "sweep" else ""
+        ended = desk.run("manage.py", process, seconds=90, **PUBLIC, ASSENT_AUDIT_KEY=key)
+
+    assert ended is not None, "it runs"
+    assert ended.returncode == EXIT_UNSAFE
+    assert "Set pool_mode = session" in ended.stderr
+
+
+def test_a_process_starts_through_session_pooling(main, folder, desk):
+    with pgbouncer(main, folder, "session") as url:
+        desk.move_to(url, main.url("postgres"))
+        desk.start("sweeper", **PUBLIC, ASSENT_AUDIT_KEY="11" * 32)
+        until(lambda: "Sweeping once a second" in desk.log("sweeper"))
+        desk.kill("sweeper")
