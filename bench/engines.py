@@ -21,12 +21,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
-def engines() -> Iterator[None]:
-    """PostgreSQL with fsync and Redis, migrated, with Django set up on them."""
+def engines(keep: Path | None = None) -> Iterator[None]:
+    """PostgreSQL with fsync and Redis, migrated, with Django set up on them.
+
+    With ``keep`` their files stay in that folder, and a later run finds its databases there.
+    """
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="assent-bench-"))
+        folder = keep or Path(tempfile.mkdtemp(prefix="assent-bench-"))
+        folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        if keep is None:
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
         os.environ |= {
             "DATABASE_URL": embedded_services.start_postgres(folder / "postgres", stack),
             "REDIS_URL": embedded_services.start_redis(folder, stack),

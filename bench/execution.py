@@ -41,7 +41,7 @@ def prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUID
     return list(rows.values_list("pk", "intent_digest"))
 
 
-def _approve(pk: uuid.UUID, digest: str) -> None:
+def approve(pk: uuid.UUID, digest: str) -> None:
     from ledger.principals import Surface, user
     from ledger.transactions import coordinator
 
@@ -58,7 +58,7 @@ def approve_to_execute(number: int = 300) -> dict[str, float]:
         _wait_for_workers()
         returned: dict[uuid.UUID, float] = {}
         for pk, digest in prepared(number):
-            _approve(pk, digest)
+            approve(pk, digest)
             returned[pk] = time.time()
             time.sleep(0.02)
         _until_committed(list(returned))
@@ -75,7 +75,7 @@ def commits_per_second(number: int = 2000) -> dict[str, float]:
 
     waiting = prepared(number)
     for pk, digest in waiting:
-        _approve(pk, digest)
+        approve(pk, digest)
     ids = [pk for pk, _ in waiting]
     with process(*WORKER.command) as one, process(*WORKER.command) as other:
         _until_committed(ids)

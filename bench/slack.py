@@ -14,7 +14,7 @@ from typing import Any
 
 from approvals.local.processes import COURIER, SWEEPER, WORKER
 from bench.engines import free_port, process, web
-from bench.execution import _prepared, _wait_for_workers
+from bench.execution import _wait_for_workers, prepared
 from tests.fake_slack import FakeSlack, Message, SlackUser
 
 CLICKS = 40
@@ -30,12 +30,12 @@ def measure(waiting: int = 0) -> dict[str, float]:
             stack.enter_context(process(*kind.command))
         stack.enter_context(web(port))
         _wait_for_workers()
-        _prepared(CLICKS)
+        prepared(CLICKS)
         slack.wait_for(lambda: len(slack.messages) >= CLICKS, 60)
         messages = slack.messages[:CLICKS]
         if waiting:
             slack.limits_posts = 1
-            _prepared(waiting)
+            prepared(waiting)
         spans = [_approve(slack, message, alice) for message in messages]
     _forget()
     names = ("acknowledged", "decided", "rewritten")

@@ -119,7 +119,7 @@ def fill(number: int) -> None:
 
 
 def _carried_out() -> Original:
-    from bench.execution import _approve, _prepared
+    from bench.execution import approve, prepared
     from ledger import execution
     from ledger.models import Agent, Decision, Tenant, Transaction
     from ledger.transactions import sign_offs
@@ -128,8 +128,8 @@ def _carried_out() -> Original:
         slug="bench", defaults={"name": "Bench", "tools": ["*"]}
     )
     Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
-    ((pk, digest),) = _prepared(1)
-    _approve(pk, digest)
+    ((pk, digest),) = prepared(1)
+    approve(pk, digest)
     execution.commit(pk)
     row = Transaction.objects.get(pk=pk)
     assert row.state == "committed", row.error

@@ -10,6 +10,7 @@ import argparse
 import os
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from bench.engines import engines
 
@@ -23,9 +24,12 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=31, help="requests of each kind")
     parser.add_argument("--plans", action="store_true", help="only what is read, no times")
     parser.add_argument("--only", default="", help="measure what has this in its name")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for the ledgers: the next run need not seed them again"
+    )
     options = parser.parse_args()
     os.environ["ASSENT_METRICS_TOKEN"] = "scrape"
-    with engines(), ExitStack() as stack:
+    with engines(options.keep), ExitStack() as stack:
         from bench.scale import ledgers, measuring, plans
 
         def plans_of(database: str, only: str) -> dict[str, plans.Work]:

@@ -26,14 +26,37 @@ class Ledger:
 
 
 def fill(name: str, rows: int) -> Ledger:
-    """A new database with so many ended transactions, and with a few that wait."""
+    """A database with so many ended transactions, seeded unless it was, and a few that wait."""
     from bench.scale import seeding
 
     use(name)
-    seeding.seed(rows)
+    if not _is_filled(rows):
+        seeding.seed(rows)
+        _mark_filled(rows)
     cookies, tokens = _people(), _agents()
     _pending()
     return Ledger(name, rows, _gigabytes(), cookies, tokens)
+
+
+def _is_filled(rows: int) -> bool:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT shobj_description(oid, 'pg_database') FROM pg_database"
+            " WHERE datname = current_database()"
+        )
+        (filled,) = cursor.fetchone()
+    assert filled in {None, str(rows)}, f"the kept ledger has {filled} rows, not {rows}"
+    return filled is not None
+
+
+def _mark_filled(rows: int) -> None:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        name = connection.settings_dict["NAME"]
+        cursor.execute(f"COMMENT ON DATABASE {name} IS '{rows}'")
 
 
 @contextmanager
@@ -107,9 +130,9 @@ def _agents() -> dict[str, str]:
 
 
 def _pending() -> None:
-    from bench.execution import _prepared
+    from bench.execution import prepared
 
-    _prepared(PENDING)
+    prepared(PENDING)
 
 
 def _gigabytes() -> float:

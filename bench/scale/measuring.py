@@ -109,17 +109,17 @@ def use_again(database: str) -> None:
 
 
 def approve_one() -> None:
-    from bench.execution import _approve
+    from bench.execution import approve
     from ledger.models import Transaction
 
     row = Transaction.objects.filter(tenant="bench").pending().order_by("-pk")[0]
-    _approve(row.pk, row.intent_digest)
+    approve(row.pk, row.intent_digest)
 
 
 def sweep_once() -> None:
     from ledger.workers.sweeper import Sweeper
 
-    Sweeper().round()
+    Sweeper().sweep()
 
 
 def more_than_a_click() -> dict[str, Callable[[Client], float]]:

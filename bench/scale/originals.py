@@ -7,7 +7,7 @@ from typing import Any
 
 
 def make() -> None:
-    """Put one ended transaction, one task and one change of an account into temporary tables."""
+    """Put one ended transaction, one task and one change of an account into tables of their own."""
     from django.db import connection
 
     transaction, task, change = _transaction(), _task(), _change()
@@ -37,9 +37,19 @@ def make() -> None:
         cursor.execute("RESET session_replication_role")
 
 
+def drop() -> None:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname FROM pg_class WHERE relname ~ '^original_' AND relkind = 'r'"
+        )
+        for (table,) in cursor.fetchall():
+            cursor.execute(f"DROP TABLE {table}")
+
+
 def _keep(cursor: Any, table: str, query: str) -> None:
-    cursor.execute(f"DROP TABLE IF EXISTS original_{table}")
-    cursor.execute(f"CREATE TEMP TABLE original_{table} AS {query}")
+    cursor.execute(f"CREATE UNLOGGED TABLE original_{table} AS {query}")
     cursor.execute(f"SELECT count(*) FROM original_{table}")
     assert cursor.fetchone()[0], f"There is no original row of {table}."
 

@@ -7,18 +7,33 @@ same in each run.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from datetime import datetime
+
 YEARS = 2
 RARE = 200  # rows
 
 
-def rows(number: int) -> str:
-    """So many rows over two years, the last one half an hour old."""
-    age = f"interval '{YEARS} years' * (1.0 - n::float8 / {number + 1})"
-    return (
-        "(SELECT n, (n::bigint * 48271 % 2147483647 * 16807 % 2147483647) % 1000000 AS r,"
-        f" n % {max(number // RARE, 10)} AS m,"
-        f" now() - interval '30 minutes' - {age} AS t FROM generate_series(1, {number}) n)"
-    )
+@dataclass(frozen=True, slots=True)
+class Series:
+    """So many rows over two years, the last one half an hour before ``now``."""
+
+    number: int
+    now: datetime
+
+    def fraction(self, of: int) -> Series:
+        return replace(self, number=self.number // of)
+
+    def __str__(self) -> str:
+        """A table expression."""
+        number, now = self.number, f"timestamptz '{self.now.isoformat()}'"
+        age = f"interval '{YEARS} years' * (1.0 - n::float8 / {number + 1})"
+        return (
+            "(SELECT n,"
+            " (n::bigint * 48271 % 2147483647 * 16807 % 2147483647) % 1000000 AS r,"
+            f" n % {max(number // RARE, 10)} AS m,"
+            f" {now} - interval '30 minutes' - {age} AS t FROM generate_series(1, {number}) n)"
+        )
 
 
 def id_of(what: str) -> str:
