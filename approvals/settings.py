@@ -141,6 +141,7 @@ RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}
 WORK, DELIVER = processes.WORK, processes.DELIVER
 # What waits for others, and must not delay what does not.
 COURIER_QUEUES = frozenset(processes.COURIER_QUEUES)
+QUEUE_THREADS = processes.QUEUE_THREADS
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",

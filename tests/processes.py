@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import connection
 
 from approvals.local import embedded_services
-from approvals.local.processes import SLACK, SWEEPER, WEB, environment_of
+from approvals.local.processes import COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
 
 ROOT = Path(settings.BASE_DIR)
 
@@ -109,6 +109,8 @@ class Product:
                 str(self.logs / "sandbox.sqlite3"),
             ],
             "sweeper": [*SWEEPER.command],
+            "courier": [*COURIER.command],
+            "commits": [*WORKER.command],
             "listener": [*SLACK.command],
         }.get(name, ["manage.py", "work"])
 

@@ -16,6 +16,9 @@ DELIVER = "deliver"
 WORKER_QUEUES = ("commit", "react", "roll_back", "compensate")
 # Work that waits for others (receivers, Slack, remote agents): a slow one must not delay a commit.
 COURIER_QUEUES = ("respond", DELIVER, "mirror", "fetch_card", "begin")
+# Queues with so many threads of their own, so that they wait for no other queue: agents wait for
+# what ``begin`` prepares, and a tool may plan for minutes.
+QUEUE_THREADS = {"begin": 2}
 WORK = (*WORKER_QUEUES, *COURIER_QUEUES)
 QUEUES = tuple(name for name in WORK if name != DELIVER)  # of Redis
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from django.db import IntegrityError, connection
+from django.db import IntegrityError
 from django.db.transaction import atomic
 from pydantic import BaseModel
 
 from ledger import intents, seals, states
 from ledger.contracts import Context, Tool
 from ledger.contracts.results import storable
+from ledger.database import sessions
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.events import chains
 from ledger.models import Ending, Transaction
@@ -45,7 +46,7 @@ def abandon(
     try:
         _insert_for_rollback(row, arguments, by, via)
     except CONNECTION_LOST:
-        connection.close()
+        sessions.end()  # also after a wait for a lock: the session may have locks of the request
         try:
             _insert_for_rollback(row, arguments, by, via)
         except Exception:

@@ -12,13 +12,14 @@ import hashlib
 import json
 import logging
 import sys
+import threading
 import time
 import traceback
 import zlib
 from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import django_rq
@@ -27,11 +28,11 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.db import connection
 from django_rq.queues import DjangoRQ
-from redis import ConnectionError as RedisConnectionError, Redis
+from redis import ConnectionError as RedisConnectionError, Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from rq import Queue, SimpleWorker
-from rq.exceptions import NoSuchJobError
+from rq.exceptions import NoSuchJobError, StopRequested
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 from rq.utils import now as utcnow, utcformat
@@ -52,6 +53,7 @@ LISTED_FOR_S = 60 * 60  # how long RQ's pages list a worker that is silent: call
 PAUSE = Backoff(first=timedelta(seconds=0.5), longest=timedelta(seconds=5))
 LARGEST_JOB = 64 * 1024  # bytes, unpacked
 CONNECT_S = 2.0
+LOOK_AGAIN_S = 1.0  # for Redis, once it has not answered
 # RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
 WORKER_TTL_S = 20
 
@@ -286,13 +288,83 @@ class WarmWorker(SimpleWorker):
         pass
 
 
-def work(names: list[str], *, burst: bool = False) -> None:
-    """Work until told to stop, with ``burst`` until the queues are empty. Raises ``RedisError``."""
+W = TypeVar("W", bound=WarmWorker)
+
+
+def worker_for(names: list[str], kind: type[W]) -> W:
+    """A worker for the queues of these names, on a connection of its own."""
     redis = Redis.from_url(
         settings.REDIS_URL, socket_connect_timeout=CONNECT_S, retry=Retry(NoBackoff(), 0)
     )
     queues = [django_rq.get_queue(name, connection=redis) for name in names]
-    worker = WarmWorker(queues, connection=redis, serializer="json", worker_ttl=WORKER_TTL_S)
+    return kind(queues, connection=redis, serializer="json", worker_ttl=WORKER_TTL_S)
+
+
+def work(names: list[str], *, burst: bool = False) -> None:
+    """Work until told to stop, with ``burst`` until the queues are empty. Raises ``RedisError``."""
+    worker = worker_for(names, WarmWorker)
     worker.work(logging_level="WARNING", with_scheduler=False, burst=burst)
     if not burst and not worker._stop_requested:
         raise RedisConnectionError("Redis did not answer in time.")
+
+
+# --- queues with threads of their own -----------------------------------------------------------
+#
+# A worker takes jobs in the order of its queues, so while there is work in an earlier one, it takes
+# none of a later one. A queue with threads of its own waits for no other.
+
+
+class _ThreadWorker(WarmWorker):
+    """Signals reach the main thread only; that sets ``stopping``."""
+
+    stopping: threading.Event
+
+    def _install_signal_handlers(self) -> None:
+        pass
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """RQ calls it before each look into the queue."""
+        if self.stopping.is_set():
+            raise StopRequested()
+        super().heartbeat(timeout, pipeline)
+
+
+class QueueThreads:
+    """Serves the queue of this name in so many threads, until it is stopped."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self._name = name
+        self._stopping = threading.Event()
+        self._workers: dict[threading.Thread, _ThreadWorker | None] = {
+            threading.Thread(target=self._main, name=f"{name} {index}", daemon=True): None
+            for index in range(number)
+        }
+
+    def start(self) -> None:
+        for thread in self._workers:
+            thread.start()
+
+    def stop(self) -> None:
+        """Take nothing more, and wait for the jobs in hand."""
+        self._stopping.set()
+        for thread, worker in self._workers.items():
+            if worker is not None and worker.get_state() == WorkerStatus.BUSY:
+                thread.join()
+
+    def _main(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._work()
+            except StopRequested:
+                return
+            except RedisError as failure:
+                logger.info("Redis cannot be reached: %s", failure)
+            finally:
+                connection.close()
+            self._stopping.wait(LOOK_AGAIN_S)
+
+    def _work(self) -> None:
+        worker = worker_for([self._name], _ThreadWorker)
+        worker.stopping = self._stopping
+        self._workers[threading.current_thread()] = worker
+        worker.work(logging_level="WARNING", with_scheduler=False)

@@ -73,10 +73,13 @@ class Sweeper:
 
     def __init__(self) -> None:
         self._enqueued_at: dict[tuple[str, str], float] = {}
-        # Without Redis no worker gets jobs, so the sweeper runs them itself: in threads of their
-        # own those that wait for others, so that a slow receiver does not delay a commit.
+        # Without Redis no worker gets jobs, so the sweeper runs them itself. Those that wait for
+        # others have a thread per queue: a slow receiver delays no commit and no other queue.
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
-        self._courier_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="courier")
+        self._courier_threads = {
+            name: ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+            for name in settings.COURIER_QUEUES
+        }
         self._in_hand: set[tuple[str, str]] = set()
         self._in_hand_lock = Lock()
         self._enqueuing_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="enqueuing")
@@ -107,7 +110,8 @@ class Sweeper:
         self._stop()
 
     def _stop(self) -> None:
-        for pool in (self._threads, self._courier_threads, self._enqueuing_thread):
+        couriers = self._courier_threads.values()
+        for pool in (self._threads, *couriers, self._enqueuing_thread):
             pool.shutdown(wait=False, cancel_futures=True)
         self._log.stop()
         with suppress(*CONNECTION_LOST):
@@ -203,9 +207,7 @@ class Sweeper:
             if (name, subject) in self._in_hand or of_this_name >= MOST_IN_HAND:
                 return
             self._in_hand.add((name, subject))
-        is_for_others = name in settings.COURIER_QUEUES
-        pool = self._courier_threads if is_for_others else self._threads
-        pool.submit(self._run_job, name, subject)
+        self._courier_threads.get(name, self._threads).submit(self._run_job, name, subject)
 
     def _run_job(self, name: str, subject: str) -> None:
         try:

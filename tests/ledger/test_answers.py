@@ -46,14 +46,14 @@ def settle(row: Transaction, outcome: str, *people: Principal, **more: str) -> N
         )
 
 
-def in_another_session(act: Callable[[psycopg.Connection], object]) -> None:
+def in_another_session(act: Callable[[psycopg.Connection], object], name: str = "postgres") -> None:
     parameters = connection.get_connection_params()
     own = {
         name: parameters[name]
         for name in ("host", "port", "user", "password")
         if parameters.get(name)
     }
-    with psycopg.connect(dbname="postgres", autocommit=True, **own) as other:
+    with psycopg.connect(dbname=name, autocommit=True, **own) as other:
         act(other)
 
 

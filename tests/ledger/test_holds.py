@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from uuid import uuid4
 
+import psycopg
 import pytest
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, OperationalError, connection, connections
 
 from ledger import contracts, execution
 from ledger.api.rendering import render_token
 from ledger.audit.verification import verify
 from ledger.contracts import Context, Plan
+from ledger.database.backend.base import BoundedConnection
 from ledger.errors import InProgress, InvalidRequest, LedgerError, PlanFailed, UnsafeText
 from ledger.models import Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
-from tests.ledger.test_answers import end_session, own_pid
+from tests.ledger.test_answers import end_session, in_another_session, own_pid
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HELPDESK = Principal("agent", "acme/helpdesk", "Helpdesk agent")
@@ -242,3 +245,35 @@ _COPY_OF_ANY_ROW = """
         any_row, jsonb_build_object('id', %s::text, 'operation_key', %s::text)
     )).* FROM ledger_transaction AS any_row LIMIT 1
 """
+
+
+@pytest.fixture
+def pooled() -> Iterator[None]:
+    """Sessions from a pool of two, as in a web process; a lock is waited for 0.2 s."""
+    database = connection.settings_dict
+    before = database["OPTIONS"], database["CONN_MAX_AGE"]
+    connection.close()
+    options = f"{before[0].get('options', '')} -c lock_timeout=200ms".strip()
+    pool = {"connection_class": BoundedConnection, "min_size": 2, "max_size": 2}
+    database["OPTIONS"] = {**before[0], "options": options, "pool": pool}
+    database["CONN_MAX_AGE"] = 0
+    yield
+    connection.close()
+    connection.close_pool()
+    database["OPTIONS"], database["CONN_MAX_AGE"] = before
+
+
+def test_a_wait_for_a_lock_in_vain_leaves_no_lock_of_the_request_in_the_pool(the_world, pooled):
+    def in_vain(other: psycopg.Connection) -> None:
+        the_world.planning = lambda: other.execute("BEGIN; LOCK ledger_transaction IN SHARE MODE")
+        with pytest.raises(OperationalError):
+            propose("key-1")
+        other.execute("ROLLBACK")
+
+    in_another_session(in_vain, connection.settings_dict["NAME"])
+    the_world.planning = None
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        assert cursor.fetchone() == (0,)
+    assert propose("key-1").state == "prepared"

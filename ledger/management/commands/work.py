@@ -17,10 +17,9 @@ from ledger import doorbell
 from ledger.couriers import Courier
 from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
-from ledger.workers.queues import work
+from ledger.workers.queues import LOOK_AGAIN_S, QueueThreads, work
 
 logger = logging.getLogger(__name__)
-LOOK_AGAIN_S = 1.0
 
 
 class Command(BaseCommand):
@@ -37,14 +36,22 @@ class Command(BaseCommand):
         doorbell.ring_in_background()
         wanted = options["only"] or list(settings.WORK)
         names = [name for name in wanted if name not in options["but"]]
-        courier = Courier() if settings.DELIVER in names else None
-        if courier is not None:
-            courier.start()
+        beside = {name: each for name in names if (each := _beside(name)) is not None}
+        for each in beside.values():
+            each.start()
         try:
-            _work_on([name for name in names if name != settings.DELIVER])
+            _work_on([name for name in names if name not in beside])
         finally:
-            if courier is not None:
-                courier.stop()
+            for each in beside.values():
+                each.stop()
+
+
+def _beside(name: str) -> Courier | QueueThreads | None:
+    """What does the work of this name in threads of its own; else the main thread does it."""
+    if name == settings.DELIVER:
+        return Courier()
+    number = settings.QUEUE_THREADS.get(name)
+    return QueueThreads(name, number) if number else None
 
 
 def _work_on(queues: list[str]) -> None:
