@@ -45,8 +45,9 @@ MIGRATE = Process(
 # Pages, REST, A2A, WebSocket and long-polls at one origin (docs/decisions/one-origin.md).
 # Of the requests that granian takes at once, nearly all only wait.
 # A request has to be there, but for its body, after ten seconds.
+# A worker that has ended (by its watchdog, or killed) is replaced, and the others go on.
 GRANIAN = (
-    *("granian", "--interface", "asgi", "--ws"),
+    *("granian", "--interface", "asgi", "--ws", "--respawn-failed-workers"),
     *("--backpressure", "20000", "--http1-header-read-timeout", "10000"),
 )
 WEB = Process("web", ("-m", *GRANIAN, "approvals.asgi:application"))

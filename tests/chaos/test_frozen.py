@@ -2,128 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from django.contrib.auth.models import User
 
 from ledger import doorbell
 from ledger.audit.verification import verify
-from ledger.models import Agent, AgentToken, Event, SweeperLease, Transaction
+from ledger.models import Event, SweeperLease
 from ledger.states import EventKind, State
 from tests import faults
-from tests.forgery import move_deadline
-from tests.processes import Product, running, until
+from tests.chaos.people import committed, lateness, refunds, report, seconds_of, state_of
+from tests.processes import Product, until
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc"),
 ]
-
-
-class Person:
-    """Somebody who signs in at the desk over HTTP, as a browser does."""
-
-    def __init__(self, product: Product, name: str, within_s: float = 30) -> None:
-        self.http = httpx.Client(base_url=product.url, timeout=within_s, follow_redirects=False)
-        self.post("/sign-in/", username=name, password=name)
-        assert "assent_session" in self.http.cookies
-
-    def post(self, path: str, **form: str) -> httpx.Response:
-        if "csrftoken" not in self.http.cookies:
-            self.http.get("/sign-in/")
-        token = {"csrfmiddlewaretoken": self.http.cookies["csrftoken"]}
-        return self.http.post(path, data=form | token, headers={"Referer": str(self.http.base_url)})
-
-    def approve(self, row: Any) -> httpx.Response:
-        path = f"/transactions/{row['transaction_id']}/approve"
-        return self.post(path, digest=row["intent_digest"])
-
-
-class Helpdesk:
-    """An agent that proposes refunds over REST."""
-
-    def __init__(self, product: Product, agent: Agent) -> None:
-        _, token = AgentToken.issue(agent, scopes=["propose"])
-        self.http = httpx.Client(
-            base_url=f"{product.url}/api/v1",
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=30,
-        )
-        self.number = 0
-
-    def propose(self, lapses_in_s: float | None = None) -> Any:
-        self.number += 1
-        arguments = {"payment_id": "pay_1042", "amount": "1.00", "reason": f"no {self.number}"}
-        body = {"tool": "refund_customer", "arguments": arguments}
-        answer = self.http.post(
-            "/transactions", json=body, headers={"Idempotency-Key": f"key-{self.number}"}
-        )
-        assert answer.status_code == 201, answer.text
-        if lapses_in_s is not None:
-            move_deadline(answer.json()["transaction_id"], milliseconds=int(lapses_in_s * 1000))
-        return answer.json()
-
-
-@pytest.fixture
-def product(acme: Any) -> Iterator[Product]:
-    with running("sandbox") as product:
-        yield product
-
-
-People = Callable[[Product], tuple[Person, Helpdesk]]
-
-
-@pytest.fixture
-def people(alice_user: User, helpdesk: Agent) -> Iterator[People]:
-    """alice and an agent at work with a product that runs already."""
-    with ExitStack() as stack:
-
-        def at_work(product: Product) -> tuple[Person, Helpdesk]:
-            product.url = product.environment["ASSENT_LIVE_URL"]
-            alice, agent = Person(product, "alice"), Helpdesk(product, helpdesk)
-            for each in (alice, agent):
-                stack.callback(each.http.close)
-            return alice, agent
-
-        yield at_work
-
-
-def report(capsys: Any, line: str) -> None:
-    with capsys.disabled():
-        sys.stdout.write(f"\n{line}\n")
-
-
-def seconds_of(action: Callable[[], Any]) -> float:
-    began = time.monotonic()
-    action()
-    return time.monotonic() - began
-
-
-def state_of(row: Any) -> str:
-    return Transaction.objects.get(pk=row["transaction_id"]).state
-
-
-def committed(*rows: Any) -> bool:
-    return all(state_of(row) == State.COMMITTED for row in rows)
-
-
-def refunds(product: Product) -> int:
-    return int(product.effects()["by_kind"].get("refund", 0))
-
-
-def lateness(rows: list[Any]) -> float:
-    """Seconds by which the latest of these expired late."""
-    ids = [row["transaction_id"] for row in rows]
-    ended = Transaction.objects.filter(pk__in=ids).values_list("decided_at", "expires_at")
-    return max((decided - expires).total_seconds() for decided, expires in ended)
 
 
 @contextmanager
