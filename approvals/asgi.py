@@ -26,6 +26,7 @@ from ledger import doorbell, start_checks  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 
 if _is_its_own_process:
+    start_checks.allow_many_connections()
     sessions.bound(pool=settings.DATABASE_POOL)
     doorbell.ring_in_background()
     start_checks.check_database()
@@ -82,6 +83,8 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await exports(scope, receive, send)
     elif scope["path"] == PROPOSE and scope["method"] == "POST":
         await proposals(scope, receive, send)
+    elif scope["method"] == "GET" and not scope["query_string"]:
+        await pages(scope, receive, send)  # nothing there waits
     else:
         await ordinary(scope, receive, send)
 

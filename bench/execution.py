@@ -55,7 +55,7 @@ def approve_to_execute(number: int = 300) -> dict[str, float]:
     with ExitStack() as stack:
         for command in (WORKER.command, WORKER.command, COURIER.command, SWEEPER.command):
             stack.enter_context(process(*command))
-        _wait_for_workers()
+        wait_for_workers()
         returned: dict[uuid.UUID, float] = {}
         for pk, digest in prepared(number):
             approve(pk, digest)
@@ -67,7 +67,7 @@ def approve_to_execute(number: int = 300) -> dict[str, float]:
     return {"p50 ms": _at(spans, 0.5), "p99 ms": _at(spans, 0.99)}
 
 
-def commits_per_second(number: int = 2000) -> dict[str, float]:
+def commits_per_second(number: int = 1000) -> dict[str, float]:
     """A queue of approved transactions, carried out by two warm workers."""
     from django.db.models import Max, Min
 
@@ -155,7 +155,8 @@ def expiry_lag(number: int = 300) -> dict[str, float]:
     return {"p50 ms": _at(spans, 0.5), "p99 ms": _at(spans, 0.99)}
 
 
-def _wait_for_workers() -> None:
+def wait_for_workers() -> None:
+    """Return once two workers and a courier are registered."""
     from django.conf import settings
     from redis import Redis
     from rq import Worker
@@ -168,9 +169,11 @@ def _wait_for_workers() -> None:
 def _until_committed(ids: list[uuid.UUID]) -> None:
     from ledger.models import Transaction
 
+    is_last = Transaction.objects.filter(pk=ids[-1], state="committed")
     left = Transaction.objects.filter(pk__in=ids).exclude(state="committed")
     deadline = time.monotonic() + 120
-    while left.exists() and time.monotonic() < deadline:
+    # Cheap looks while there is much to do: the machine is shared with what is measured.
+    while not (is_last.exists() and not left.exists()) and time.monotonic() < deadline:
         time.sleep(0.1)
 
 

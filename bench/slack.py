@@ -14,7 +14,7 @@ from typing import Any
 
 from approvals.local.processes import COURIER, SWEEPER, WORKER
 from bench.engines import free_port, process, web
-from bench.execution import _wait_for_workers, prepared
+from bench.execution import wait_for_workers, prepared
 from tests.fake_slack import FakeSlack, Message, SlackUser
 
 CLICKS = 40
@@ -29,7 +29,7 @@ def measure(waiting: int = 0) -> dict[str, float]:
         for kind in (WORKER, WORKER, COURIER, SWEEPER):
             stack.enter_context(process(*kind.command))
         stack.enter_context(web(port))
-        _wait_for_workers()
+        wait_for_workers()
         prepared(CLICKS)
         slack.wait_for(lambda: len(slack.messages) >= CLICKS, 60)
         messages = slack.messages[:CLICKS]

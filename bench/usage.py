@@ -11,15 +11,16 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 def resident(pid: int) -> float:
     """Resident memory, in MiB."""
-    return sum(_resident_kib(member) for member in _family(pid)) / 1024
+    return sum(_resident_kib(member) for member in family(pid)) / 1024
 
 
 def cpu_seconds(pid: int) -> float:
     """Seconds of processor time so far, user and system. Load of others distorts it little."""
-    return sum(_ticks(member) for member in _family(pid)) / TICKS_PER_S
+    return sum(_ticks(member) for member in family(pid)) / TICKS_PER_S
 
 
-def _family(pid: int) -> set[int]:
+def family(pid: int) -> set[int]:
+    """The process and its descendants, by their ids."""
     parents = dict(_parents())
     family = {pid}
     while more := {child for child, parent in parents.items() if parent in family} - family:

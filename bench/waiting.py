@@ -9,6 +9,7 @@ import statistics
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ from typing import Any
 from uuid import uuid4
 
 from bench import crowd
-from bench.a2a_load import resident
 from bench.crowd import Crowd
 from bench.engines import free_port, process
+from bench.usage import cpu_seconds, family, resident
 
 NUMBER = 10_000
 ON_ONE = 1_000  # who wait for the same transaction
@@ -67,10 +68,10 @@ def _warm_up(scene: Scene) -> None:
 
 
 def _memory_of(kind: str, number: int, scene: Scene, waiting: Crowd) -> Figures:
-    before, began, used = resident(scene.pid), time.perf_counter(), _cpu_s(scene.pid)
+    before, began, used = resident(scene.pid), time.perf_counter(), cpu_seconds(scene.pid)
     _add(waiting, kind, number, scene)
     waiting.until(lambda: False, 1)
-    used = _cpu_s(scene.pid) - used
+    used = cpu_seconds(scene.pid) - used
     return {
         f"{kind}: KiB each": (resident(scene.pid) - before) * 1024 / number,
         f"{kind}: CPU ms to begin": used * 1000 / number,
@@ -141,7 +142,9 @@ def _until_answered(scene: Scene, waiting: Crowd, number: int) -> tuple[float, f
         )
     )
     assert waiting.until(lambda: all(each.heard_at for each in those), 60), "not all were answered"
-    assert all(b" 200 " in each.last[:20] for each in those), those[0].last
+    assert all(b" 200 " in each.last[:20] for each in those), Counter(
+        each.last[:40] for each in those
+    )
     spans = [(each.heard_at - committed) * 1000 for each in those]
     return min(spans), max(spans)
 
@@ -237,22 +240,8 @@ def _sessions() -> int:
         return int(cursor.fetchone()[0])
 
 
-def _family(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(member for child in children for member in _family(int(child)))]
-
-
 def _threads(pid: int) -> int:
-    return sum(len(list(Path(f"/proc/{member}/task").iterdir())) for member in _family(pid))
-
-
-def _cpu_s(pid: int) -> float:
-    """User and system seconds of a process and its children that still run."""
-    ticks = 0
-    for member in _family(pid):
-        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / 100
+    return sum(len(list(Path(f"/proc/{member}/task").iterdir())) for member in family(pid))
 
 
 if __name__ == "__main__":

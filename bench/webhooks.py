@@ -32,6 +32,7 @@ def _owed(port: int, number: int) -> list[int]:
     from bench.execution import prepared
     from ledger.models import Agent, Delivery, Event
 
+    ((pk, _),) = prepared(1)
     agents = [
         Agent.objects.get_or_create(tenant_id="bench", slug=f"told-{n}", defaults={"name": "Told"})
         for n in range(10)
@@ -40,7 +41,6 @@ def _owed(port: int, number: int) -> list[int]:
         agent.webhook_url = f"http://127.0.0.1:{port}/"
         agent.webhook_secret = "whsec_" + "A" * 43 + "="
         agent.save()
-    ((pk, _),) = prepared(1)
     event = Event.objects.get(subject=pk)
     ids = []
     for _ in range(number // 10):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import resource
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -67,6 +69,16 @@ def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
     for problem, hint in reasons:
         sys.stderr.write(f"  - {problem}\n    {hint}\n")
     sys.stderr.write("Nothing was changed. docs/operators.md says more.\n")
+
+
+def allow_many_connections() -> None:
+    """Let this process open as many files as it may at all: each connection of who waits is one.
+
+    Soft limits of 1,024 are common, and a web process would refuse its 1,025th connection.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS takes no unlimited number
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _check_at_first_connection(role: str) -> None:

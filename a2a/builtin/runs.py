@@ -67,11 +67,15 @@ def time_out(task_id: UUID) -> None:
         fail_unprepared(task_id, Reason.TIMED_OUT, reason, {})
 
 
+# Kinds of events after which no task goes on: approval had it resumed before the claim.
+NO_NEWS = frozenset({EventKind.PREPARED, EventKind.REFUSED, EventKind.CLAIMED})
+
+
 def follow_event(subject: UUID, kind: str, **_: object) -> None:
     """After an answer or a move of a transaction, continue the task that waits for it."""
     if kind == TaskEventKind.ANSWERED:
         complete_answered(subject)
-    elif kind not in {EventKind.PREPARED, EventKind.REFUSED} and not kind.startswith("task_"):
+    elif kind not in NO_NEWS and not kind.startswith("task_"):
         for task_id in _tasks_linked_to(subject):
             follow_transaction(task_id)
 

@@ -100,6 +100,7 @@ class _Stream:
         async for body in bodies:
             async with asyncio.timeout(SLOW_S):
                 await self.send(body)
+            del body  # nothing is kept while the stream waits for the next one
         await self.close()
 
     async def send(self, body: dict[str, Any] | None) -> None:

@@ -81,9 +81,10 @@ async def follow_as_json(
         snapshot = await snapshots.ask(task_id)
         if snapshot is None:
             return
-        task, seq = snapshot
-        yield {"task": task}
-        state: str = to_json.state_in(task)
+        state: str = to_json.state_in(snapshot.task)
+        seq = snapshot.seq
+        yield {"task": snapshot.task}
+        del snapshot  # a stream may wait for hours; it keeps no copy of its task
         while state not in until:
             news = await updates_since.ask(Since(reader.token, task_id, seq))
             if news is None:

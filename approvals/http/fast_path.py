@@ -6,8 +6,8 @@ from typing import Any
 
 from approvals.http.answers import Headers, headers_of_middleware
 from ledger.api import fast_path
-from ledger.api.fast_path import Response
-from ledger.http import TOKEN_IS_KNOWN, is_allowed_host
+from ledger.api.fast_path import Request, Response
+from ledger.http import HAS_WAITED, TOKEN_IS_KNOWN, is_allowed_host
 
 LARGEST_BODY = 16 * 1024  # bytes; what is larger is parsed in a thread
 PROTOCOLS = {None: None, b"http": "http", b"https": "https"}
@@ -16,19 +16,21 @@ PROTOCOLS = {None: None, b"http": "http", b"https": "https"}
 async def respond(scope: Any, body: bytes) -> Response | None:
     """The whole response, or ``None``: then the request has to go to its view.
 
-    A request with a query or with a header twice is not of the usual form; and nothing that a
-    stranger sends is parsed on the event loop.
+    A request with a header twice, or with a query that is not that of a poll which has waited, is
+    not of the usual form; and nothing that a stranger sends is parsed on the event loop.
     """
     if not scope.get(TOKEN_IS_KNOWN) or len(body) > LARGEST_BODY:
         return None
-    if not fast_path.is_ours(scope["path"]) or scope.get("query_string"):
+    has_waited = scope.get(HAS_WAITED, False)
+    if not fast_path.is_ours(scope["path"]) or (scope.get("query_string") and not has_waited):
         return None
     headers = dict(scope["headers"])
     added = _added(scope, headers)
     is_usual = len(headers) == len(scope["headers"]) and is_allowed_host(headers.get(b"host", b""))
     if added is None or not is_usual:
         return None
-    response = await fast_path.respond(scope["method"], scope["path"], headers, body)
+    request = Request(scope["method"], scope["path"], headers, body, has_waited)
+    response = await fast_path.respond(request)
     if response is None:
         return None
     length = (b"content-length", str(len(response.body)).encode())

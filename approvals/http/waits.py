@@ -21,7 +21,8 @@ from approvals.http.answers import send_response
 from approvals.http.pages import refuse
 from ledger.api import long_polls as transaction_polls
 from ledger.errors import LedgerError
-from ledger.http import parse_json, problem_of
+from ledger.http import HAS_WAITED, parse_json, problem_of
+from ledger.http.polling import POLL_INTERVAL_S
 from ledger.waiting import LONGEST_WAIT_S, LongPolls, Poll
 from ledger.waiting.clients import ClientGone, unless_gone
 
@@ -33,6 +34,8 @@ UUID_ = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 CLAIM = "/api/v1/work/claim"
 CLAIM_MEMBERS = {"skills", "wait_s"}
 LONGEST_SKILL = 200
+# Of all that one event wakes, so many are answered at a time; ``Pages`` has room for more.
+ANSWERS_AT_ONCE = 200
 SMALL_BODY = 16 * 1024  # bytes; a claim that is larger is not a usual one
 
 
@@ -76,6 +79,7 @@ class Waits:
 
     def __init__(self, inside: Application, *, body_within_s: float) -> None:
         self._inside, self._within_s = inside, body_within_s
+        self._answers = asyncio.Semaphore(ANSWERS_AT_ONCE)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         poll = _poll_of(scope)
@@ -110,12 +114,14 @@ class Waits:
                 return
             if poll is not None:
                 await unless_gone(request.receive, poll.polls.until_changed(*poll.arguments))
+                scope = {**scope, HAS_WAITED: poll.arguments[1] >= POLL_INTERVAL_S}
         except ClientGone:
             return
         except LedgerError as refusal:
             await send_response(scope, send, problem_of(refusal))
         else:
-            await self._inside(scope, request.replayed(), send)
+            async with self._answers:
+                await self._inside(scope, request.replayed(), send)
 
     async def _claim(self, claim: ClaimWait, scope: Any, request: Received, send: Any) -> None:
         async def claim_now() -> bool:

@@ -29,6 +29,8 @@ class Reading(NamedTuple):
     token_hash: str
     transaction_id: UUID
     known: str
+    # It was held back until there was something to answer, and so may come at any time.
+    has_waited: bool = False
 
 
 TEXT = b"text/html; charset=utf-8"  # Django's content type of an empty response
@@ -41,11 +43,24 @@ def _read_all(readings: list[Reading]) -> list[Read | None]:
     found = _visible(readings)
     rows = [row for _, row in found.values()]
     decisions = _decisions_on(rows)
-    paces = paces_of([(principal, row.id) for principal, row in found.values()])
+    paces = _paces(readings, found)
     results: list[Read | None] = [None] * len(readings)
-    for (place, (_, row)), pace in zip(found.items(), paces, strict=True):
+    for place, (_, row) in found.items():
+        pace = paces.get(place, Pace.FINE)
         results[place] = _rendered(row, decisions.get(row.id, []), pace, readings[place].known)
     return results
+
+
+def _paces(
+    readings: list[Reading], found: dict[int, tuple[str, TransactionRow]]
+) -> dict[int, Pace]:
+    """By their places, the paces of those that did not wait."""
+    polls = {
+        place: (principal, row.id)
+        for place, (principal, row) in found.items()
+        if not readings[place].has_waited
+    }
+    return dict(zip(polls, paces_of(list(polls.values())), strict=True))
 
 
 def _rendered(row: TransactionRow, decisions: Sequence[Decision], pace: Pace, known: str) -> Read:

@@ -42,11 +42,22 @@ class Response(NamedTuple):
     body: bytes
 
 
-async def respond(method: str, path: str, headers: Headers, body: bytes) -> Response | None:
-    """The response, or ``None``: then the request has to go to its view.
+class Request(NamedTuple):
+    """``headers`` have names in lower case, each once. Only a poll that ``has_waited`` has a query.
 
-    ``headers`` have names in lower case, each once; there is no query.
+    Such a poll does not count for the limit on polls.
     """
+
+    method: str
+    path: str
+    headers: Headers
+    body: bytes
+    has_waited: bool = False
+
+
+async def respond(request: Request) -> Response | None:
+    """The response, or ``None``: then the request has to go to its view."""
+    method, path, headers, body, has_waited = request
     token = _token(headers)
     if not token:
         return None
@@ -54,7 +65,7 @@ async def respond(method: str, path: str, headers: Headers, body: bytes) -> Resp
         if method == "POST" and path == TRANSACTIONS:
             return await _prepare(token, headers, body)
         if method == "GET" and not body and (match := ONE.fullmatch(path)):
-            return await _read(token, UUID(match[1]), headers)
+            return await _read(token, UUID(match[1]), headers, has_waited)
     except Exception as failure:
         # The view finds out what was done, by the key of the request, or says what is wrong.
         logger.warning("%s %s goes to its view after %r", method, path, failure)
@@ -115,8 +126,10 @@ def _is_usual(members: dict[str, Any]) -> bool:
     )
 
 
-async def _read(token: str, transaction_id: UUID, headers: Headers) -> Response | None:
+async def _read(
+    token: str, transaction_id: UUID, headers: Headers, has_waited: bool
+) -> Response | None:
     known = headers.get(b"if-none-match", b"").decode("latin-1")
-    reading = Reading(AgentToken.hash_of(token), transaction_id, known)
+    reading = Reading(AgentToken.hash_of(token), transaction_id, known, has_waited)
     found = await batched_read.reads.ask(reading)
     return None if found is None else Response(*found)

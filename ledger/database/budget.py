@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 
 # Sessions that one process of each kind opens at most. A web process has a pool of its own size.
-WORKER_SESSIONS = 4  # on average: a worker has 2, a courier up to 8
+WORKER_SESSIONS = 5  # a worker has 2, a courier up to 8, and there are as many of each
 SWEEPER_SESSIONS = 12  # its threads, and the session that holds its lock
 SWEEPERS = 2  # one and its stand-by
 SPARE = 5  # migrate, psql, a backup

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,7 +17,8 @@ from django.db.models import F
 from django.db.transaction import on_commit
 
 from ledger import doorbell
-from ledger.database import columns_of, row_of, update_returning, use_prepared_statements
+from ledger.database import row_of, update_returning, use_prepared_statements
+from ledger.database.inserts import on_one_line
 from ledger.database.statements import Statement, compile_once
 from ledger.events import chains, outbox
 from ledger.models import Event
@@ -79,6 +81,36 @@ def make(
 # --- in one statement -------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class SealedAtOnce:
+    """The event of a move at once.
+
+    ``details`` is canonical JSON, in which ``now_mark`` stands for the time that the UPDATE writes
+    into ``ended_at``.
+    """
+
+    move: Move[Any]
+    by: Principal
+    via: Surface
+    details: str
+    now_mark: str = ""
+
+    @property
+    def parameters(self) -> list[Any]:
+        kind = str(self.move.kind)
+        by = str(self.by), self.by.display_name
+        return [kind, *by, str(self.via), self.details, self.now_mark, outbox.wanted_for(kind)]
+
+
+class _Told(NamedTuple):
+    """What the statement of a move at once answers in any case."""
+
+    event_id: int
+    row_id: UUID
+    tenant: str
+    owed: list[int] | None
+
+
 class MovedAtOnce(NamedTuple, Generic[Row]):
     """The row as the move left it, and its whole chain, the new event last.
 
@@ -102,32 +134,46 @@ def make_at_once(
     model: type[Row],
     statement: Statement,
     values: Mapping[str, Any],
-    move: Move[Any],
-    *,
-    by: Principal,
-    via: Surface,
-    details: str,
-    now_mark: str = "",
+    sealed: SealedAtOnce,
 ) -> MovedAtOnce[Row] | None:
     """Make a compiled move of a transaction; ``None``, and nothing written, if it matches no row.
 
-    UPDATE, event and deliveries are one statement. ``details`` is canonical JSON, in which
-    ``now_mark`` stands for the time that the UPDATE writes into ``ended_at``.
+    UPDATE, event and deliveries are one statement.
     """
-    sql = _at_once(model, statement.sql)
-    event = [str(move.kind), str(by), by.display_name, str(via), details, now_mark]
+    fetched = _execute(_at_once(model, statement.sql, _ROW_AND_CHAIN), statement, values, sealed)
+    if fetched is None:
+        return None
+    *columns, earlier, latest = fetched
+    links = [_link(link) for link in (*(earlier or ()), latest)]
+    is_whole = [link.seq for link in links] == [*range(1, len(links) + 1)]
+    return MovedAtOnce(row_of(model, columns), links if is_whole else None)
+
+
+def is_made_at_once(
+    model: type[models.Model],
+    statement: Statement,
+    values: Mapping[str, Any],
+    sealed: SealedAtOnce,
+) -> bool:
+    """As ``make_at_once`` for who needs to know only whether the move was made."""
+    return _execute(_at_once(model, statement.sql, ()), statement, values, sealed) is not None
+
+
+def _execute(
+    sql: str, statement: Statement, values: Mapping[str, Any], sealed: SealedAtOnce
+) -> Sequence[Any] | None:
+    """What the statement answers besides ``_Told``; the doorbell rings after commit."""
+    parameters = [*statement.filled(values), *sealed.parameters]
     with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(sql, [*statement.filled(values), *event, outbox.wanted_for(move.kind)])
+        cursor.execute(sql, parameters)
         fetched = cursor.fetchone()
     if fetched is None:
         return None
-    *columns, earlier, latest, owed = fetched
-    row = row_of(model, columns)
-    links = [_link(link) for link in (*(earlier or ()), latest)]
-    event_id, tenant = links[-1].id, links[-1].tenant
-    on_commit(partial(doorbell.ring, event_id, row.pk, tenant, move.kind, owed or ()), robust=True)
-    is_whole = [link.seq for link in links] == [*range(1, len(links) + 1)]
-    return MovedAtOnce(row, links if is_whole else None)
+    event_id, row_id, tenant, owed = _Told(*fetched[: len(_Told._fields)])
+    kind = sealed.move.kind
+    on_commit(partial(doorbell.ring, event_id, row_id, tenant, kind, owed or ()), robust=True)
+    rest: Sequence[Any] = fetched[len(_Told._fields) :]
+    return rest
 
 
 _LINK = ", ".join(
@@ -136,11 +182,25 @@ _LINK = ", ".join(
 )
 
 
+_TOLD = ("event.id", "moved.id", "moved.tenant", "(SELECT array_agg(owed.id) FROM owed)")
+# The row, its earlier events, and the new one.
+_ROW_AND_CHAIN = (
+    "moved.*",
+    f"""(SELECT json_agg(json_build_array({_LINK.format("earlier")}) ORDER BY earlier.seq)
+         FROM ledger_event earlier WHERE earlier.subject = moved.id)""",
+    f"json_build_array({_LINK.format('event')})",
+)
+
+
 @cache
-def _at_once(model: type[models.Model], update: str) -> str:
-    """``update`` with its event and deliveries. What a statement writes, it does not see itself."""
-    return f"""
-        WITH moved AS ({update} RETURNING {columns_of(model)}),
+def _at_once(model: type[models.Model], update: str, answers: tuple[str, ...]) -> str:
+    """``update`` with its event and deliveries. What a statement writes, it does not see itself.
+
+    On one line without repetitions: psycopg parses statements of 4,096 characters each time.
+    """
+    columns = ", ".join(f'"{field.column}"' for field in model._meta.concrete_fields)
+    return on_one_line(f"""
+        WITH moved AS ({update} RETURNING {columns}),
              event AS (
                  INSERT INTO ledger_event (
                      subject, transaction_id, tenant, kind, to_state, principal, principal_name,
@@ -157,13 +217,8 @@ def _at_once(model: type[models.Model], update: str) -> str:
                  FROM event, unnest(%s::text[]) AS channel
                  RETURNING id
              )
-        SELECT {columns_of(model, "moved")},
-               (SELECT json_agg(json_build_array({_LINK.format("earlier")}) ORDER BY earlier.seq)
-                FROM ledger_event earlier WHERE earlier.subject = moved.id),
-               json_build_array({_LINK.format("event")}),
-               (SELECT array_agg(owed.id) FROM owed)
-        FROM moved, event
-    """
+        SELECT {", ".join((*_TOLD, *answers))} FROM moved, event
+    """)
 
 
 def _link(values: Sequence[Any]) -> Link:

@@ -35,8 +35,8 @@ from ledger.transactions.transitions import (
     CompiledMove,
     WorkColumns,
     advance,
-    advance_at_once,
     compile_move,
+    end_at_once,
 )
 
 logger = logging.getLogger(__name__)
@@ -132,13 +132,16 @@ def _commit() -> CompiledMove:
 
 
 def _commit_at_once(lease: Lease, receipt: str, result: dict[str, Any]) -> Transaction | None:
-    """The usual end in one statement; ``None``, and nothing written, if it is not as usual."""
+    """The usual end in one statement; ``None``, and nothing written, if it is not as usual.
+
+    The row is as the lease has it: nobody reads it after its end.
+    """
     outcome = {
         "receipt": receipt,
         "receipt_url": web_address(result.get("receipt_url")),
         "result": result,
     }
-    moved = advance_at_once(
+    is_made = end_at_once(
         _commit(),
         {"id": lease.row.pk, "fencing_token": lease.fencing_token, **outcome},
         by=WORKER,
@@ -148,7 +151,7 @@ def _commit_at_once(lease: Lease, receipt: str, result: dict[str, Any]) -> Trans
         settlement=None,
         **outcome,
     )
-    return moved.row if moved is not None else None
+    return lease.row if is_made else None
 
 
 def _keep_late_receipt(lease: Lease, receipt: str) -> None:

@@ -3,12 +3,13 @@
 Authentication by token, JSON in and out, refusals as problem+json, and a limit to polling.
 """
 
-from ledger.http.authentication import TOKEN_IS_KNOWN, AgentBearer, caller_of
+from ledger.http.authentication import HAS_WAITED, TOKEN_IS_KNOWN, AgentBearer, caller_of
 from ledger.http.problems import PROBLEM_TYPE, not_authenticated, problem, problem_of
 from ledger.http.requests import is_allowed_host, parse_json, unquoted
 from ledger.http.responses import address_of, json_response
 
 __all__ = [
+    "HAS_WAITED",
     "PROBLEM_TYPE",
     "TOKEN_IS_KNOWN",
     "AgentBearer",

@@ -1,7 +1,7 @@
 """``advance()``: the only function that writes a transaction's ``state``.
 
-``advance_at_once()`` is its form for a hot move that goes as it should: one statement, compiled
-once. A move that it does not make, ``advance()`` makes, or says why not.
+``advance_at_once()`` and ``end_at_once()`` are its forms for hot moves that go as they should: one
+statement, compiled once. A move that they do not make, ``advance()`` makes, or says why not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger.database import use_prepared_statements
 from ledger.database.statements import Statement
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves
-from ledger.events.moves import MovedAtOnce
+from ledger.events.moves import MovedAtOnce, SealedAtOnce
 from ledger.models import Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import Move, State
@@ -169,26 +169,45 @@ def advance_at_once(
     *,
     by: Principal,
     via: Surface,
-    details: Mapping[str, Any] = MappingProxyType({}),
-    **outcome: Any,
 ) -> MovedAtOnce[Transaction] | None:
     """Make a compiled move; ``None``, and nothing written, if it matches no row.
 
-    ``values`` replace the markers. ``outcome`` are the new values of the columns that say what
-    came of the transaction, for the event. Raises ``TypeError`` if one is missing.
+    ``values`` replace the markers. The move must change no column that says what came of the
+    transaction: raises ``TypeError``.
     """
+    sealed = _sealed(compiled, by, via, {}, {})
+    return moves.make_at_once(Transaction, compiled.statement, values, sealed)
+
+
+def end_at_once(
+    compiled: CompiledMove,
+    values: Mapping[str, Any],
+    *,
+    by: Principal,
+    via: Surface,
+    details: Mapping[str, Any] = MappingProxyType({}),
+    **outcome: Any,
+) -> bool:
+    """The same for a move that ends a transaction; whether it was made. Reads nothing.
+
+    ``outcome`` are the new values of the columns that say what came of the transaction, for the
+    event. Raises ``TypeError`` if one is missing.
+    """
+    sealed = _sealed(compiled, by, via, details, outcome)
+    return moves.is_made_at_once(Transaction, compiled.statement, values, sealed)
+
+
+def _sealed(
+    compiled: CompiledMove,
+    by: Principal,
+    via: Surface,
+    details: Mapping[str, Any],
+    outcome: Mapping[str, Any],
+) -> SealedAtOnce:
     now_mark = secrets.token_hex(16)
     new = {"ended_at": now_mark, **outcome}
     if missing := compiled.outcome - set(new):
         raise TypeError(f"The event must seal {', '.join(sorted(missing))}.")
     sets = seals.outcome_of(SimpleNamespace(**new), compiled.outcome)
-    return moves.make_at_once(
-        Transaction,
-        compiled.statement,
-        values,
-        compiled.move,
-        by=by,
-        via=via,
-        details=intents.canonical({**details, "sets": sets}).decode(),
-        now_mark=now_mark,
-    )
+    text = intents.canonical({**details, "sets": sets}).decode()
+    return SealedAtOnce(compiled.move, by, via, text, now_mark)

@@ -16,7 +16,8 @@ import threading
 import time
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -30,12 +31,13 @@ from django.db import connection
 from django_rq.queues import DjangoRQ
 from redis import ConnectionError as RedisConnectionError, Redis, RedisError
 from redis.backoff import NoBackoff
+from redis.commands.core import Script
 from redis.retry import Retry
 from rq import Queue, SimpleWorker
 from rq.exceptions import NoSuchJobError, StopRequested
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
-from rq.utils import now as utcnow, utcformat
+from rq.utils import as_text, now as utcnow, utcformat
 from rq.worker import WorkerStatus
 
 from ledger import doorbell
@@ -164,9 +166,26 @@ class JobQueue(DjangoRQ):
     job_class = SealedJob
 
     @classmethod
-    def lmove(cls, connection: Redis, queue_key: str, timeout: int | None) -> Any:
-        """Take the next job for good: RQ would keep its id in a list until it had started."""
-        return cls.lpop([queue_key], timeout, connection=connection)
+    def dequeue_any(  # type: ignore[override]
+        cls, queues: Sequence[Queue], timeout: int | None, connection: Redis, **_: Any
+    ) -> tuple[Job, Queue] | None:
+        """Take the next job for good, in one round trip to Redis where one is waiting.
+
+        RQ takes three, and keeps the job's id in a list until it has started. With a ``timeout``
+        in seconds it waits for a job. Raises ``rq.timeouts.DequeueTimeout``.
+        """
+        by_key = {queue.key: queue for queue in queues}
+        take, prefix = _take(connection), Job.redis_job_namespace_prefix
+        while True:
+            taken: Any = take([*by_key], [prefix])
+            if taken is None and timeout is not None:
+                key, job_id = cls.lpop([*by_key], timeout, connection=connection)
+                taken = take([key], [prefix, job_id])
+            if taken is None:
+                return None
+            queue, job_id, fields = taken
+            with suppress(NoSuchJobError):  # not one of ours: look at the next
+                return _job_of(as_text(job_id), fields, connection), by_key[as_text(queue)]
 
 
 class LimitedQueue(JobQueue):
@@ -175,6 +194,37 @@ class LimitedQueue(JobQueue):
     def __init__(self, name: str, *args: Any, **options: Any) -> None:
         options["connection"] = doorbell.redis()
         super().__init__(name, **options)  # type: ignore[no-untyped-call]
+
+
+# The first job of the first queue that has one, or the job whose id was taken from a queue: its
+# queue, its id, and its fields, which stay in Redis no longer.
+_TAKE = """
+local function taken(queue, id)
+    local fields = redis.pcall('HGETALL', ARGV[1] .. id)
+    redis.call('DEL', ARGV[1] .. id)
+    return {queue, id, fields.err and {} or fields}
+end
+if ARGV[2] then return taken(KEYS[1], ARGV[2]) end
+for _, queue in ipairs(KEYS) do
+    local id = redis.call('LPOP', queue)
+    if id then return taken(queue, id) end
+end
+return false
+"""
+
+
+@lru_cache(maxsize=8)
+def _take(connection: Redis) -> Script:
+    return connection.register_script(_TAKE)
+
+
+def _job_of(job_id: str, fields: Sequence[bytes], connection: Redis) -> Job:
+    """Raises ``NoSuchJobError`` for what is not one of ours."""
+    if not fields:
+        raise NoSuchJobError(f"Job {job_id} is gone.")
+    job = SealedJob(job_id, connection=connection, serializer=JSONSerializer)
+    job.restore(dict(zip(fields[::2], fields[1::2], strict=True)))
+    return job
 
 
 def register_job(name: str, run: Callable[[str], None]) -> None:
@@ -188,11 +238,15 @@ def put(name: str, subject: str, label: str) -> None:
     job_id, queue = str(uuid4()), Queue.redis_queue_namespace_prefix + name
     fields = _fields_of(name, seal(name, subject), label)
     with doorbell.redis().pipeline(transaction=False) as pipeline:
-        pipeline.hset(Job.key_for(job_id), mapping=fields)
-        pipeline.expire(Job.key_for(job_id), SEALED_FOR_S)
+        _write(pipeline, job_id, fields)
         pipeline.sadd(Queue.redis_queues_keys, queue)
         pipeline.rpush(queue, job_id)
         pipeline.execute()
+
+
+def _write(redis: Redis, job_id: str, fields: dict[Any, Any]) -> None:
+    redis.hset(Job.key_for(job_id), mapping=fields)
+    redis.expire(Job.key_for(job_id), SEALED_FOR_S)
 
 
 def _fields_of(name: str, sealed: str, label: str) -> dict[Any, Any]:
@@ -217,7 +271,7 @@ class WarmWorker(SimpleWorker):
 
     It takes no orders through Redis: no command to stop, no suspension. Nor does it keep a record
     there of the job at hand: what a worker leaves undone when it dies, the sweeper finds in the
-    database. So a job takes three round trips to Redis: take its id, read it, delete it.
+    database. So a job takes one round trip to Redis, and one more where the worker waited for it.
     """
 
     _next_heartbeat = 0.0
@@ -240,10 +294,10 @@ class WarmWorker(SimpleWorker):
                 self._put_back(job, queue, failure)
                 return
             text = "".join(traceback.format_exception(*sys.exc_info()))
+            self._write_again(job)
             self.handle_exception(job, *sys.exc_info())
             self.handle_job_failure(job, queue, exc_string=text)
         else:
-            self.connection.delete(job.key)
             self._outages = 0
             self._outage.is_over()
         finally:
@@ -254,8 +308,16 @@ class WarmWorker(SimpleWorker):
         self._outages += 1
         self._outage.goes_on(failure)
         connection.close()
+        self._write_again(job)
         self.connection.rpush(queue.key, job.id)
         time.sleep(PAUSE.wait(self._outages).total_seconds())
+
+    def _write_again(self, job: Job) -> None:
+        """What was taken from Redis, for a list of RQ that has the job again."""
+        assert isinstance(job, SealedJob)
+        assert job.subject is not None
+        sealed = seal(job.origin, job.subject)
+        _write(self.connection, job.id, _fields_of(job.origin, sealed, job.description or ""))
 
     def set_state(self, state: str, pipeline: Any = None) -> None:
         """Decides whether a stop signal waits for the job. RQ's pages learn it by the heartbeat."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,10 +15,13 @@ import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
+from a2a import tasks
 from a2a.models import Skill, Task
 from approvals.asgi import pages
+from approvals.http.pages import MOST_WAITING
 from approvals.http.waits import SMALL_BODY, Received, Waits
 from ledger.errors import LimitReached
+from ledger.limits import terms
 from ledger.models import Agent, AgentToken, Scope
 from ledger.transactions import coordinator
 from ledger.waiting.changes import changes
@@ -80,8 +85,6 @@ def test_what_waited_is_answered_as_what_did_not(as_helpdesk, a_payment, alice):
 
 
 def test_a_task_that_changed_is_answered_at_once(a_task, as_orchestrator, worker):
-    from a2a import tasks
-
     task = a_task()
 
     (waited,) = asyncio.run(
@@ -92,6 +95,27 @@ def test_a_task_that_changed_is_answered_at_once(a_task, as_orchestrator, worker
     )
 
     assert waited.json()["state"] == "working"
+
+
+@pytest.fixture
+def no_limits(settings):
+    settings.LIMITS = ["off"]
+    terms._installation.cache_clear()
+    yield
+    terms._installation.cache_clear()
+
+
+@pytest.mark.usefixtures("no_limits")
+def test_all_who_wait_for_the_same_task_are_answered(a_task, as_orchestrator, worker):
+    """They are more than may wait for a thread."""
+    path, token = f"{TASKS}/{a_task().pk}?wait=30", token_of(as_orchestrator)
+    happens = partial(tasks.claim, worker.principal, skills=[], via="api")
+    number = MOST_WAITING + 100
+
+    async def all_wait() -> list[Any]:
+        return await meanwhile(happens, *(request("GET", path, token) for _ in range(number)))
+
+    assert Counter(answer.status_code for answer in asyncio.run(all_wait())) == {200: number}
 
 
 def test_when_nothing_happens_the_answer_says_so(as_helpdesk, a_payment):

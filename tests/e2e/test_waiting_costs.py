@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,30 @@ def begin(
     crowd_of.add([crowd.subscription(task_id, token)] * number, answers=True)
     crowd_of.add([crowd.desk(cookie, product.url)] * number, answers=True)
     crowd_of.add([crowd.poll(path, token)] * number, answers=False)
+
+
+@pytest.fixture
+def _soft_limit_of_1024():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def open_files_of(pid: int) -> list[tuple[int, int]]:
+    """The soft and hard limits of the process and its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    return [limits, *(each for child in children for each in open_files_of(int(child)))]
+
+
+@pytest.mark.usefixtures("_soft_limit_of_1024")
+def test_a_web_process_may_open_as_many_files_as_its_hard_limit_says():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with running("live") as product:
+        limits = open_files_of(product.processes["live"].pid)
+
+    assert (hard, hard) in limits
 
 
 def test_three_hundred_wait_with_the_threads_and_sessions_of_a_few(

@@ -149,6 +149,9 @@ def test_the_usual_requests_do_not_reach_django(as_helpdesk):
         path = f"{TRANSACTIONS}/{made.json()['transaction_id']}"
         (read,) = sent(asgi.application, request(as_helpdesk, "GET", path))
         assert (made.status_code, read.status_code, began) == (201, 200, [])
+        poll = request(as_helpdesk, "GET", f"{path}?wait=30", if_none_match='"older"')
+        (polled,) = sent(asgi.application, poll)
+        assert (polled.status_code, began) == (200, [])
         sent(asgi.application, request(as_helpdesk, "GET", TRANSACTIONS))
     finally:
         request_started.disconnect(on_request)
