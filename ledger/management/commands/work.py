@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -34,6 +35,9 @@ class Command(BaseCommand):
         refuse_if_unsafe("worker")
         sessions.bound()
         doorbell.ring_in_background()
+        # What the start has made stays: collecting garbage must not look at all of it again.
+        gc.collect()
+        gc.freeze()
         wanted = options["only"] or list(settings.WORK)
         names = [name for name in wanted if name not in options["but"]]
         beside = {name: each for name in names if (each := _beside(name)) is not None}
