@@ -14,7 +14,7 @@ from typing import Any
 
 from approvals.local.processes import COURIER, SWEEPER, WORKER
 from bench.engines import free_port, process, web
-from bench.execution import wait_for_workers, prepared
+from bench.execution import prepared, wait_for_workers
 from tests.fake_slack import FakeSlack, Message, SlackUser
 
 CLICKS = 40
