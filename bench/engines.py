@@ -76,11 +76,14 @@ def process(
 
 
 @contextmanager
-def web(port: int, workers: int = 2) -> Iterator[int]:
-    """What ``make up`` runs for pages and agents; the process id of the server."""
-    serve = ("--port", str(port), "--workers", str(workers), "--log-level", "error")
-    with process(*WEB.command, *serve, port=port) as pid:
-        yield pid
+def web(port: int, processes: int = 2) -> Iterator[list[int]]:
+    """What ``make up`` runs for pages and agents; the process ids of the servers."""
+    command = (*WEB.command, "--port", str(port), "--log-level", "error")
+    with ExitStack() as stack:
+        pids = [stack.enter_context(process(*command)) for _ in range(processes)]
+        while listeners(port) < processes:
+            time.sleep(0.05)
+        yield pids
 
 
 def bench_agent(*scopes: str) -> str:
@@ -102,6 +105,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def listeners(port: int) -> int:
+    """How many sockets of this machine listen there; processes that share a port have one each."""
+    local, listening = f":{port:04X}", "0A"
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(local) and row[3] == listening for row in rows)
 
 
 def listens(port: int) -> bool:

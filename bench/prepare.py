@@ -28,12 +28,12 @@ def measure(connections: int, tool: str = "unplanned") -> Figures:
     bare = bare_rate(connections, _bare_client, (dsn(), statements, False))
     single = bare_rate(connections, _bare_client, (dsn(), statements, True))
     port = free_port()
-    with web(port) as pid:
+    with web(port) as pids:
         load = Load(f"http://127.0.0.1:{port}", connections, expects=CREATED)
         load.run(proposals(token, tool), seconds=1.5)  # warm up
-        before = cpu_seconds(pid)
+        before = cpu_seconds(*pids)
         load.run(proposals(token, tool), seconds=SECONDS)
-        used = cpu_seconds(pid) - before
+        used = cpu_seconds(*pids) - before
     ours = load.figures()
     return {
         **{f"prepare{unit}": value for unit, value in ours.items()},

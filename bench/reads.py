@@ -21,12 +21,12 @@ def measure(connections: int) -> Figures:
     token, ids = bench_agent("propose"), _known()
     bare = bare_rate(connections, _bare_client, (dsn(), ids))
     port = free_port()
-    with web(port) as pid:
+    with web(port) as pids:
         load = Load(f"http://127.0.0.1:{port}", connections)
         load.run(_reads(token, ids), seconds=1.5)  # warm up
-        before = cpu_seconds(pid)
+        before = cpu_seconds(*pids)
         load.run(_reads(token, ids), seconds=SECONDS)
-        used = cpu_seconds(pid) - before
+        used = cpu_seconds(*pids) - before
     ours = load.figures()
     return {
         **{f"read{unit}": value for unit, value in ours.items()},

@@ -75,8 +75,8 @@ def parked_memory() -> Figures:
 @contextmanager
 def ours() -> Iterator[Server]:
     token, port = _prepare(), free_port()
-    with web(port, workers=1) as pid:
-        yield f"http://127.0.0.1:{port}{PATH}", token, pid
+    with web(port, processes=1) as pids:
+        yield f"http://127.0.0.1:{port}{PATH}", token, pids[0]
 
 
 @contextmanager

@@ -9,20 +9,20 @@ from pathlib import Path
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def resident(pid: int) -> float:
+def resident(*pids: int) -> float:
     """Resident memory, in MiB."""
-    return sum(_resident_kib(member) for member in family(pid)) / 1024
+    return sum(_resident_kib(member) for member in family(*pids)) / 1024
 
 
-def cpu_seconds(pid: int) -> float:
+def cpu_seconds(*pids: int) -> float:
     """Seconds of processor time so far, user and system. Load of others distorts it little."""
-    return sum(_ticks(member) for member in family(pid)) / TICKS_PER_S
+    return sum(_ticks(member) for member in family(*pids)) / TICKS_PER_S
 
 
-def family(pid: int) -> set[int]:
-    """The process and its descendants, by their ids."""
+def family(*pids: int) -> set[int]:
+    """The processes and their descendants, by their ids."""
     parents = dict(_parents())
-    family = {pid}
+    family = set(pids)
     while more := {child for child, parent in parents.items() if parent in family} - family:
         family |= more
     return family

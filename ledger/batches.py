@@ -11,7 +11,10 @@ from typing import Generic, ParamSpec, TypeVar
 from django.db import InterfaceError, OperationalError, close_old_connections
 from redis import RedisError
 
+from ledger.batch_threads import BatchThreads
+
 THREADS = 8
+BATCH_THREADS = 2
 MOST_IN_BATCH = 200
 # A service did not answer: asking again for each request would only take longer.
 OUTAGES = (InterfaceError, OperationalError, RedisError, OSError)
@@ -22,6 +25,7 @@ Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 _pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="short")
+_batch_threads = BatchThreads(BATCH_THREADS)
 
 
 async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -81,7 +85,7 @@ class Batcher(Generic[Request, Result]):
     async def _run_batch(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
         """Gives each request its result, or what was raised; raises only what ends the process."""
         try:
-            results = await in_thread(self._run_all, [request for request, _ in batch])
+            results = await _batch_threads.run(self._run_all, [request for request, _ in batch])
         except Exception as failure:
             if len(batch) > 1 and self._may_repeat and not isinstance(failure, OUTAGES):
                 await self._run_alone(batch)

@@ -64,7 +64,7 @@ def served(ledger: Ledger) -> Iterator[int]:
     """Its web process; the port."""
     use(ledger.database)
     port = free_port()
-    with web(port, workers=1):
+    with web(port, processes=1):
         yield port
 
 

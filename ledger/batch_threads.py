@@ -1,0 +1,76 @@
+"""Threads that run batches, each on a database session that it keeps from one to the next.
+
+Taking a session from the pool for each batch would cost a check of the session, and statements
+that are prepared anew in whichever session comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+
+from django.db import connection
+
+# A thread without a batch for so many seconds gives its session back to the pool.
+IDLE_S = 1.0
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Job = tuple[Callable[[], Any], Future[Any]]
+
+
+class BatchThreads:
+    """At most ``most`` threads, which start when they are needed and end with the process."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle, self._started = 0, 0
+
+    async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result of ``work``; raises what it raises."""
+        future: Future[R] = Future()
+        self._jobs.put((partial(work, *args, **kwargs), future))
+        self._start_if_needed()
+        return await asyncio.wrap_future(future)
+
+    def _start_if_needed(self) -> None:
+        with self._lock:
+            is_needed = self._idle < self._jobs.qsize() and self._started < self._most
+            self._started += is_needed
+        if is_needed:
+            threading.Thread(target=self._serve, name="batch", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            _run(*self._next())
+
+    def _next(self) -> Job:
+        with self._lock:
+            self._idle += 1
+        try:
+            try:
+                return self._jobs.get(timeout=IDLE_S)
+            except Empty:
+                connection.close()
+                return self._jobs.get()
+        finally:
+            with self._lock:
+                self._idle -= 1
+
+
+def _run(work: Callable[[], Any], future: Future[Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work())
+    except BaseException as failure:
+        future.set_exception(failure)
+    if connection.errors_occurred or connection.in_atomic_block:
+        connection.close()
