@@ -69,8 +69,10 @@ def _run(work: Callable[[], Any], future: Future[Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        future.set_result(work())
+        result = work()
     except BaseException as failure:
+        if connection.errors_occurred:
+            connection.close()
         future.set_exception(failure)
-    if connection.errors_occurred or connection.in_atomic_block:
-        connection.close()
+    else:
+        future.set_result(result)

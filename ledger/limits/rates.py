@@ -23,6 +23,8 @@ DAY_S = 86_400
 MIB = 1 << 20
 # A bucket is full with this many seconds' worth of requests, so that short bursts pass.
 BURST_S = 2.0
+# A limit that operators change counts this much later; what nobody uses is forgotten.
+LOOK_UP_AGAIN_S = 1.0
 MOST_BUCKETS = 50_000  # of one kind: a flood of one kind evicts no bucket of another
 
 
@@ -58,7 +60,31 @@ class Holder:
     slug: str
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A bucket in this process, and by what it fills."""
+
+    limit: Limit
+    of: Of
+    holder: Holder | None
+    most: int  # the limit itself
+    bucket: Bucket
+    capacity: float
+    rate: float  # a second
+
+    def take(self, number: float, now: float) -> None:
+        """Raises ``LimitReached``."""
+        wait_s = self.bucket.wait(number, self.rate, self.capacity, now)
+        if wait_s > 0:
+            holder = self.holder or Holder("", "")
+            agent = holder.slug if self.of is not Of.TENANT else ""
+            refusals.count(self.limit, self.of, tenant=holder.tenant, agent=agent)
+            raise reached(self.limit, self.of, self.most, wait_s)
+
+
 _tables: dict[tuple[str, str], Bounded[str, Bucket]] = {}
+# Of each token, the measures of its requests, and when they were looked up.
+_measures: Bounded[str, tuple[float, list[Measure]]] = Bounded(MOST_BUCKETS)
 
 
 def _bucket(kind: tuple[str, str], key: str, capacity: float) -> Bucket:
@@ -71,32 +97,40 @@ def _bucket(kind: tuple[str, str], key: str, capacity: float) -> Bucket:
 
 def check_address(address: str) -> None:
     """Count a request that no known token vouches for. Raises ``LimitReached``."""
-    _take(Limit.REQUESTS, Of.ADDRESS, network_of(address), 1)
+    _measure(Limit.REQUESTS, Of.ADDRESS, network_of(address)).take(1, time.monotonic())
 
 
 def check_holder(token_hash: str, holder: Holder, size: int) -> None:
     """Count a request of ``size`` bytes with a known token. Raises ``LimitReached``."""
+    now = time.monotonic()
+    known = _measures.get(token_hash)
+    if known is None or now - known[0] > LOOK_UP_AGAIN_S or known[1][0].holder != holder:
+        known = (now, _measures_of(token_hash, holder))
+        _measures.put(token_hash, known)
+    for measure in known[1]:
+        measure.take(size if measure.limit is Limit.BYTES else 1, now)
+
+
+def _measures_of(token_hash: str, holder: Holder) -> list[Measure]:
     name = f"{holder.tenant}/{holder.slug}"
-    _take(Limit.REQUESTS, Of.TOKEN, token_hash, 1, holder)
-    for of, key in ((Of.AGENT, name), (Of.TENANT, holder.tenant)):
-        _take(Limit.REQUESTS, of, key, 1, holder)
-        _take(Limit.BYTES, of, key, size, holder)
+    return [
+        _measure(Limit.REQUESTS, Of.TOKEN, token_hash, holder),
+        _measure(Limit.REQUESTS, Of.AGENT, name, holder),
+        _measure(Limit.BYTES, Of.AGENT, name, holder),
+        _measure(Limit.REQUESTS, Of.TENANT, holder.tenant, holder),
+        _measure(Limit.BYTES, Of.TENANT, holder.tenant, holder),
+    ]
 
 
 def count_bytes(holder: Holder, size: int) -> None:
     """Count bytes that have come in already: what exceeds the limit delays the next requests."""
     for of, key in ((Of.AGENT, f"{holder.tenant}/{holder.slug}"), (Of.TENANT, holder.tenant)):
-        _, capacity, _ = _size_of(Limit.BYTES, of, holder)
-        _bucket((Limit.BYTES, of), key, capacity).level -= size
+        _measure(Limit.BYTES, of, key, holder).bucket.level -= size
 
 
-def _take(limit: Limit, of: Of, key: str, number: float, holder: Holder | None = None) -> None:
+def _measure(limit: Limit, of: Of, key: str, holder: Holder | None = None) -> Measure:
     most, capacity, rate = _size_of(limit, of, holder)
-    wait_s = _bucket((limit, of), key, capacity).wait(number, rate, capacity, time.monotonic())
-    if wait_s > 0:
-        tenant, slug = (holder.tenant, holder.slug) if holder else ("", "")
-        refusals.count(limit, of, tenant=tenant, agent=slug if of is not Of.TENANT else "")
-        raise reached(limit, of, most, wait_s)
+    return Measure(limit, of, holder, most, _bucket((limit, of), key, capacity), capacity, rate)
 
 
 def _size_of(limit: Limit, of: Of, holder: Holder | None) -> tuple[int, float, float]:
@@ -163,6 +197,7 @@ def network_of(address: str) -> str:
 def forget() -> None:
     """For tests: all buckets are full again."""
     _tables.clear()
+    _measures.clear()
 
 
 def too_many(limit: Limit, of: Of, tenant: str, slug: str, number: int) -> LimitReached | None:

@@ -90,7 +90,7 @@ def compose_services() -> dict[str, dict[str, Any]]:
 def test_compose_starts_the_processes_of_the_list_with_their_commands():
     services = compose_services()
     image = json.loads(re.search(r"^CMD (.*)$", (ROOT / "Dockerfile").read_text(), re.M)[1])
-    proxied = re.findall(r"reverse_proxy (?:@\w+ )?(\w+):(\d+)", (ROOT / "Caddyfile").read_text())
+    proxied = re.findall(r"dynamic a (\w+) (\d+)", (ROOT / "Caddyfile").read_text())
 
     assert set(services) == {process.name for process in processes.PROCESSES}
     for process in set(processes.PROCESSES) - {processes.WEB}:

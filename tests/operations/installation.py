@@ -181,12 +181,16 @@ class Proposer(threading.Thread):
         self.failures: list[str] = []
 
     def run(self) -> None:
-        while not self.stop.is_set():
-            try:
-                self.acknowledged.append(propose(self.client)["transaction_id"])
-            except httpx.HTTPError as failure:
-                self.failures.append(repr(failure))
-                self.stop.wait(0.2)
+        with self.client:
+            while not self.stop.is_set():
+                self._propose()
+
+    def _propose(self) -> None:
+        try:
+            self.acknowledged.append(propose(self.client)["transaction_id"])
+        except httpx.HTTPError as failure:
+            self.failures.append(repr(failure))
+            self.stop.wait(0.2)
 
 
 @contextmanager

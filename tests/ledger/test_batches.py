@@ -1,0 +1,113 @@
+"""Batches: each thread keeps its session between them, and requests gather into larger ones."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from ledger import batch_threads
+from ledger.batch_threads import BatchThreads
+from ledger.batches import Batcher
+from tests.processes import until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def session(_: list[Any] | None = None) -> int:
+    """The process id of this thread's session in PostgreSQL."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return int(cursor.fetchone()[0])
+
+
+def is_open(pid: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_stat_activity WHERE pid = %s", [pid])
+        return cursor.fetchone() is not None
+
+
+def sessions_of(threads: BatchThreads, number: int) -> list[int]:
+    """The sessions of so many batches, one after the other."""
+
+    async def run_all() -> list[int]:
+        return [await threads.run(session) for _ in range(number)]
+
+    return asyncio.run(run_all())
+
+
+def test_batches_one_after_the_other_have_the_same_session():
+    assert len(set(sessions_of(BatchThreads(1), 5))) == 1
+
+
+def test_a_thread_without_a_batch_gives_its_session_back(monkeypatch):
+    monkeypatch.setattr(batch_threads, "IDLE_S", 0.1)
+    threads = BatchThreads(1)
+
+    (first,) = sessions_of(threads, 1)
+    until(lambda: not is_open(first), 10)
+
+    assert sessions_of(threads, 1) != [first]
+
+
+def test_a_session_that_was_lost_fails_one_batch_and_the_next_has_a_new_one():
+    threads = BatchThreads(1)
+    (lost,) = sessions_of(threads, 1)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [lost])
+
+    with pytest.raises(OperationalError):
+        sessions_of(threads, 1)
+
+    assert sessions_of(threads, 1) != [lost]
+
+
+def test_two_batches_run_at_once_in_two_threads():
+    threads = BatchThreads(2)
+
+    async def run_both() -> list[int]:
+        together: list[asyncio.Future[int]] = [
+            asyncio.ensure_future(threads.run(slow_session)) for _ in range(2)
+        ]
+        return list(await asyncio.gather(*together))
+
+    def slow_session() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(0.2)")
+        return session()
+
+    assert len(set(asyncio.run(run_both()))) == 2
+
+
+def test_clients_that_are_answered_together_are_in_one_batch_the_next_time():
+    sizes: list[int] = []
+
+    def count(requests: list[int]) -> list[int]:
+        sizes.append(len(requests))
+        return requests
+
+    async def ask_again_and_again() -> None:
+        batcher: Batcher[int, int] = Batcher(count)
+
+        async def client() -> None:
+            for number in range(50):
+                await batcher.ask(number)
+
+        await asyncio.gather(*(client() for _ in range(4)))
+
+    asyncio.run(ask_again_and_again())
+
+    assert sum(sizes) == 200
+    assert sorted(sizes)[len(sizes) // 2] == 4, sizes
+
+
+def test_one_client_alone_waits_for_nobody(monkeypatch):
+    monkeypatch.setattr("ledger.batches.GATHER_S", 60)
+
+    async def ask() -> list[int]:
+        batcher: Batcher[int, int] = Batcher(lambda numbers: numbers)
+        return [await batcher.ask(number) for number in range(3)]
+
+    assert asyncio.run(asyncio.wait_for(ask(), 30)) == [0, 1, 2]
