@@ -14,7 +14,7 @@ from redis import RedisError
 from ledger.batch_threads import BatchThreads
 
 THREADS = 8
-BATCH_THREADS = 2
+BATCH_THREADS = 4  # a batch that waits for a lock delays none of another kind
 # Clients that were answered together often ask again together: after a small batch of several
 # requests the next one begins this much later, because one batch costs less than two.
 GATHER_S, GATHER_UP_TO = 0.001, 16
