@@ -137,7 +137,9 @@ SUPERVISE = """
 import os, sys
 from approvals.local.programs import Program
 from approvals.local.supervisor import Supervisor
-sys.exit(Supervisor([[Program("web", [sys.executable, *sys.argv[1:]], dict(os.environ))]]).run())
+command = [sys.executable, *sys.argv[1:]]
+web = [Program(f"web-{number}", command, dict(os.environ)) for number in (1, 2)]
+sys.exit(Supervisor([web]).run())
 """
 
 
@@ -147,7 +149,7 @@ def supervised_web(product: Product) -> Iterator[subprocess.Popen[bytes]]:
     serve = ["--host", "127.0.0.1", "--port", str(product.live_port), "--log-level", "warning"]
     with (product.logs / "supervisor.log").open("wb") as log:
         supervisor = subprocess.Popen(
-            [sys.executable, "-c", SUPERVISE, *WEB.command, *serve, "--workers", "2"],
+            [sys.executable, "-c", SUPERVISE, *WEB.command, *serve],
             cwd=ROOT,
             env=product._environment_of("live"),
             stdout=log,
@@ -160,10 +162,13 @@ def supervised_web(product: Product) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def web_workers(supervisor: int) -> list[int]:
-    """The processes that serve: granian's children."""
-    below = faults.descendants(supervisor)
-    _server, *others = [pid for pid in below if "granian" in faults.command_line(pid)] or [0]
-    return [pid for pid in others if not faults.descendants(pid)]
+    """The processes that serve: the children of granian's two main processes."""
+    mains = [pid for pid in faults.descendants(supervisor) if is_granian(pid)]
+    return [child for main in mains for child in faults.descendants(main) if is_granian(child)]
+
+
+def is_granian(pid: int) -> bool:
+    return "granian" in faults.command_line(pid)
 
 
 def page(product: Product) -> tuple[int, float]:
