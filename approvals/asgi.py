@@ -39,7 +39,7 @@ pages = Pages(
     body_within_s=settings.BODY_S,
     fast_path=fast_path.respond,
 )
-# Checking a password takes half a second of a processor: a storm of sign-ins delays no page.
+# Hashing a password takes half a second of a processor: a storm of sign-ins delays no page.
 sign_ins = Pages(
     wsgi.application,
     threads=1,
@@ -47,7 +47,7 @@ sign_ins = Pages(
     body_within_s=settings.BODY_S,
     most_waiting=20,
 )
-SIGN_IN = "/sign-in/"
+HASHING = frozenset({"/sign-in/", "/password/"})
 # An export takes as long as its reader: a few slow downloads delay no page.
 exports = Pages(
     wsgi.application,
@@ -77,7 +77,7 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
             await send({"type": "websocket.close"})
     elif app.is_ours(scope["path"]):
         await app.application()(scope, receive, send)
-    elif scope["path"] == SIGN_IN and scope["method"] == "POST":
+    elif scope["path"] in HASHING and scope["method"] == "POST":
         await sign_ins(scope, receive, send)
     elif scope["path"].startswith(EXPORT):
         await exports(scope, receive, send)

@@ -119,7 +119,9 @@ def approve_one() -> None:
 def sweep_once() -> None:
     from ledger.workers.sweeper import Sweeper
 
-    Sweeper().sweep()
+    sweeper = Sweeper()
+    sweeper.settle()
+    sweeper.enqueue_due()
 
 
 def more_than_a_click() -> dict[str, Callable[[Client], float]]:

@@ -46,9 +46,15 @@ class Keeper:
             self._due = time.monotonic() + settings.CHECKPOINT_EVERY_S
             self._making = self._checkpoint_thread.submit(self._make)
 
+    def finish(self) -> None:
+        """Wait for the checkpoint in hand."""
+        if self._making is not None:
+            self._making.result()
+
     def stop(self) -> None:
-        for pool in (self._checkpoint_thread, self._witness_threads):
-            pool.shutdown(wait=False, cancel_futures=True)
+        """Begin nothing more, and wait for the checkpoint in hand. A witness may take long."""
+        self._checkpoint_thread.shutdown(cancel_futures=True)
+        self._witness_threads.shutdown(wait=False, cancel_futures=True)
 
     def _make(self) -> bool:
         """Make one checkpoint; whether the next one is due at once."""

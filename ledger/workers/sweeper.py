@@ -113,9 +113,9 @@ class Sweeper:
         couriers = self._courier_threads.values()
         for pool in (self._threads, *couriers, self._enqueuing_thread):
             pool.shutdown(wait=False, cancel_futures=True)
-        self._log.stop()
         with suppress(*CONNECTION_LOST):
             self._leadership.give_up()
+        self._log.stop()
 
     def _go_on(self, stop: Flag) -> None:
         if stop.is_set():
@@ -133,6 +133,7 @@ class Sweeper:
         """
         self.settle()
         self.enqueue_due()
+        self._log.finish()
 
     def settle(self) -> None:
         """The first half of a round: what the sweeper does itself, in the database alone."""

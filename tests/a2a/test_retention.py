@@ -512,3 +512,20 @@ def test_readers_find_the_texts_of_events_where_they_were(work, as_orchestrator)
     assert by_kind["task_progressed"]["details"]["message"] == f"About {SECRET}"
     assert by_kind["task_answered"]["details"]["answer"] == f"Yes, {SECRET}"
     assert by_kind["task_answered"]["reason"] == ""
+
+
+def test_a_task_that_was_rejected_at_once_loses_its_content_as_well(consolidate, client_of):
+    submission = Submission(skill="consolidate", input={"transcripts": SECRET})
+    task = submissions.submit(submission, caller=client_of, via="api").task
+    assert task.state == "rejected"
+    assert SECRET in str(Task.objects.get(pk=task.pk).input)
+    end_retention(task)
+
+    retention.erase_due()
+
+    task.refresh_from_db()
+    assert task.content_erased_at is not None
+    assert (
+        SECRET not in f"{task.input} {task.errors} {[each.parts for each in task.messages.all()]}"
+    )
+    assert_whole()

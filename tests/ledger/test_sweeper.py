@@ -122,7 +122,7 @@ def test_a_row_that_somebody_has_locked_keeps_no_other_from_expiring(acme):
     try:
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = '200ms'")
-        Sweeper().settle()
+        Sweeper().sweep()
     finally:
         may_end.set()
         thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from django.urls import reverse
@@ -42,6 +43,26 @@ def test_the_other_agents_row_is_listed_however_much_one_agent_has_pending(
     assert set(shown) >= {str(row.pk) for row in flood[:PER_AGENT]}
     assert re.search(r"15 more transactions of\s+<bdi>Busy agent</bdi>", page)
     assert f'data-total="{FLOOD + 1}"' in page
+
+
+@pytest.mark.slow
+def test_five_hundred_rows_of_one_agent_leave_another_agents_row_on_the_first_page(
+    as_alice, acme, a_payment
+):
+    for _ in range(500):
+        propose()
+    Transaction.objects.update(proposed_by="agent:acme/busy", proposed_by_name="Busy agent")
+    other = a_payment()
+    as_alice.get("/")  # compiles the templates
+
+    began = time.monotonic()
+    page = as_alice.get("/").content.decode()
+    took = time.monotonic() - began
+
+    assert str(other.pk) in shown_in(page)
+    assert len(shown_in(page)) == PER_AGENT + 1
+    assert 'data-total="501"' in page
+    assert took < 1
 
 
 def test_the_link_shows_all_of_that_agent_and_the_way_back(as_alice, flood, a_payment):

@@ -2,89 +2,26 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
 
-from ledger.models import AgentToken
-from tests.processes import Product, running
+from tests.limits.requests import (
+    PAGE_WITHIN_S,
+    address_of,
+    answer_of,
+    as_agent,
+    http,
+    opens,
+    propose,
+    send,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-
-PAGE_WITHIN_S = 1.0
-http = httpx.Client(timeout=60)  # one for all: each takes a while to make
-
-
-@pytest.fixture
-def tokens(helpdesk, supervisor) -> tuple[str, str]:
-    return tuple(
-        AgentToken.issue(agent, scopes=["propose", "submit"])[1] for agent in (helpdesk, supervisor)
-    )
-
-
-@pytest.fixture
-def as_manager(alice_user, as_alice) -> dict[str, str]:
-    return {"Cookie": f"assent_session={as_alice.cookies['assent_session'].value}"}
-
-
-def started(**environment: str) -> Iterator[Product]:
-    with running("live", **environment) as product:
-        yield product
-
-
-@pytest.fixture
-def live(acme) -> Iterator[Product]:
-    yield from started()
-
-
-@pytest.fixture
-def limited(acme) -> Iterator[Product]:
-    limits = "token.requests=1,agent.requests=1,address.requests=1,address.sign_ins=1000"
-    yield from started(ASSENT_LIMITS=limits)
-
-
-def address_of(product: Product) -> str:
-    return f"http://127.0.0.1:{product.live_port}"
-
-
-def as_agent(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex}
-
-
-def propose(product: Product, token: str) -> httpx.Response:
-    arguments = {"reference": uuid4().hex, "amount": "48.20"}
-    return http.post(
-        f"{address_of(product)}/api/v1/transactions",
-        json={"tool": "pay", "arguments": arguments},
-        headers=as_agent(token),
-    )
-
-
-def opens(product: Product, as_manager: dict[str, str]) -> float:
-    """Seconds until a manager's page is there."""
-    began = time.monotonic()
-    page = http.get(f"{address_of(product)}/", headers=as_manager)
-    assert page.status_code == 200
-    assert "Inbox" in page.text
-    return time.monotonic() - began
-
-
-def send(product: Product, text: bytes) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", product.live_port), timeout=10)
-    connection.sendall(text)
-    return connection
-
-
-def answer_of(connection: socket.socket) -> bytes:
-    with connection:
-        return connection.recv(65_536)
 
 
 def test_an_agent_that_asks_too_often_is_refused_and_another_is_not(limited, tokens):
@@ -182,3 +119,25 @@ def test_a_storm_of_sign_ins_stops_neither_pages_nor_agents(live, tokens, as_man
     assert max(took) < PAGE_WITHIN_S
     assert prepared == [201] * 5
     assert statuses <= {200, 429, 503}
+
+
+def test_a_storm_of_password_changes_stops_no_page(live, as_manager):
+    """Each hashes like a sign-in, and waits its turn with them."""
+    opens(live, as_manager)  # compiles the templates
+    where = f"{address_of(live)}/password/"
+    page = http.get(where, headers=as_manager)
+    token = page.cookies["csrftoken"]
+    cookies = {"Cookie": f"{as_manager['Cookie']}; csrftoken={token}"}
+    form = {"old_password": "wrong", "new_password1": "x", "new_password2": "x"}
+
+    def change(_: int) -> int:
+        data = {**form, "csrfmiddlewaretoken": token}
+        return http.post(where, data=data, headers=cookies).status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        storm = [pool.submit(change, number) for number in range(16)]
+        took = [opens(live, as_manager) for _ in range(5)]
+        statuses = {each.result() for each in storm}
+
+    assert max(took) < PAGE_WITHIN_S
+    assert statuses <= {422, 503}
