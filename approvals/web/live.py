@@ -41,6 +41,7 @@ FORGET_AFTER_S = 4 * waiting.LOOK_BACK.total_seconds()
 CLOSED = 4401  # nobody is signed in, or nobody who may see anything
 REFUSED = 4429  # too many are open
 SLOW_S = 20.0  # for which a page may leave a message unread
+TOLD_AT_ONCE = 100  # sockets: to tell thousands takes most of a second
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
 
 
@@ -170,9 +171,11 @@ class Watcher:
             socket.end()
         if changed_users := [each for each in self.sockets if each.user_chain in subjects]:
             await check(changed_users)
-        for socket in self.sockets:
+        for number, socket in enumerate(list(self.sockets), 1):
             if tenant in socket.tenants:
                 socket.tell(changed)
+            if number % TOLD_AT_ONCE == 0:
+                await asyncio.sleep(0)  # whoever else waits in this process has a turn
 
     async def _lost(self, is_first: bool) -> dict[str, list[str]]:
         recent = await in_thread(_recent_events)
