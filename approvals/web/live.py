@@ -172,7 +172,7 @@ class Watcher:
         if changed_users := [each for each in self.sockets if each.user_chain in subjects]:
             await check(changed_users)
         for number, socket in enumerate(list(self.sockets), 1):
-            if tenant in socket.tenants:
+            if socket in self.sockets and tenant in socket.tenants:
                 socket.tell(changed)
             if number % TOLD_AT_ONCE == 0:
                 await asyncio.sleep(0)  # whoever else waits in this process has a turn
