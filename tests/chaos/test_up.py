@@ -17,6 +17,7 @@ import redis
 
 from approvals.local.embedded_services import start_redis
 from approvals.local.process_identity import is_alive
+from tests.operations.clusters import Cluster, home
 from tests.processes import ROOT, free_port, until
 
 pytestmark = pytest.mark.slow
@@ -188,3 +189,30 @@ def test_the_server_comes_from_the_wheel_and_stores_nothing(tmp_path):
     assert server["server_name"] == "valkey"
     assert int(server["valkey_version"].partition(".")[0]) >= 9
     assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_it_waits_for_a_postgresql_that_recovers_from_a_crash() -> None:
+    with home() as folder:
+        cluster = Cluster(folder, "main").create()
+        cluster.ask("SELECT pg_logical_emit_message(true, 'work', repeat('x', 1000000))")
+        cluster.kill()
+        addresses = {
+            "DATABASE_URL": cluster.url(),
+            "ASSENT_OWNER_DATABASE_URL": cluster.url("postgres"),
+            "PYTHONUNBUFFERED": "1",
+        }
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--prepare"],
+            cwd=ROOT,
+            env=os.environ | addresses,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert "Waiting up to a minute for PostgreSQL" in process.stdout.readline()
+
+        cluster.start()
+
+        output, _ = process.communicate(timeout=100)
+        assert (process.returncode, "Assent is at" in output) == (0, True)
+        assert "automatic recovery in progress" in cluster.log.read_text()

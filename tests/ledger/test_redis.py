@@ -112,19 +112,17 @@ def test_names_beside_a_job_of_ours_are_not_run(approved):
     payment = approved()
     queue = django_rq.get_queue("commit")
     queue.empty()
-    jobs.enqueue("commit", payment.pk)
-    (job_id,) = queue.job_ids
+    sealed = queues.seal("commit", str(payment.pk))
     name = "tests.ledger.test_redis.sprung"
-    doorbell.redis().hset(
-        f"rq:job:{job_id}",
-        mapping={
-            "success_callback_name": name,
-            "failure_callback_name": name,
-            "stopped_callback_name": name,
-            "timeout": "1",
-            "dependency_ids": '["x"]',
-            "webhooks": '[{"url": "http://127.0.0.1:1/", "events": ["finished"]}]',
-        },
+    job_id = plant(
+        "commit",
+        zlib.compress(json.dumps(["ledger.workers.jobs.commit", None, [sealed], {}]).encode()),
+        success_callback_name=name,
+        failure_callback_name=name,
+        stopped_callback_name=name,
+        timeout="1",
+        dependency_ids='["x"]',
+        webhooks='[{"url": "http://127.0.0.1:1/", "events": ["finished"]}]',
     )
 
     job = queue.fetch_job(job_id)
