@@ -325,11 +325,12 @@ SELECT count(*) FROM (
     JOIN ledger_searchterm s ON s.tenant = reader.tenant AND s.term = wanted.term LIMIT %s
 ) counted
 """
+# No EXISTS, for which PostgreSQL may read all entries of the other terms into a hash table.
 _IS_IN = """
-EXISTS (
-    SELECT FROM ledger_searchterm other
+coalesce((
+    SELECT true FROM ledger_searchterm other
     WHERE other.tenant = entry.tenant AND other.term = ANY (%s)
-        AND other.transaction_id = entry.transaction_id)
+        AND other.transaction_id = entry.transaction_id LIMIT 1), false)
 """
 # The newest entries of several terms, and of each whether it has a term of every other group.
 _ENTRIES = f"""

@@ -14,6 +14,7 @@ from a2a.models.tasks import (
     Role,
     Task,
     TaskQuerySet,
+    visible_if_any,
 )
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "Skill",
     "Task",
     "TaskQuerySet",
+    "visible_if_any",
 ]

@@ -81,6 +81,8 @@ class Question(models.Model):
             ),
         ]
         indexes = [
+            # The operators' list.
+            models.Index(name="a2a_question_history", fields=["tenant", "-id"]),
             models.Index(name="a2a_question_due", fields=["expires_at"], condition=Q(state="open")),
             models.Index(
                 name="a2a_question_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q, Value
@@ -28,18 +31,13 @@ class TaskQuerySet(models.QuerySet["Task"]):
 
     def visible_to(self, caller: Caller) -> TaskQuerySet:
         """Tasks it submitted or works on; with the scope ``read_all``, all of its tenant's."""
-        return self.visible_to_agent(
-            Value(str(caller.principal)),
-            Value(caller.tenant),
-            ~Q(pk__in=[]) if Scope.READ_ALL in caller.scopes else Q(pk__in=[]),
-        )
+        return self.filter(reduce(or_, visible_if_any(caller)))
 
     def visible_to_agent(
         self, principal: Combinable, tenant: Combinable, reads_all: Q | RawSQL
     ) -> TaskQuerySet:
         """The rule of ``visible_to`` over SQL expressions, for statements with many callers."""
-        at_home = Q(tenant=tenant) & (Q(owner=principal) | Q(reads_all))
-        return self.filter(Q(submitted_by=principal) | at_home)
+        return self.filter(reduce(or_, _visible(principal, tenant, reads_all)))
 
     def claimable(self) -> TaskQuerySet:
         """Waiting for a worker, by the database's clock; of whichever agent."""
@@ -73,6 +71,21 @@ class TaskQuerySet(models.QuerySet["Task"]):
         """Past ``expires_at``, and not waiting for a person."""
         at_work = sorted({TaskState.SUBMITTED, TaskState.WORKING})
         return self.filter(state__in=at_work, expires_at__lte=Now())
+
+
+def visible_if_any(caller: Caller) -> list[Q]:
+    """The conditions of ``visible_to``, of which one suffices, for ``keyset_page``."""
+    everything, nothing = ~Q(pk__in=[]), Q(pk__in=[])
+    reads_all = everything if Scope.READ_ALL in caller.scopes else nothing
+    return _visible(Value(str(caller.principal)), Value(caller.tenant), reads_all)
+
+
+def _visible(principal: Combinable, tenant: Combinable, reads_all: Q | RawSQL) -> list[Q]:
+    return [
+        Q(submitted_by=principal),
+        Q(tenant=tenant, owner=principal),
+        Q(tenant=tenant) & Q(reads_all),
+    ]
 
 
 class Task(models.Model):
@@ -200,8 +213,32 @@ class Task(models.Model):
                 fields=["tenant", "-id"],
                 condition=Q(legal_hold_at__isnull=False),
             ),
+            # The operators' list of what was erased.
+            models.Index(
+                name="a2a_task_erased",
+                fields=["tenant", "-id"],
+                condition=Q(content_erased_at__isnull=False),
+            ),
+            # The lists of the desk and of REST.
             models.Index(name="a2a_task_history", fields=["tenant", "-id"]),
+            models.Index(name="a2a_task_by_skill", fields=["tenant", "skill_slug", "-id"]),
+            models.Index(
+                name="a2a_task_by_state",
+                fields=["tenant", "state", "-id"],
+                condition=Q(state__in=sorted(FINAL)),
+            ),
+            models.Index(
+                name="a2a_task_submitted_ended",
+                fields=["submitted_by", "state"],
+                condition=Q(state__in=sorted(FINAL)),
+            ),
+            models.Index(name="a2a_task_submitted", fields=["submitted_by", "-id"]),
+            models.Index(name="a2a_task_owned", fields=["owner", "-id"]),
+            # ListTasks: what an agent submitted, what it works on, what its tenant has.
             models.Index(name="a2a_task_submitter", fields=["submitted_by", "-updated_at", "-id"]),
+            models.Index(name="a2a_task_owner", fields=["owner", "-updated_at", "-id"]),
+            models.Index(name="a2a_task_of_tenant", fields=["tenant", "-updated_at", "-id"]),
+            models.Index(name="a2a_task_context", fields=["context_id"]),
             models.Index(
                 name="a2a_task_of_assent",
                 fields=["owner", "state"],

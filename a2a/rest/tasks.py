@@ -10,7 +10,7 @@ from ninja import Header, Query, Router
 
 from a2a import decision_records, polling, submissions, tasks
 from a2a.cards import dialect_card
-from a2a.models import Task
+from a2a.models import Task, visible_if_any
 from a2a.rest.schemas import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
 from a2a.states import TaskState
 from a2a.submissions import Submission
@@ -93,11 +93,13 @@ def list_tasks(
     """The tasks that the agent submitted or works on, newest first."""
     refuse_unstorable([skill, trace_id])
     wanted = {"state": state, "skill_slug": skill, "trace_id": spellings.trace_id(trace_id)}
-    rows = Task.objects.visible_to(caller_of(request)).filter(
-        **{name: value for name, value in wanted.items() if value}
+    rows = Task.objects.filter(**{name: value for name, value in wanted.items() if value})
+    page = keyset_page(
+        rows.prefetch_related("questions", "artifacts"),
+        limit,
+        before=None if cursor is None else (cursor,),
+        any_of=visible_if_any(caller_of(request)),
     )
-    rows = rows.prefetch_related("questions", "artifacts")
-    page = keyset_page(rows, limit, before=None if cursor is None else (cursor,))
     body = {
         "items": [task_as_json(task, POLL_INTERVAL_S) for task in page.rows],
         "next_cursor": None if page.cursor is None else str(page.cursor),

@@ -87,7 +87,7 @@ def use(name: str) -> None:
 
 def _people() -> dict[str, str]:
     """An operator of the largest tenant, one of two tenants, one of the smallest; a superuser."""
-    from django.contrib.auth.models import User
+    from django.contrib.auth.models import Permission, User
     from django.test import Client
 
     from approvals.models import Membership
@@ -96,10 +96,13 @@ def _people() -> dict[str, str]:
 
     for slug in variety.TENANTS:
         Tenant.objects.get_or_create(slug=slug, defaults={"name": slug, "tools": ["*"]})
-    tenants = {"reader": ["bench"], "two": ["bench", "small"], "tiny": ["tiny"]}
+    tenants = {"reader": ["bench"], "two": ["bench", "small"], "tiny": ["tiny"], "chief": []}
     cookies = {}
     for name, slugs in tenants.items():
-        person, _ = User.objects.get_or_create(username=name, is_staff=True, is_superuser=True)
+        person, _ = User.objects.get_or_create(username=name, is_staff=True)
+        person.user_permissions.set(Permission.objects.all())
+        if not slugs:
+            User.objects.filter(pk=person.pk).update(is_superuser=True)
         for slug in slugs:
             for role in ("approver", "operator"):
                 Membership.objects.get_or_create(user=person, tenant_id=slug, role=role)
@@ -116,7 +119,7 @@ def _agents() -> dict[str, str]:
     scopes = {
         "bench": ["propose", "submit", "work"],
         "day": ["propose", "read_all", "submit", "decide"],
-        "guest": ["propose"],
+        "guest": ["propose", "submit"],
     }
     for tenant in variety.TENANTS:
         for slug in variety.AGENTS:
@@ -130,9 +133,13 @@ def _agents() -> dict[str, str]:
 
 
 def _pending() -> None:
-    from bench.execution import prepared
+    from django.db.models.functions import Now
 
-    prepared(PENDING)
+    from bench.execution import prepared
+    from ledger.models import Transaction
+
+    waiting = Transaction.objects.pending().filter(expires_at__gt=Now()).count()
+    prepared(max(0, PENDING - waiting))
 
 
 def _gigabytes() -> float:

@@ -17,6 +17,7 @@ def make() -> None:
         "ledger_idempotencykey": f"transaction_id = '{transaction}'",
         "ledger_delivery": "id = (SELECT max(id) FROM ledger_delivery)",
         "ledger_reading": "true",
+        "approvals_slackmessage": f"transaction_id = '{transaction}'",
         "a2a_task": f"id = '{task}'",
         "a2a_message": f"task_id = '{task}'",
         "a2a_artifact": f"task_id = '{task}'",
@@ -55,6 +56,7 @@ def _keep(cursor: Any, table: str, query: str) -> None:
 
 
 def _transaction() -> Any:
+    from approvals.models import SlackMessage, SlackWorkspace
     from bench.verification import _carried_out
     from ledger.models import Delivery, DeliveryState, Reading
 
@@ -62,6 +64,10 @@ def _transaction() -> Any:
     event = original.row.events.order_by("-seq")[0]
     Delivery.objects.create(
         event=event, channel="webhook", recipient="somebody", state=DeliveryState.DONE, attempts=1
+    )
+    workspace = SlackWorkspace.objects.create(team_id="T1", name="Bench", bot_user_id="U1")
+    SlackMessage.objects.create(
+        workspace=workspace, transaction=original.row, target="C1", channel="C1", ts="1.2"
     )
     Reading.objects.create(tenant="bench", agent="agent:bench/bench", tool="look", arguments={})
     return original.row.pk

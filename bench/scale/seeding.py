@@ -13,6 +13,7 @@ from functools import partial
 from bench.scale import originals, tables
 from bench.scale.variety import Series
 
+A_CHECKPOINT = 5_000  # events
 # For the seed only: a crash of the machine meanwhile costs no more than seeding again.
 HASTY = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "'16GB'", "autovacuum": "off"}
 
@@ -27,7 +28,9 @@ def seed(number: int) -> None:
     rows = Series(number, datetime.now(UTC))
     with _hasty():
         made_again = _drop_indexes()
-        _in_parallel([partial(_fill, made_again, part, rows) for part in tables.PARTS])
+        for parts in (tables.PARTS, tables.TERMS):
+            _in_parallel([partial(_fill, made_again, part, rows) for part in parts])
+        _fill(made_again, lambda *_: ["ledger_searchterm"], rows)
         originals.drop()
         _reset_sequences()
     _checkpoints()
@@ -78,7 +81,8 @@ def _drop_indexes() -> dict[str, list[str]]:
 _INDEXES = """
 SELECT indexrelid::regclass::text, relname, pg_get_indexdef(indexrelid) FROM pg_index
 JOIN pg_class c ON c.oid = indrelid
-WHERE relnamespace = current_schema()::regnamespace AND relname ~ '^(ledger|a2a)_'
+WHERE relnamespace = current_schema()::regnamespace
+    AND relname ~ '^(ledger|a2a|approvals_slackmessage)'
     AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)
 """
 
@@ -89,7 +93,6 @@ def _fill(made_again: dict[str, list[str]], part: tables.Part, rows: Series) -> 
 
     with connection.cursor() as cursor:
         cursor.execute("SET maintenance_work_mem = '512MB'")
-        cursor.execute("SET max_parallel_maintenance_workers = 0")  # the other thread needs it
         cursor.execute("SET session_replication_role = replica")
         for table in part(cursor, rows):
             for statement in made_again[table]:
@@ -111,7 +114,9 @@ def _reset_sequences() -> None:
 
 
 def _checkpoints() -> None:
+    """As many events each as the small ledger has: a proof counts those of one checkpoint."""
     from ledger.log import checkpoints
 
+    checkpoints.MOST_EVENTS = A_CHECKPOINT
     while checkpoints.make() is not None:
         pass

@@ -8,6 +8,7 @@ ledger that verifies.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bench.scale import variety
@@ -18,7 +19,6 @@ Part = Callable[[Any, Series], list[str]]  # fills some tables; their names
 
 
 def _transactions(cursor: Any, rows: Series) -> list[str]:
-    """Transactions, and the terms that the triggers write when they end."""
     _insert(
         cursor,
         "ledger_transaction",
@@ -48,11 +48,17 @@ def _transactions(cursor: Any, rows: Series) -> list[str]:
         retain_until="now() + interval '5 years'",
         receipt="'re_' || left(md5('receipt' || g.n), 20)",
     )
+    return ["ledger_transaction"]
+
+
+def _terms(cursor: Any, rows: Series, *, half: int) -> list[str]:
+    """What the triggers write when transactions end, of every second one."""
     cursor.execute(
         "INSERT INTO ledger_searchterm (tenant, term, transaction_id)"
         " SELECT tenant, unnest(ledger_search_terms(tx)), id FROM ledger_transaction tx"
+        f" WHERE get_byte(uuid_send(id), 15) % 2 = {half}"
     )
-    return ["ledger_transaction", "ledger_searchterm"]
+    return []
 
 
 def _events_of_all(cursor: Any, rows: Series) -> list[str]:
@@ -85,7 +91,7 @@ def _events(cursor: Any, rows: Series, what: str, each: int, base: int = 0, **co
 
 
 def _what_belongs(cursor: Any, rows: Series) -> list[str]:
-    """Decisions, operation keys, deliveries, and readings."""
+    """Decisions, operation keys, deliveries, messages in Slack, and readings."""
     _insert(
         cursor,
         "ledger_decision",
@@ -115,6 +121,13 @@ def _what_belongs(cursor: Any, rows: Series) -> list[str]:
     )
     _insert(
         cursor,
+        "approvals_slackmessage",
+        rows,
+        transaction_id=id_of("transaction"),
+        ts="extract(epoch FROM g.t)::numeric(16, 6)::text",
+    )
+    _insert(
+        cursor,
         "ledger_reading",
         rows.fraction(10),
         id=id_of("reading"),
@@ -123,7 +136,13 @@ def _what_belongs(cursor: Any, rows: Series) -> list[str]:
         tool=variety.READONLY,
         at="g.t",
     )
-    return ["ledger_decision", "ledger_idempotencykey", "ledger_delivery", "ledger_reading"]
+    return [
+        "ledger_decision",
+        "ledger_idempotencykey",
+        "ledger_delivery",
+        "approvals_slackmessage",
+        "ledger_reading",
+    ]
 
 
 def _tasks(cursor: Any, all_rows: Series) -> list[str]:
@@ -189,5 +208,6 @@ def _insert(cursor: Any, table: str, rows: Series, which: str = "true", **column
     )
 
 
-# Two at a time: the largest come first.
-PARTS: list[Part] = [_transactions, _events_of_all, _what_belongs, _tasks]
+# Filled two at a time, the largest first; then the terms of the transactions.
+PARTS: list[Part] = [_events_of_all, _transactions, _what_belongs, _tasks]
+TERMS: list[Part] = [partial(_terms, half=0), partial(_terms, half=1)]

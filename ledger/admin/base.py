@@ -38,7 +38,8 @@ class BoundedPaginator(Paginator):
     @cached_property
     def _counted(self) -> int:
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
-        return rows[: COUNTED + 1].count()
+        # Without the order, PostgreSQL may count in whichever index has the fewest entries.
+        return rows.order_by()[: COUNTED + 1].count()
 
     @property
     def has_more(self) -> bool:

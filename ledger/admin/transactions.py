@@ -228,6 +228,7 @@ class OfTransaction(ReadOnly, SearchedByIndex):
 
 @admin.register(Event)
 class EventAdmin(OfTransaction):
+    tenant_path = "tenant"
     list_display = ("at", "kind", "linked", "principal_name", "via", "reason")
     fields = (
         "linked",

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from ledger.database.budget import too_many_sessions
-from ledger.database.keyset_pages import keyset_page
+from ledger.database.keyset_pages import count_any_of, keyset_page
 from ledger.database.outages import Outage, is_locked
 from ledger.database.poolers import shares_sessions
 from ledger.database.prepared_statements import use_prepared_statements
@@ -19,6 +19,7 @@ from ledger.database.updates import columns_of, row_of, update_returning
 __all__ = [
     "Outage",
     "columns_of",
+    "count_any_of",
     "is_locked",
     "keyset_page",
     "row_of",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db.models.functions import Now, Upper
 
 from ledger.models.transactions import Transaction
 
@@ -51,8 +51,19 @@ class Event(models.Model):
         indexes = [
             # The query of the live watcher, once a second.
             models.Index(name="ledger_event_recent", fields=["at"]),
-            # "Who changed what": the changes of accounts, newest first.
+            # The operators' lists of events and of deliveries.
+            models.Index(name="ledger_event_of_tenant", fields=["tenant", "-id"]),
+            # "Who changed what": the changes of accounts, newest first; of one kind; by somebody.
             models.Index(name="ledger_event_changes", fields=["-id"], condition=Q(to_state="")),
+            models.Index(
+                name="ledger_event_change_kind", fields=["kind", "-id"], condition=Q(to_state="")
+            ),
+            models.Index(
+                name="ledger_event_change_by", fields=["principal"], condition=Q(to_state="")
+            ),
+            models.Index(
+                Upper("principal_name"), name="ledger_event_change_name", condition=Q(to_state="")
+            ),
         ]
 
     def __str__(self) -> str:

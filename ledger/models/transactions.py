@@ -223,11 +223,11 @@ class Transaction(models.Model):
             models.Index(name="ledger_tx_proposer", fields=["proposed_by", "-id"]),
             # What operators filter by; what is open is few, and has an index above.
             models.Index(
-                name="ledger_tx_ended",
-                fields=["state", "-id"],
+                name="ledger_tx_by_state",
+                fields=["tenant", "state", "-id"],
                 condition=Q(state__in=sorted(FINAL)),
             ),
-            models.Index(name="ledger_tx_tool", fields=["tool", "-id"]),
+            models.Index(name="ledger_tx_by_tool", fields=["tenant", "tool", "-id"]),
             # What the sweeper erases.
             models.Index(
                 name="ledger_tx_retention",
@@ -241,6 +241,12 @@ class Transaction(models.Model):
                 condition=Q(legal_hold_at__isnull=False),
             ),
             # What operators search by.
+            # The operators' list of what was erased.
+            models.Index(
+                name="ledger_tx_erased",
+                fields=["tenant", "-id"],
+                condition=Q(content_erased_at__isnull=False),
+            ),
             models.Index(name="ledger_tx_receipt", fields=["receipt"], condition=~Q(receipt="")),
             models.Index(name="ledger_tx_trace", fields=["trace_id"], condition=~Q(trace_id="")),
             models.Index(name="ledger_tx_run", fields=["run_id"], condition=~Q(run_id="")),
