@@ -93,6 +93,7 @@ class SkillAdmin(TenantAdmin, SealedEdits):
 class TaskAdmin(ReadOnly, SearchedByIndex):
     """Read only. Not registered here: the desk does, with the actions that it offers operators."""
 
+    counted_by = ("tenant", "-pk")
     list_display = ("summary", "state", "reason_code", "submitted_by", "owner", "created_at")
     list_filter = ("state", RetentionFilter)
     search_help_text = "Whole id, or whole trace id."
@@ -147,6 +148,7 @@ class TaskAdmin(ReadOnly, SearchedByIndex):
 
 @admin.register(Question)
 class QuestionAdmin(ReadOnly, TenantAdmin):
+    counted_by = ("tenant", "-pk")
     list_display = ("text_", "state", "asked_by_name", "answered_by_name", "expires_at")
     list_filter = ("state",)
 

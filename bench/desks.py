@@ -10,7 +10,7 @@ import time
 import uuid
 from typing import Any
 
-from bench.engines import free_port, process, web
+from bench.engines import free_port, web
 
 DESKS = 20
 ROWS = 40
@@ -36,36 +36,25 @@ def measure() -> dict[str, float]:
     client.force_login(user)
     cookie = client.cookies["assent_session"].value
     connection.close()
-    web_port, live_port = free_port(), free_port()
-    os.environ["ASSENT_PUBLIC_URL"] = f"http://localhost:{web_port}"
-    live = (
-        "-m",
-        "granian",
-        "--interface",
-        "asgi",
-        "--port",
-        str(live_port),
-        "--log-level",
-        "error",
-        "approvals.asgi:application",
-    )
-    with web(web_port), process(*live, port=live_port):
-        return asyncio.run(_measure(web_port, live_port, cookie, token))
+    port = free_port()
+    os.environ["ASSENT_PUBLIC_URL"] = f"http://localhost:{port}"
+    with web(port):
+        return asyncio.run(_measure(port, cookie, token))
 
 
-async def _measure(web_port: int, live_port: int, cookie: str, token: str) -> dict[str, float]:
+async def _measure(port: int, cookie: str, token: str) -> dict[str, float]:
     import httpx
 
     received: dict[tuple[str, int], float] = {}
     shown: dict[tuple[str, int], float] = {}
-    base = f"http://localhost:{web_port}"
+    base = f"http://localhost:{port}"
     limits = httpx.Limits(max_connections=DESKS)
     async with httpx.AsyncClient(
         base_url=base, cookies={"assent_session": cookie}, limits=limits
     ) as http:
 
         async def desk(number: int) -> None:
-            reader, _writer = await _open_socket(live_port, web_port, cookie)
+            reader, _writer = await _open_socket(port, cookie)
             while True:
                 for pk in (await _message(reader))["changed"]:
                     received.setdefault((pk, number), time.time())
@@ -110,14 +99,14 @@ async def _fetch(http: Any, pk: str) -> None:
             continue
 
 
-async def _open_socket(live_port: int, web_port: int, cookie: str) -> tuple[Any, Any]:
+async def _open_socket(port: int, cookie: str) -> tuple[Any, Any]:
     """A WebSocket by hand (RFC 6455); it only listens."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", live_port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     key = base64.b64encode(os.urandom(16)).decode()
     writer.write(
-        f"GET /ws/desk HTTP/1.1\r\nHost: localhost:{live_port}\r\nUpgrade: websocket\r\n"
+        f"GET /ws/desk HTTP/1.1\r\nHost: localhost:{port}\r\nUpgrade: websocket\r\n"
         f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
-        f"Origin: http://localhost:{web_port}\r\nCookie: assent_session={cookie}\r\n\r\n".encode()
+        f"Origin: http://localhost:{port}\r\nCookie: assent_session={cookie}\r\n\r\n".encode()
     )
     head = await reader.readuntil(b"\r\n\r\n")
     assert b" 101 " in head.split(b"\r\n")[0], head

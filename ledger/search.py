@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -30,7 +31,7 @@ MOST_FOUND = 1_000  # transactions with one whole value
 MOST_BEGINNINGS = 20  # words that begin as one of the query does
 EXAMINED = 2_000  # entries of the rarest word, for one page
 # Ids have the clock of the process that made them, ``created_at`` has the database's.
-CLOCKS_DIFFER = timedelta(days=1)
+CLOCKS_DIFFER = timedelta(hours=1)
 FIRST_ID, LAST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
 LAST_CHARACTER = "\U0010ffff"
 SHORT_ID = "[0-9a-f]{8}"
@@ -214,8 +215,17 @@ def with_short_id(
 # --- words ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Values of which a transaction has to have one: terms that begin alike, or a state."""
+
+    values: list[str]
+    entries: str  # SQL: where the transactions that have a value are listed
+    is_state: bool = False
+
+
 class _Search:
-    """One page of one search: entries of the rarest term, newest first, until it is full."""
+    """One page of one search: entries of the rarest group, newest first, until it is full."""
 
     def __init__(self, rows: TransactionQuerySet, wanted: Wanted, limit: int) -> None:
         self._wanted, self._limit, self._tenants = wanted, limit, sorted(wanted.tenants)
@@ -228,7 +238,7 @@ class _Search:
         groups, cut = self._groups()
         reached = min(before or LAST_ID, self._newest)
         hits = self._open(reached)
-        is_end = not all(groups) or self._wanted.state not in {"", *FINAL}
+        is_end = not groups or not groups[0].values or self._wanted.state not in {"", *FINAL}
         examined, size = 0, self._limit + 1
         while not is_end and self._complete(hits, reached) <= self._limit and examined < EXAMINED:
             ids, reached, is_end = self._next(groups, reached, size)
@@ -255,39 +265,57 @@ class _Search:
     def _open(self, before: UUID) -> dict[UUID, Transaction]:
         """The newest of those that have not ended, and therefore have no terms yet."""
         words = [contains(piece) for piece in self._wanted.pieces]
-        return self._read(self._rows.filter(STILL_OPEN, *words, pk__lt=before))
+        rows = self._rows.filter(STILL_OPEN, *words, pk__lt=before)
+        # Their texts have the order of the ids, but no index: in the order of one, PostgreSQL may
+        # read the history until enough rows are open, which may be all of it.
+        newest_first = Cast("pk", models.TextField()).desc()
+        return {row.pk: row for row in rows.order_by(newest_first)[: self._limit + 1]}
 
-    def _groups(self) -> tuple[list[list[str]], list[str]]:
-        """For each word the terms that begin like it, the rarest group first."""
-        groups, cut = [[term] for term in self._wanted.terms], []
+    def _groups(self) -> tuple[list[_Group], list[str]]:
+        """The state, the filters, and for each word the terms that begin like it."""
+        groups, cut = [_Group([term], _OF_TERM) for term in self._wanted.terms], []
+        if self._wanted.state in FINAL:
+            state = self._wanted.state
+            groups.append(_Group([state], _OF_STATE.format(state=state), is_state=True))
         for word in _words(self._wanted.pieces):
             terms = self._beginning_with(word)
             if len(terms) > MOST_BEGINNINGS:
                 cut.append(word)
                 terms = [word]
-            groups.append(terms)
-        if len(groups) > 1:
-            groups.sort(key=self._frequency)
-        return groups, cut
+            groups.append(_Group(terms, _OF_TERM))
+        return self._rarest_first(groups), cut
+
+    def _rarest_first(self, groups: list[_Group]) -> list[_Group]:
+        if len(groups) < 2:
+            return groups
+        for most in (self._limit + 1, EXAMINED):
+            counted = [(self._frequency(group, most), group) for group in groups]
+            counted.sort(key=itemgetter(0))
+            if counted[0][0] < most:
+                break
+        return [group for _, group in counted]
 
     def _beginning_with(self, word: str) -> list[str]:
         most, upto = (MOST_BEGINNINGS + 1) * len(self._tenants), word + LAST_CHARACTER
         rows = _run(_BEGINNINGS, word, upto, self._tenants, upto, most)
         return sorted({term for (term,) in rows})
 
-    def _frequency(self, group: list[str]) -> int:
-        """How many entries the terms have, counted no further than a page may examine."""
-        ((number,),) = _run(_FREQUENCY, self._tenants, group, EXAMINED)
+    def _frequency(self, group: _Group, most: int) -> int:
+        """How many entries the group has, counted no further than ``most``."""
+        sql = _FREQUENCY.format(entries=group.entries)
+        ((number,),) = _run(sql, self._tenants, group.values, FIRST_ID, LAST_ID, most, most)
         return int(number)
 
     def _next(
-        self, groups: list[list[str]], before: UUID, number: int
+        self, groups: list[_Group], before: UUID, number: int
     ) -> tuple[list[UUID], UUID, bool]:
         """Of the next entries of the rarest group the ids in all groups; the last; the end."""
-        rarest, *others = groups
+        rarest, *rest = groups
+        others = [group.values for group in rest if not group.is_state]  # rows have the state
         is_in_all = " AND ".join([_IS_IN] * len(others)) or "true"
-        sql = _ENTRIES.format(is_in_all=is_in_all)
-        entries = _run(sql, *others, self._tenants, rarest, self._oldest, before, number, number)
+        sql = _ENTRIES.format(is_in_all=is_in_all, entries=rarest.entries)
+        bounds = (self._oldest, before, number, number)
+        entries = _run(sql, *others, self._tenants, rarest.values, *bounds)
         ids = [pk for pk, is_hit in entries if is_hit]
         return ids, entries[-1][0] if entries else before, len(entries) < number
 
@@ -318,13 +346,24 @@ WITH RECURSIVE step (tenant, term) AS (
 )
 SELECT term FROM step WHERE term IS NOT NULL LIMIT %s
 """
-_STREAMS = "unnest(%s::text[]) reader (tenant) CROSS JOIN unnest(%s::text[]) wanted (term)"
-_FREQUENCY = f"""
-SELECT count(*) FROM (
-    SELECT FROM {_STREAMS}
-    JOIN ledger_searchterm s ON s.tenant = reader.tenant AND s.term = wanted.term LIMIT %s
-) counted
+# The newest entries with a value, in the order of an index.
+_OF_TERM = """
+SELECT s.tenant, s.transaction_id FROM ledger_searchterm s
+WHERE s.tenant = reader.tenant AND s.term = wanted.value
+    AND s.transaction_id >= %s AND s.transaction_id < %s
+ORDER BY s.tenant DESC, s.term DESC, s.transaction_id DESC LIMIT %s
 """
+# With the state itself, not with ``wanted.value``, so that PostgreSQL knows how rare it is.
+_OF_STATE = """
+SELECT s.tenant, s.id AS transaction_id FROM ledger_transaction s
+WHERE s.tenant = reader.tenant AND s.state = '{state}' AND s.id >= %s AND s.id < %s
+ORDER BY s.id DESC LIMIT %s
+"""
+_STREAMS = """
+unnest(%s::text[]) reader (tenant) CROSS JOIN unnest(%s::text[]) wanted (value)
+CROSS JOIN LATERAL ({entries}) newest
+"""
+_FREQUENCY = f"SELECT count(*) FROM (SELECT FROM {_STREAMS} LIMIT %s) counted"
 # No EXISTS, for which PostgreSQL may read all entries of the other terms into a hash table.
 _IS_IN = """
 coalesce((
@@ -332,16 +371,10 @@ coalesce((
     WHERE other.tenant = entry.tenant AND other.term = ANY (%s)
         AND other.transaction_id = entry.transaction_id LIMIT 1), false)
 """
-# The newest entries of several terms, and of each whether it has a term of every other group.
+# The newest entries of a group, and of each whether it has a term of every other group.
 _ENTRIES = f"""
 SELECT entry.transaction_id, {{is_in_all}} FROM (
     SELECT newest.tenant, newest.transaction_id FROM {_STREAMS}
-    CROSS JOIN LATERAL (
-        SELECT s.tenant, s.transaction_id FROM ledger_searchterm s
-        WHERE s.tenant = reader.tenant AND s.term = wanted.term
-            AND s.transaction_id >= %s AND s.transaction_id < %s
-        ORDER BY s.tenant DESC, s.term DESC, s.transaction_id DESC LIMIT %s
-    ) newest
     ORDER BY newest.transaction_id DESC LIMIT %s
 ) entry
 ORDER BY entry.transaction_id DESC

@@ -20,6 +20,7 @@ from ledger.agents.callers import Caller
 from ledger.database import count_any_of, keyset_page
 
 PAGE, LARGEST_PAGE = 50, 100
+ORDER = ("updated_at", "id")
 COUNTED = 1_000  # tasks; to count all of them would cost each page more the more there are
 
 
@@ -55,9 +56,9 @@ def list_tasks(query: TaskQuery, caller: Caller) -> TaskPage:
         rows = rows.filter(_in_state(query.state))
     if query.changed_since is not None:
         rows = rows.filter(updated_at__gte=query.changed_since)
-    total = count_any_of(rows, visible, COUNTED)
+    total = count_any_of(rows, visible, COUNTED, by=ORDER)
     before = _position(query.page_token) if query.page_token else None
-    page = keyset_page(rows, query.size, before=before, by=("updated_at", "id"), any_of=visible)
+    page = keyset_page(rows, query.size, before=before, by=ORDER, any_of=visible)
     return TaskPage(
         tasks=[render(task, query.history, query.with_artifacts) for task in page.rows],
         next_token=_token_of(page.last) if page.last else "",

@@ -16,8 +16,9 @@ from bench.scale import clicks
 from bench.scale.clicks import Click
 
 MOST_READ = 5_000  # rows or index entries, for one statement
-LARGE = 10_000  # rows, from which on a table is not to be read whole
+LARGE = 2_000  # rows, from which on a table is not to be read whole
 Statement = tuple[str, Any]
+READS, WRITES = ("SELECT", "WITH RECURSIVE"), ("UPDATE", "DELETE", "WITH")
 
 
 @dataclass(slots=True)
@@ -103,14 +104,13 @@ def _tasks_of_agents() -> dict[str, Callable[[], object]]:
 
 @contextmanager
 def _heard() -> Iterator[list[Statement]]:
-    """The SELECTs that the block asks for."""
+    """The statements of the block that look for rows."""
     from django.db import connection
 
     statements: list[Statement] = []
 
     def listen(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
-        text = sql.lstrip()
-        if text.startswith(("SELECT", "WITH RECURSIVE")) and "advisory" not in text:
+        if sql.lstrip().startswith((*READS, *WRITES)) and "advisory" not in sql:
             statements.append((sql, parameters))
         return execute(sql, parameters, many, context)
 
@@ -119,19 +119,9 @@ def _heard() -> Iterator[list[Statement]]:
 
 
 def _work_of(statements: list[Statement], sizes: dict[str, int]) -> Work:
-    from django.db import connection
-    from django.db.transaction import atomic
-
     work = Work()
     for sql, parameters in statements:
-        with (
-            atomic(),
-            connection.cursor() as cursor,
-        ):  # SELECT … FOR UPDATE holds its lock no longer
-            cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {sql}", parameters)
-            (plan,) = cursor.fetchone()
-        root = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
-        nodes = list(_nodes(root))
+        nodes = list(_nodes(_plan(sql, parameters)))
         read = sum(_rows_read(node) for node in nodes)
         work.rows += read
         whole = {
@@ -145,6 +135,19 @@ def _work_of(statements: list[Statement], sizes: dict[str, int]) -> Work:
     return work
 
 
+def _plan(sql: str, parameters: Any) -> dict[str, Any]:
+    """The root of its plan; what writes is not carried out a second time."""
+    from django.db import connection
+    from django.db.transaction import atomic
+
+    how = "ANALYZE, TIMING OFF, " if sql.lstrip().startswith(READS) else ""
+    with atomic(), connection.cursor() as cursor:  # SELECT … FOR UPDATE holds no lock afterwards
+        cursor.execute(f"EXPLAIN ({how}FORMAT JSON) {sql}", parameters)
+        (plan,) = cursor.fetchone()
+    root: dict[str, Any] = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+    return root
+
+
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield node
     for below in node.get("Plans", ()):
@@ -156,8 +159,8 @@ def _rows_read(node: dict[str, Any]) -> int:
     if "Scan" not in node["Node Type"] or node["Node Type"] in {"CTE Scan", "WorkTable Scan"}:
         return 0
     in_vain = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
-    rows = node["Actual Rows"] + sum(node.get(name, 0) for name in in_vain)
-    return int(rows * node["Actual Loops"])
+    rows = node.get("Actual Rows", 0) + sum(node.get(name, 0) for name in in_vain)
+    return int(rows * node.get("Actual Loops", 0))
 
 
 def _sizes() -> dict[str, int]:

@@ -65,6 +65,7 @@ class DecisionInline(ReadOnly, TabularInline):
 class TransactionAdmin(ReadOnly, SearchedByIndex):
     """Read only. Not registered here: the desk does, with the actions that it offers operators."""
 
+    counted_by = ("tenant", "-pk")
     list_display = (
         "summary",
         "state",
@@ -229,6 +230,7 @@ class OfTransaction(ReadOnly, SearchedByIndex):
 @admin.register(Event)
 class EventAdmin(OfTransaction):
     tenant_path = "tenant"
+    counted_by = ("tenant", "-pk")
     list_display = ("at", "kind", "linked", "principal_name", "via", "reason")
     fields = (
         "linked",
@@ -281,6 +283,7 @@ class IdempotencyKeyAdmin(OfTransaction):
 
 @admin.register(Reading)
 class ReadingAdmin(ReadOnly, TenantAdmin):
+    counted_by = ("tenant", "-pk")
     list_display = ("at", "tool", "agent", "error")
     list_filter = (ReadonlyToolFilter,)
     fields = ("id", "at", "tenant", "agent", "tool", "arguments_", "result_hash", "error")

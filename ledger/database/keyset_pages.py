@@ -39,24 +39,29 @@ def keyset_page(
 
     ``before`` has their values in the last row of the page before; ``None`` asks for the first.
     Of ``any_of`` rows have to meet one condition, and each condition is read by an index of its
-    own; PostgreSQL would read their OR by none.
+    own; PostgreSQL would read their OR by none. The last field is the primary key then.
     """
     if before is not None:
         rows = rows.filter(_before(dict(zip(by, before, strict=True))))
     order = [f"-{field}" for field in by]
     if any_of:
-        found = _first_of_each(rows.order_by(*order).values("pk", *by), any_of, limit + 1)
+        places = _first_of_each(rows.order_by(*order).values_list(*by), any_of, limit + 1)
         # As a list: PostgreSQL may read any number of rows to find those of a subquery in order.
-        keys = [key for key, *_ in found.order_by(*order).values_list()[: limit + 1]]
-        rows = rows.filter(pk__in=keys)
+        newest = sorted(places, reverse=True)[: limit + 1]
+        rows = rows.filter(pk__in=[place[-1] for place in newest])
     fetched = list(rows.order_by(*order)[: limit + 1])
     page = fetched[:limit]
     return Page(page, page[-1] if len(fetched) > limit else None)
 
 
-def count_any_of(rows: QuerySet[M], any_of: Sequence[Q], most: int) -> int:
-    """How many rows meet one of the conditions, counted no further than ``most``."""
-    return _first_of_each(rows.order_by().values("pk"), any_of, most)[:most].count()
+def count_any_of(rows: QuerySet[M], any_of: Sequence[Q], most: int, *, by: Sequence[str]) -> int:
+    """How many rows meet one of the conditions, counted no further than ``most``.
+
+    They are counted in the indexes of ``by``; without an order PostgreSQL may read any rows.
+    """
+    order = [f"-{field}" for field in by]
+    found = _first_of_each(rows.order_by(*order).values_list(*by), any_of, most)
+    return int(found[:most].count())
 
 
 def _first_of_each(rows: Any, any_of: Sequence[Q], most: int) -> Any:

@@ -1,0 +1,163 @@
+"""A desk with 500 rows in headless Chromium: when it is painted, and when a new row is on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from typing import Any
+from urllib.request import Request, urlopen
+
+from bench.engines import engines, free_port, web
+
+ROWS, AGENTS = 500, 25  # no agent more than its share of the list
+NEW_ROWS, PAUSE_S = 60, 0.3
+OPENED = 9  # times
+CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
+
+# Of a new row: when it was in the page, and when the frame with it was painted.
+WATCH = """
+() => {
+  window.seen = {};
+  new MutationObserver(changes => {
+    for (const change of changes) for (const node of change.addedNodes) {
+      const row = node.id?.startsWith("row-") ? node : node.querySelector?.("[id^=row-]");
+      if (row && !(row.dataset.id in window.seen)) {
+        const id = row.dataset.id;
+        window.seen[id] = null;
+        requestAnimationFrame(() => setTimeout(() => { window.seen[id] = Date.now(); }));
+      }
+    }
+  }).observe(document.body, {childList: true, subtree: true});
+}
+"""
+OPENED_PAGE = """
+() => {
+  const page = performance.getEntriesByType("navigation")[0];
+  const paint = performance.getEntriesByName("first-contentful-paint")[0];
+  return {
+    "first paint ms": paint.startTime,
+    "all loaded ms": page.loadEventEnd,
+    "page KiB, transferred": page.transferSize / 1024,
+    "page KiB": page.decodedBodySize / 1024,
+    "rows": document.querySelectorAll("[data-waiting-row]").length,
+  };
+}
+"""
+
+
+def measure() -> dict[str, float]:
+    """First paint in milliseconds (median), size of the page, and milliseconds to a new row."""
+    from playwright.sync_api import sync_playwright
+
+    tokens, cookie = _waiting_rows()
+    port = free_port()
+    address = f"http://localhost:{port}"
+    os.environ["ASSENT_PUBLIC_URL"] = address
+    with web(port, workers=1), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        # Each context has an empty cache.
+        opened = [_open(browser, address, cookie)[0] for _ in range(OPENED)]
+        figures, page = _open(browser, address, cookie)
+        middle = {name: sorted(each[name] for each in opened)[OPENED // 2] for name in figures}
+        spans = _new_rows(page, address, tokens)
+        browser.close()
+    return {
+        **middle,
+        "slowest first paint ms": max(each["first paint ms"] for each in opened),
+        "new row p50 ms": spans[len(spans) // 2],
+        "new row p99 ms": spans[int(len(spans) * 0.99)],
+    }
+
+
+def _open(browser: Any, address: str, cookie: str) -> tuple[dict[str, float], Any]:
+    context = browser.new_context()
+    context.add_cookies([{"name": "assent_session", "value": cookie, "url": address}])
+    page = context.new_page()
+    page.goto(address, wait_until="load")
+    page.wait_for_timeout(500)  # until the socket is open, and the entries are complete
+    return page.evaluate(OPENED_PAGE), page
+
+
+def _new_rows(page: Any, address: str, tokens: list[str]) -> list[float]:
+    """Milliseconds from the answer to a prepare until its row is painted, in order."""
+    page.evaluate(WATCH)
+    answered: dict[str, float] = {}
+    for place in range(NEW_ROWS):
+        answered[_prepare(address, tokens[place % len(tokens)])] = time.time() * 1000
+        page.wait_for_timeout(PAUSE_S * 1000)
+    page.wait_for_timeout(1_000)
+    seen = page.evaluate("() => window.seen")
+    missing = set(answered) - set(seen)
+    assert not missing, f"{len(missing)} new rows are not on the desk"
+    return sorted(seen[pk] - at for pk, at in answered.items())
+
+
+def _prepare(address: str, token: str) -> str:
+    body = json.dumps({"tool": "measured", "arguments": {"name": uuid.uuid4().hex}}).encode()
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Idempotency-Key": uuid.uuid4().hex,
+        "Content-Type": "application/json",
+    }
+    with urlopen(Request(f"{address}/api/v1/transactions", body, headers)) as answer:
+        return str(json.load(answer)["transaction_id"])
+
+
+def _waiting_rows() -> tuple[list[str], str]:
+    """The tokens of the agents whose rows wait, and the session of a person who sees them."""
+    from django.contrib.auth.models import User
+    from django.db import connection
+    from django.test import Client
+
+    from approvals.models import Membership
+    from ledger.models import Agent, AgentToken, Tenant
+
+    tenant, _ = Tenant.objects.get_or_create(slug="full", defaults={"name": "Full", "tools": ["*"]})
+    tokens = []
+    for number in range(AGENTS):
+        agent, is_new = Agent.objects.get_or_create(
+            tenant=tenant, slug=f"agent-{number}", defaults={"name": f"Agent {number}"}
+        )
+        tokens.append(AgentToken.issue(agent, scopes=["propose"])[1])
+        if is_new:
+            _propose(agent, ROWS // AGENTS)
+    user, _ = User.objects.get_or_create(username="manager")
+    Membership.objects.get_or_create(user=user, tenant=tenant, role="approver")
+    client = Client()
+    client.force_login(user)
+    connection.close()
+    return tokens, client.cookies["assent_session"].value
+
+
+def _propose(agent: Any, number: int) -> None:
+    from ledger.api.rendering import render_token
+    from ledger.principals import Surface
+    from ledger.transactions import coordinator
+    from ledger.transactions.coordinator import Proposal
+
+    for _ in range(number):
+        key = uuid.uuid4().hex
+        coordinator.prepare(
+            Proposal("measured", {"name": key}),
+            by=agent.principal,
+            tenant=agent.tenant_id,
+            key=key,
+            via=Surface.REST,
+            render=render_token,
+        )
+
+
+def main() -> None:
+    """`python -m bench.full_desk`: only this."""
+    with engines():
+        for name, value in measure().items():
+            print(f"  {name:<28} {value:10.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Pages and operations read by index, and only so much, however large the ledger is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# The full test: SCALE_ROWS=1000000, which takes ten minutes and 10 GB, as `make scale` does.
+ROWS = int(os.environ.get("SCALE_ROWS", "20000"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 + ROWS / 500)
+def test_no_page_or_operation_reads_a_large_table_or_many_rows():
+    command = ["-m", "bench.scale", "--small", "1000", "--large", str(ROWS), "--plans"]
+    outside = {"DATABASE_URL", "REDIS_URL"}
+    environment = {name: value for name, value in os.environ.items() if name not in outside}
+
+    run = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+
+    assert "| history, all |" in run.stdout, run.stderr[-3000:]
+    assert "**fault**" not in run.stdout, run.stdout
+    assert run.returncode == 0, run.stderr[-3000:]
