@@ -61,7 +61,7 @@ def list_tasks(query: TaskQuery, caller: Caller) -> TaskPage:
     page = keyset_page(rows, query.size, before=before, by=ORDER, any_of=visible)
     return TaskPage(
         tasks=[render(task, query.history, query.with_artifacts) for task in page.rows],
-        next_token=_token_of(page.last) if page.last else "",
+        next_token=token_of(page.last) if page.last else "",
         total=total,
     )
 
@@ -81,7 +81,8 @@ def _in_open_state(state: str) -> Q:
     return Q(state=state) | for_people if state == TaskState.WORKING else Q(state=state)
 
 
-def _token_of(task: Task) -> str:
+def token_of(task: Task) -> str:
+    """Where the page after this task begins."""
     return base64.urlsafe_b64encode(f"{task.updated_at.isoformat()} {task.pk}".encode()).decode()
 
 

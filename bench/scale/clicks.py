@@ -20,6 +20,7 @@ class Click:
 def facts() -> dict[str, str]:
     """Ids and values of rows in the ledger that this process is connected to, for addresses."""
     from a2a.models import Question, Task
+    from a2a.protocol.task_pages import token_of
     from ledger.models import Checkpoint, Event, IdempotencyKey, Transaction
 
     rows = Transaction.objects.filter(tenant="bench", state="committed").order_by("pk")
@@ -27,6 +28,7 @@ def facts() -> dict[str, str]:
     newest, middle, oldest = rows[number - 1], rows[number // 2], rows[number // 20]
     ended = Transaction.objects.filter(tenant="bench", state="aborted")
     task = Task.objects.filter(tenant="bench").order_by("-pk")[0]
+    old_task = Task.objects.filter(tenant="bench").order_by("pk")[5]
     values: dict[str, Any] = {
         "newest": newest.pk,
         "middle": middle.pk,
@@ -46,6 +48,7 @@ def facts() -> dict[str, str]:
         "change": Event.objects.filter(to_state="").order_by("pk")[0].pk,
         "task": task.pk,
         "context": task.context_id,
+        "page": token_of(old_task),
         "task_trace": task.trace_id,
         "question": Question.objects.filter(task=task)[0].pk,
         "pending": Transaction.objects.filter(tenant="bench", state="prepared")[0].pk,
@@ -156,6 +159,7 @@ AGENTS = [
     Click("REST, tasks of a rare agent", "/api/v1/tasks", "@guest"),
     Click("REST, tasks, rare state", "/api/v1/tasks?state=failed", "@bench"),
     Click("A2A, list", "/a2a/rest/tasks", "@bench"),
+    Click("A2A, deep", "/a2a/rest/tasks?pageToken={page}", "@bench"),
     Click("A2A, list of the tenant", "/a2a/rest/tasks", "@day"),
     Click("A2A, state", "/a2a/rest/tasks?status=TASK_STATE_FAILED", "@bench"),
     Click("A2A, open", "/a2a/rest/tasks?status=TASK_STATE_WORKING", "@bench"),

@@ -75,4 +75,6 @@ def _before(last: dict[str, Any]) -> Q:
     for field, value in last.items():
         condition |= same & Q(**{f"{field}__lt": value})
         same &= Q(**{field: value})
-    return condition
+    # Follows from the condition, and is what PostgreSQL can begin to read an index at.
+    first = next(iter(last))
+    return condition & Q(**{f"{first}__lte": last[first]})
