@@ -90,9 +90,10 @@ def _tasks_of_agents() -> dict[str, Callable[[], object]]:
     bench = Agent.objects.get(tenant="bench", slug="bench")
     own = Caller(bench.principal, "bench", frozenset({"submit"}))
     whole = Caller(bench.principal, "bench", frozenset({"submit", "read_all"}))
+    page = clicks.facts()["page"]
     return {
         "A2A, list": lambda: list_tasks(TaskQuery(), own),
-        "A2A, deep": lambda: list_tasks(TaskQuery(page_token=clicks.facts()["page"]), own),
+        "A2A, deep": lambda: list_tasks(TaskQuery(page_token=page), own),
         "A2A, list of the tenant": lambda: list_tasks(TaskQuery(), whole),
         "A2A, rare state": lambda: list_tasks(TaskQuery(state="failed"), own),
         "A2A, open": lambda: list_tasks(TaskQuery(state="working"), own),
