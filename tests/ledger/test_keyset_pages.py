@@ -3,18 +3,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db.models import Q
 
-from ledger.database import keyset_page
+from ledger.database import count_any_of, keyset_page
 from ledger.models import Event
 
 pytestmark = pytest.mark.django_db
 
 
-def pages(rows, limit, by, position_of):
+def pages(rows, limit, by, position_of, **options):
     """The rows of all pages, one after the other."""
     before = None
     while True:
-        page = keyset_page(rows, limit, before=before, by=by)
+        page = keyset_page(rows, limit, before=before, by=by, **options)
         assert len(page.rows) <= limit
         yield page.rows
         if page.last is None:
@@ -50,6 +51,26 @@ def test_rows_of_the_same_time_are_told_apart_by_the_second_field(events, forge)
     ]
 
     assert read == list(Event.objects.order_by("-at", "-pk"))
+
+
+@pytest.mark.parametrize("by", [("pk",), ("at", "pk")], ids=str)
+def test_rows_that_meet_any_of_several_conditions_stand_once_and_in_order(by, events):
+    events(8)
+    keys = list(Event.objects.order_by("pk").values_list("pk", flat=True))
+    nothing = Q(pk__in=[])
+    any_of = [Q(pk__in=keys[:4]), nothing, Q(pk__in=keys[2:6])]
+    expected = list(Event.objects.filter(pk__in=keys[:6]).order_by(*(f"-{field}" for field in by)))
+
+    def place_of(row):
+        return tuple(getattr(row, field) for field in by)
+
+    read = [
+        row for page in pages(Event.objects.all(), 2, by, place_of, any_of=any_of) for row in page
+    ]
+
+    assert read == expected
+    assert count_any_of(Event.objects.all(), any_of, 100, by=by) == 6
+    assert count_any_of(Event.objects.all(), any_of, 5, by=by) == 5
 
 
 def test_a_row_that_is_added_meanwhile_shifts_nothing(events):

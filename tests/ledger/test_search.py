@@ -33,6 +33,21 @@ def ended(approved):
     return make
 
 
+@pytest.fixture
+def aborted_among(acme, ended, alice):
+    """A rejected payment, and newer ones of the same words that were carried out."""
+
+    def make(number: int) -> Transaction:
+        row = propose(reference="Ada-0")
+        coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="No.")
+        execution.roll_back(row.pk)
+        for place in range(number):
+            ended(f"Ada-{place + 1}")
+        return Transaction.objects.get(pk=row.pk)
+
+    return make
+
+
 def find(text: str = "", **wanted: object) -> list[Transaction]:
     return search.find(Wanted(**{"tenants": ACME, "text": text, **wanted}), 50).rows
 
@@ -112,6 +127,16 @@ def test_filters_narrow_a_search_down(ended):
     for other in ({"tool": "refund"}, {"risk": "LOW"}, {"state": "failed"}):
         assert find("ada", **other) == find(**other) == []
     assert find("ada", proposed_by="agent:acme/other") == []
+
+
+def test_a_rare_state_leads_a_search_for_common_words(ended, aborted_among, monkeypatch):
+    rare = aborted_among(6)
+    # Fewer entries than the words have: led by a word, the first page would not reach the row.
+    monkeypatch.setattr(search, "EXAMINED", 3)
+
+    page = search.find(Wanted(ACME, "ada", tool="pay", state="aborted"), 2)
+
+    assert page == Found([rare])
 
 
 def test_days_bound_a_search(ended):
