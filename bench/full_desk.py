@@ -56,7 +56,7 @@ def measure() -> dict[str, float]:
     port = free_port()
     address = f"http://localhost:{port}"
     os.environ["ASSENT_PUBLIC_URL"] = address
-    with web(port, workers=1), sync_playwright() as playwright:
+    with web(port, processes=1), sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
