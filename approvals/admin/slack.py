@@ -174,7 +174,8 @@ class MessageAdmin(StrictLookups):
         newest = sorted({*of_transactions, *of_questions[: COUNTED + 1]}, reverse=True)[
             : COUNTED + 1
         ]
-        return SlackMessage.objects.filter(pk__in=newest), False
+        rows = SlackMessage.objects.filter(pk__in=newest).select_related("workspace", "transaction")
+        return rows.order_by("-pk"), False
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
