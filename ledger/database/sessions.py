@@ -39,8 +39,6 @@ def bound(*, pool: int = 0, lock_s: int = LOCK_S) -> None:
     }
     options = [database["OPTIONS"].get("options", "")]
     options += [f"-c {name}={seconds}s" for name, seconds in limits.items()]
-    # Else PostgreSQL plans a batch at each execution, for milliseconds, if it was small at first.
-    options.append("-c plan_cache_mode=force_generic_plan")
     database["OPTIONS"]["options"] = " ".join(options).strip()
     BoundedConnection.answer_within_s = STATEMENT_S + ANSWER_MARGIN_S
     if pool:
