@@ -1,7 +1,9 @@
 """Threads that run batches, each on a database session that it keeps from one to the next.
 
 Taking a session from the pool for each batch would cost a check of the session, and statements
-that are prepared anew in whichever session comes.
+that are prepared anew in whichever session comes. In these sessions PostgreSQL plans a statement
+once: it would plan a batch at each execution, for milliseconds, if it was small at first. Other
+sessions may not do so, since statements of pages need plans for what they ask.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-from django.db import connection
+from django.db import DatabaseError, connection
+
+from ledger.database import sessions
 
 # A thread without a batch for so many seconds gives its session back to the pool.
 IDLE_S = 1.0
@@ -58,7 +62,7 @@ class BatchThreads:
             try:
                 return self._jobs.get(timeout=IDLE_S)
             except Empty:
-                connection.close()
+                _give_back()
                 return self._jobs.get()
         finally:
             with self._lock:
@@ -69,10 +73,30 @@ def _run(work: Callable[[], Any], future: Future[Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
+        _keep_plans()
         result = work()
     except BaseException as failure:
         if connection.errors_occurred:
-            connection.close()
+            sessions.end()
         future.set_exception(failure)
     else:
         future.set_result(result)
+
+
+def _keep_plans() -> None:
+    if connection.connection is None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET plan_cache_mode = force_generic_plan")
+
+
+def _give_back() -> None:
+    """To the pool, as it came from there."""
+    if connection.connection is None:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET plan_cache_mode")
+    except DatabaseError:
+        sessions.end()
+    else:
+        connection.close()

@@ -24,7 +24,7 @@ from approvals.people import principal_of
 from ledger import doorbell, redis_client
 from ledger.api.rendering import render_token
 from ledger.execution import crash_points
-from ledger.limits import rates, stocks, terms
+from ledger.limits import rates, refusals, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
@@ -72,6 +72,7 @@ def _clean_world() -> Iterator[None]:
     world.reset()
     terms.forget()
     rates.forget()
+    refusals.forget()
     for stock in stocks.every.values():
         stock.forget()
     crash_points.hook = lambda name: None

@@ -75,6 +75,14 @@ _ADD = """
 """
 
 
+def forget() -> None:
+    """For tests: nothing has been counted, and no thread of this process writes to the table."""
+    global _flusher_of
+    with _lock:
+        _counts.clear()
+        _flusher_of = os.getpid()
+
+
 def prune() -> None:
     """Delete what is older than ``KEPT``."""
     LimitRefusal.objects.filter(minute__lt=Now() - KEPT).delete()

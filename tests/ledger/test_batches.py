@@ -111,3 +111,20 @@ def test_one_client_alone_waits_for_nobody(monkeypatch):
         return [await batcher.ask(number) for number in range(3)]
 
     assert asyncio.run(asyncio.wait_for(ask(), 30)) == [0, 1, 2]
+
+
+def plan_cache_mode() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW plan_cache_mode")
+        return str(cursor.fetchone()[0])
+
+
+def test_statements_of_batches_are_planned_once_and_the_session_forgets_that(monkeypatch):
+    assert asyncio.run(BatchThreads(1).run(plan_cache_mode)) == "force_generic_plan"
+
+    connection.close()
+    batch_threads._keep_plans()
+    with monkeypatch.context() as patches:
+        patches.setattr(connection, "close", lambda: None)  # as a pool, which keeps it open
+        batch_threads._give_back()
+        assert plan_cache_mode() == "auto"
