@@ -126,7 +126,9 @@ class TenantAdmin(OwnChoices, StrictLookups):
 
     def get_paginator(self, *args: Any, **kwargs: Any) -> Paginator:
         paginator = super().get_paginator(*args, **kwargs)
-        if isinstance(paginator, BoundedPaginator):
+        # The history of one row is a list of another model.
+        is_ours = getattr(paginator.object_list, "model", None) is self.model
+        if is_ours and isinstance(paginator, BoundedPaginator):
             paginator.counted_by = self.counted_by
         return paginator
 
