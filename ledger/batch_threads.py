@@ -16,7 +16,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from ledger.database import sessions
 
@@ -96,7 +96,7 @@ def _give_back() -> None:
     try:
         with connection.cursor() as cursor:
             cursor.execute("RESET plan_cache_mode")
-    except DatabaseError:
+    except Exception:  # whatever it is, the thread goes on
         sessions.end()
     else:
         connection.close()
