@@ -160,7 +160,7 @@ def test_workers_take_no_orders_to_pause(approved):
 
 def test_what_was_sealed_long_ago_says_nothing_any_more(monkeypatch):
     sealed = queues.seal("commit", "x")
-    monkeypatch.setattr(queues, "SEALED_FOR_S", -1)
+    monkeypatch.setattr("ledger.workers.sealing.SEALED_FOR_S", -1)
 
     with pytest.raises(queues.NotOurs):
         queues.unseal("commit", sealed)
