@@ -35,38 +35,39 @@ class BatchThreads:
         self._most = most
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
-        self._idle, self._started = 0, 0
+        self._needed, self._started = 0, 0  # threads
 
     async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The result of ``work``; raises what it raises."""
         future: Future[R] = Future()
+        self._need(1)
         self._jobs.put((partial(work, *args, **kwargs), future))
-        self._start_if_needed()
         return await asyncio.wrap_future(future)
 
-    def _start_if_needed(self) -> None:
+    def _need(self, more: int) -> None:
+        """Count threads that have something to do, and start one where they are too few."""
         with self._lock:
-            is_needed = self._idle < self._jobs.qsize() and self._started < self._most
-            self._started += is_needed
-        if is_needed:
+            self._needed += more
+            is_short = self._started < min(self._needed, self._most)
+            self._started += is_short
+        if is_short:
             threading.Thread(target=self._serve, name="batch", daemon=True).start()
 
     def _serve(self) -> None:
         while True:
-            _run(*self._next())
+            work, future = self._next()
+            _run(work, future)
+            self._need(-1)
+            del work, future  # of an idle thread nothing is kept
 
     def _next(self) -> Job:
-        with self._lock:
-            self._idle += 1
         try:
-            try:
-                return self._jobs.get(timeout=IDLE_S)
-            except Empty:
-                _give_back()
-                return self._jobs.get()
-        finally:
-            with self._lock:
-                self._idle -= 1
+            return self._jobs.get(timeout=IDLE_S)
+        except Empty:
+            self._need(1)  # a session that hangs holds up no batch
+            _give_back()
+            self._need(-1)
+            return self._jobs.get()
 
 
 def _run(work: Callable[[], Any], future: Future[Any]) -> None:

@@ -116,14 +116,8 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
         raise  # nothing was planned, or it is released once the plan returns
     except BaseException as failure:
         row = Transaction(**columns(request, transaction_id, planned, admission.now))
-        abandon(
-            row,
-            request.tool,
-            request.arguments,
-            by=request.by,
-            via=request.via,
-            only_by_row=isinstance(failure, CONNECTION_LOST),  # failures of plans are PlanFailed
-        )
+        # A connection was lost in the database alone: what fails in a plan is PlanFailed.
+        _release(request, row, only_by_row=isinstance(failure, CONNECTION_LOST))
         if isinstance(failure, IntegrityError):
             return _answer_after_lost_race(request)
         raise
@@ -149,17 +143,22 @@ def _planned(
         # Another process may plan the operation by now, and have the same hold: once its row is
         # inserted, ``abandon`` sees whose the hold is.
         with insert.operation_locked(row.tenant, row.operation_key, context.timeout + INSERT_TIME):
-            abandon(
-                row,
-                request.tool,
-                request.arguments,
-                by=request.by,
-                via=request.via,
-                only_by_row=True,
-            )
+            _release(request, row, only_by_row=True)
 
     place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
     return plan_pool.run(call, place, context.timeout, release)
+
+
+def _release(request: Request, row: Transaction, *, only_by_row: bool) -> None:
+    """Give back what the plan of ``row`` held."""
+    abandon(
+        row,
+        request.tool,
+        request.arguments,
+        by=request.by,
+        via=request.via,
+        only_by_row=only_by_row,
+    )
 
 
 def _context(request: Request, transaction_id: UUID) -> Context:

@@ -212,10 +212,10 @@ def test_a_web_process_freezes(product, supervised_web, capsys):
 BLOCKED = """
 import asyncio, time
 from approvals import health
-health.BLOCKED_S = 1.0
+health.BLOCKED_S = 4.0
 async def serve():
     watchdog = asyncio.create_task(health.end_if_blocked())
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(5)
     print("served for longer than that", flush=True)
     time.sleep(60)
 asyncio.run(serve())
