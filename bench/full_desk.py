@@ -7,6 +7,8 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -23,9 +25,11 @@ WATCH = """
   window.seen = {};
   new MutationObserver(changes => {
     for (const change of changes) for (const node of change.addedNodes) {
-      const row = node.id?.startsWith("row-") ? node : node.querySelector?.("[id^=row-]");
-      if (row && !(row.dataset.id in window.seen)) {
+      const isRow = node.id?.startsWith("row-");
+      const rows = isRow ? [node] : [...(node.querySelectorAll?.("[id^=row-]") ?? [])];
+      for (const row of rows) {
         const id = row.dataset.id;
+        if (id in window.seen) continue;
         window.seen[id] = null;
         requestAnimationFrame(() => setTimeout(() => { window.seen[id] = Date.now(); }));
       }
@@ -60,11 +64,10 @@ def measure() -> dict[str, float]:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
-        # Each context has an empty cache.
-        opened = [_open(browser, address, cookie)[0] for _ in range(OPENED)]
-        figures, page = _open(browser, address, cookie)
-        middle = {name: sorted(each[name] for each in opened)[OPENED // 2] for name in figures}
-        spans = _new_rows(page, address, tokens)
+        opened = [_opened(browser, address, cookie) for _ in range(OPENED)]
+        middle = {name: sorted(each[name] for each in opened)[OPENED // 2] for name in opened[0]}
+        with _page(browser, address, cookie) as page:
+            spans = _new_rows(page, address, tokens)
         browser.close()
     return {
         **middle,
@@ -74,13 +77,20 @@ def measure() -> dict[str, float]:
     }
 
 
-def _open(browser: Any, address: str, cookie: str) -> tuple[dict[str, float], Any]:
-    context = browser.new_context()
-    context.add_cookies([{"name": "assent_session", "value": cookie, "url": address}])
-    page = context.new_page()
-    page.goto(address, wait_until="load")
-    page.wait_for_timeout(500)  # until the socket is open, and the entries are complete
-    return page.evaluate(OPENED_PAGE), page
+def _opened(browser: Any, address: str, cookie: str) -> dict[str, float]:
+    with _page(browser, address, cookie) as page:
+        return dict(page.evaluate(OPENED_PAGE))
+
+
+@contextmanager
+def _page(browser: Any, address: str, cookie: str) -> Iterator[Any]:
+    """The desk in a browser with an empty cache, the only one that is open."""
+    with browser.new_context() as context:
+        context.add_cookies([{"name": "assent_session", "value": cookie, "url": address}])
+        page = context.new_page()
+        page.goto(address, wait_until="load")
+        page.wait_for_timeout(500)  # until the socket is open, and the entries are complete
+        yield page
 
 
 def _new_rows(page: Any, address: str, tokens: list[str]) -> list[float]:
@@ -90,10 +100,9 @@ def _new_rows(page: Any, address: str, tokens: list[str]) -> list[float]:
     for place in range(NEW_ROWS):
         answered[_prepare(address, tokens[place % len(tokens)])] = time.time() * 1000
         page.wait_for_timeout(PAUSE_S * 1000)
-    page.wait_for_timeout(1_000)
+    painted = "ids => ids.every(id => window.seen[id])"
+    page.wait_for_function(painted, arg=list(answered), timeout=10_000)
     seen = page.evaluate("() => window.seen")
-    missing = set(answered) - set(seen)
-    assert not missing, f"{len(missing)} new rows are not on the desk"
     return sorted(seen[pk] - at for pk, at in answered.items())
 
 
