@@ -23,11 +23,6 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=LARGE, help="ended transactions")
     parser.add_argument("--times", type=int, default=31, help="requests of each kind")
     parser.add_argument("--plans", action="store_true", help="only what is read, no times")
-    parser.add_argument(
-        "--as-if-large",
-        action="store_true",
-        help="plan as for large tables: in small ones a scan may be cheaper than an index",
-    )
     parser.add_argument("--only", default="", help="measure what has this in its name")
     parser.add_argument(
         "--keep", type=Path, help="a folder for the ledgers: the next run need not seed them again"
@@ -39,8 +34,6 @@ def main() -> None:
 
         def plans_of(database: str, only: str) -> dict[str, plans.Work]:
             ledgers.use(database)
-            if options.as_if_large:
-                plans.as_if_large()
             return dict(plans.works(only))
 
         both = []

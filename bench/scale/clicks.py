@@ -27,7 +27,8 @@ def facts() -> dict[str, str]:
     number = rows.count()
     newest, middle, oldest = rows[number - 1], rows[number // 2], rows[number // 20]
     ended = Transaction.objects.filter(tenant="bench", state="aborted")
-    task = Task.objects.filter(tenant="bench").order_by("-pk")[0]
+    question = Question.objects.filter(tenant="bench").select_related("task").order_by("-pk")[0]
+    task = question.task
     old_task = Task.objects.filter(tenant="bench").order_by("pk")[5]
     values: dict[str, Any] = {
         "newest": newest.pk,
@@ -50,7 +51,7 @@ def facts() -> dict[str, str]:
         "context": task.context_id,
         "page": token_of(old_task),
         "task_trace": task.trace_id,
-        "question": Question.objects.filter(task=task)[0].pk,
+        "question": question.pk,
         "pending": Transaction.objects.filter(tenant="bench", state="prepared")[0].pk,
         "size": Checkpoint.objects.order_by("-size")[0].size,
     }

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from bench.engines import free_port, web
@@ -138,7 +139,8 @@ def _pending() -> None:
     from bench.execution import prepared
     from ledger.models import Transaction
 
-    waiting = Transaction.objects.pending().filter(expires_at__gt=Now()).count()
+    rows = Transaction.objects.filter(tenant="bench").pending()
+    waiting = rows.filter(expires_at__gt=Now() + timedelta(minutes=10)).count()
     prepared(max(0, PENDING - waiting))
 
 

@@ -127,6 +127,7 @@ def sweep_once() -> None:
 def more_than_a_click() -> dict[str, Callable[[Client], float]]:
     return {
         "prepare": prepare,
+        "A2A, send": submit,
         "approve, in one process": in_this_process(approve_one),
         "a round of the sweeper": in_this_process(sweep_once),
     }

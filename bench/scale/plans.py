@@ -29,15 +29,6 @@ class Work:
     faults: list[str] = field(default_factory=list)
 
 
-def as_if_large() -> None:
-    """From now on this session plans no scans and joins of whole tables that an index can avoid."""
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        for name in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin"):
-            cursor.execute(f"SET {name} = off")
-
-
 def works(only: str = "") -> Iterator[tuple[str, Work]]:
     """The work of each page and operation whose name has ``only`` in it, in this process."""
     sizes = _sizes()
