@@ -24,7 +24,7 @@ from redis import RedisError
 
 from a2a import polling
 from a2a.models import Question, QuestionState, RemoteAgent, Task
-from a2a.states import OPEN, TaskState
+from a2a.states import TaskState
 from a2a.tasks import retention as task_retention
 from ledger import retention as transaction_retention
 from ledger.models import (
@@ -35,7 +35,7 @@ from ledger.models import (
     LimitRefusal,
     Transaction,
 )
-from ledger.states import FINAL, EventKind, State
+from ledger.states import OPEN, EventKind, State
 from ledger.waiting import waiters
 from ledger.workers import leadership
 
@@ -75,7 +75,7 @@ def _single(name: str, help: str, value: float | None) -> Metric:
 
 
 def transactions(tenants: Tenants) -> Iterator[Metric]:
-    still_open = _within(Transaction.objects.exclude(state__in=sorted(FINAL)), tenants)
+    still_open = _within(Transaction.objects.filter(state__in=sorted(OPEN)), tenants)
     states = still_open.values_list("state").annotate(Count("pk"))
     yield _labelled("assent_transactions", "Open transactions by state.", "state", states)
     oldest = still_open.filter(state=State.PREPARED).aggregate(at=Min("created_at"))["at"]
@@ -104,7 +104,7 @@ def transactions(tenants: Tenants) -> Iterator[Metric]:
 
 
 def tasks(tenants: Tenants) -> Iterator[Metric]:
-    still_open = _within(Task.objects.filter(state__in=sorted(OPEN)), tenants)
+    still_open = _within(Task.objects.open(), tenants)
     states = still_open.values_list("state").annotate(Count("pk"))
     yield _labelled("assent_tasks", "Open tasks by state.", "state", states)
     waiting = _within(Question.objects.waiting(), tenants)

@@ -23,7 +23,7 @@ from django.db.models.functions import Cast, Right
 from ledger.characters import without_nul
 from ledger.database import keyset_page
 from ledger.models import SearchTerm, Transaction, TransactionQuerySet
-from ledger.states import FINAL
+from ledger.states import FINAL, OPEN
 
 LONGEST_TEXT = 1_000  # characters of a query; the others are ignored
 MOST_WORDS = 8  # of a query; the others are ignored
@@ -35,7 +35,7 @@ CLOCKS_DIFFER = timedelta(hours=1)
 FIRST_ID, LAST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
 LAST_CHARACTER = "\U0010ffff"
 SHORT_ID = "[0-9a-f]{8}"
-STILL_OPEN = ~Q(state__in=sorted(FINAL))
+STILL_OPEN = Q(state__in=sorted(OPEN))
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,8 @@ COMPENSATE = _move(EventKind.COMPENSATION_STARTED, State.COMMITTED, to=State.COM
 FINISH_COMPENSATION = _move(EventKind.COMPENSATED, State.COMPENSATING, to=State.COMPENSATED)
 
 FINAL = frozenset({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED})
+# To query for what is open, name these: of `NOT state IN (...)` PostgreSQL expects far too many.
+OPEN = frozenset(State) - FINAL
 # Every state that a worker may have acted in, or after.
 _BEGUN = frozenset(State) - {State.PREPARED, State.REFUSED, State.APPROVED}
 LATE_RECEIPT = _move(EventKind.LATE_RECEIPT, *_BEGUN, to=None)

@@ -17,7 +17,7 @@ from ledger import search
 from ledger.characters import without_nul
 from ledger.contracts import tools
 from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
-from ledger.states import AT_WORK, FINAL, State
+from ledger.states import AT_WORK, FINAL, OPEN, State
 from ledger.transactions.settlements import STUCK_AFTER
 
 SOON = timedelta(minutes=5)
@@ -93,9 +93,7 @@ ONLY_QUESTIONS = "questions"
 def open_rows(tenants: frozenset[str]) -> TransactionQuerySet:
     """Transactions that have not ended, or that ended with a late receipt nobody has settled."""
     # The same condition as the partial index has, or PostgreSQL would not use it.
-    return Transaction.objects.for_tenants(tenants).filter(
-        ~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK
-    )
+    return Transaction.objects.for_tenants(tenants).filter(Q(state__in=sorted(OPEN)) | NEEDS_A_LOOK)
 
 
 def needs_somebody(tenants: frozenset[str]) -> TransactionQuerySet:

@@ -15,6 +15,7 @@ from ledger.states import (
     AT_WORK,
     FINAL,
     LEDGER_STATUS,
+    OPEN,
     WITHOUT_EFFECT,
     Ending,
     LedgerStatus,
@@ -203,9 +204,9 @@ class Transaction(models.Model):
             ),
             # The desk's list; a tenant's history (newest first by id); an agent's own.
             models.Index(
-                name="ledger_tx_open",
+                name="ledger_tx_desk",
                 fields=["tenant", "expires_at"],
-                condition=~Q(state__in=sorted(FINAL)) | NEEDS_A_LOOK,
+                condition=Q(state__in=sorted(OPEN)) | NEEDS_A_LOOK,
             ),
             # How many an agent has pending, and the most urgent of each agent on the desk.
             models.Index(
