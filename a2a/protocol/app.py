@@ -120,7 +120,8 @@ class AuthMiddleware:
         headers: dict[bytes, bytes],
     ) -> None:
         request = parse(body) if body else None
-        if scope["path"].rstrip("/") == V1 and not isinstance(request, Fault):
+        is_v1 = scope["path"].rstrip("/") == V1 and not isinstance(request, Fault)
+        if is_v1 and len(body) <= fast_path.LARGEST_BODY:
             if await event_streams.answer(request, scope, receive, send, token, headers):
                 return
             result = await fast_path.answer(request, token, headers, scope["assent.skill"])

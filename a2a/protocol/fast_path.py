@@ -8,8 +8,8 @@ the SDK, which renders errors as the specification has them. Both ways use the s
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -25,7 +25,7 @@ from a2a import polling, submissions
 from a2a.models import QuestionState, Task
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.protocol.render_cache import RenderCache
-from a2a.submissions import Submission, Submitted
+from a2a.submissions import Submission
 from a2a.submissions.envelope import EXTENSION
 from a2a.validation.parts import refuse_malformed
 from a2a.wire import to_json
@@ -38,7 +38,11 @@ from ledger.models import AgentToken, id_or_none
 from ledger.models.agents import usable_tokens_sql
 from ledger.principals import Surface
 
+logger = logging.getLogger(__name__)
+
 VIA = Surface.A2A
+# Bytes. A larger request goes through the SDK: a batch of them would not fit into one statement.
+LARGEST_BODY = 64 * 1024
 Json = dict[str, Any]
 _cache = RenderCache()
 
@@ -200,7 +204,7 @@ def _has_usual_members(message: Json) -> bool:
 
 
 def _send_all(requests: list[NewMessage]) -> list[bytes | None]:
-    """The new tasks as JSON; ``None`` for a refused request: through the SDK it gets its error."""
+    """The new tasks as JSON; ``None`` for what makes no new task: the SDK's way answers it."""
     results: list[bytes | None] = [None] * len(requests)
     callers = callers_with([request.token for request in requests])
     usable = []
@@ -211,8 +215,9 @@ def _send_all(requests: list[NewMessage]) -> list[bytes | None]:
         [(submission, caller) for _, submission, caller in usable], via=VIA
     )
     for (number, *_), result in zip(usable, submitted, strict=True):
-        if isinstance(result, Submitted):
-            rendered = json.dumps(_render_submitted(result)).encode()
+        if result is not None and result.message is not None:
+            body = to_json.task_to_json(result.task, [result.message], [], None)
+            rendered = json.dumps(body).encode()
             _cache.put(result.task, rendered)
             results[number] = b'{"task":%b}' % rendered
     return results
@@ -222,7 +227,7 @@ def _submission(request: NewMessage) -> Submission | None:
     """The submission, unless it is refused or may call a tool, for which no batch waits."""
     message = request.message
     metadata = message.get("metadata", {})
-    with suppress(LedgerError):
+    try:
         refuse_malformed(message["parts"])
         submission = submissions.from_message(
             parts=message["parts"],
@@ -233,14 +238,13 @@ def _submission(request: NewMessage) -> Submission | None:
             key=request.key,
             address=request.address,
         )
-        if submission.skill and submission.skill not in OWN_SKILLS:
-            return submission
-    return None
-
-
-def _render_submitted(submitted: Submitted) -> Json:
-    task, first = submitted.task, submitted.message
-    return to_json.task_to_json(task, [first], [], None) if first else to_json.render(task)
+    except LedgerError:
+        return None
+    except Exception as failure:  # whatever it is: the others of the batch go on
+        logger.warning("a message goes to the SDK after %r", failure)
+        return None
+    is_plain = submission.skill and submission.skill not in OWN_SKILLS
+    return submission if is_plain else None
 
 
 # A message without an Idempotency-Key becomes a task each time.

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
+from django.db import DataError
 
 from a2a.cards import cards
 from a2a.models import PushConfig
@@ -59,6 +60,9 @@ def protocol_errors(operation: str) -> Iterator[None]:
         is_conflict = refusal.status == 409
         kind = sdk.UnsupportedOperationError if is_conflict else sdk.InvalidParamsError
         raise kind(refusal.detail, data=data) from None
+    except DataError:
+        logger.exception("%s was sent what cannot be stored", operation)
+        raise sdk.InvalidParamsError("It holds a value that cannot be stored.") from None
     except Exception:
         logger.exception("unexpected failure of %s", operation)
         raise sdk.A2AError("Assent failed; it was logged. Repeat the request.") from None

@@ -29,6 +29,7 @@ from ledger.models import Scope, new_id
 from ledger.seals import as_text
 from ledger.states import Move
 
+MOST_CHARACTERS = {"message_id": 200, "context_id": 100, "trace_id": 128}
 KEY_MAX = 255  # characters
 # For a task that Assent executes itself: the time until its tool must have planned.
 BEGINS_WITHIN = timedelta(minutes=10)
@@ -244,8 +245,13 @@ def _refuse_unstorable(submission: Submission) -> None:
             submission.message_id,
             submission.context_id,
             submission.card_version,
+            submission.idempotency_key,
+            submission.trace_id,
         ]
     )
+    for name, most in MOST_CHARACTERS.items():
+        if len(getattr(submission, name)) > most:
+            raise InvalidRequest(f"{name} is longer than {most} characters.")
 
 
 def _idempotency_key(submission: Submission, sent: Envelope | None) -> str:

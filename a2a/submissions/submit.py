@@ -6,6 +6,7 @@ inserts it, or returns the task of an earlier request with the same key.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,13 +18,17 @@ from a2a.models import Message, Skill, Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import entries
-from a2a.submissions.drafts import Draft, Submission, draft_of
+from a2a.submissions.drafts import Draft, FindSkill, Submission, draft_of
+from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, over_capacity
 from a2a.tasks.stocks import open_questions, open_tasks
 from ledger.agents.callers import Caller
+from ledger.batches import OUTAGES
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
 from ledger.limits import stocks
 from ledger.principals import Surface
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +57,54 @@ def submit(submission: Submission, *, caller: Caller, via: Surface) -> Submitted
 
 def submit_all(
     requests: list[tuple[Submission, Caller]], *, via: Surface
-) -> list[Submitted | LedgerError]:
-    """``submit`` for each, the plain ones in one statement; errors are returned, not raised."""
+) -> list[Submitted | None]:
+    """Make the new tasks among the requests, in one statement; ``None``: leave it to ``submit``.
+
+    That is what is refused, rejected or repeated, and what waits for a lock. Nothing was written
+    for it, so that no request of a batch fails or waits because of another. Raises what an outage
+    raises; it is not known then whether anything was written.
+    """
     find = cache(find_skill)
-    results: dict[int, Submitted | LedgerError] = {}
-    plain: list[tuple[int, Draft]] = []
+    rows: dict[int, Entry] = {}
     for number, (submission, caller) in enumerate(requests):
-        try:
-            draft = draft_of(submission, caller, find)
-            if _is_plain(draft) and (first := _admitted(draft, via)) is not None:
-                results[number] = first
-            elif _is_plain(draft):
-                plain.append((number, draft))
-            else:
-                results[number] = _enter(draft, via)
-        except LedgerError as refusal:
-            results[number] = refusal
-    rows = [draft.entry() for _, draft in plain]
-    inserted = entries.enter_all(rows, states.SUBMIT, via=via)
-    for (number, draft), entry, is_new in zip(plain, rows, inserted, strict=True):
-        try:
-            results[number] = (
-                Submitted(entry.task, message=entry.message) if is_new else _earlier(draft, via)
-            )
-        except LedgerError as refusal:
-            results[number] = refusal
-    return [results[number] for number in range(len(requests))]
+        if (entry := _plain_entry(submission, caller, find)) is not None:
+            rows[number] = entry
+    results: list[Submitted | None] = [None] * len(requests)
+    for number, is_new in zip(rows, _enter_all(list(rows.values()), via), strict=True):
+        if is_new:
+            results[number] = Submitted(rows[number].task, message=rows[number].message)
+    return results
+
+
+def _plain_entry(submission: Submission, caller: Caller, find: FindSkill) -> Entry | None:
+    """The rows of a request, if nothing but the INSERT is needed for it."""
+    try:
+        draft = draft_of(submission, caller, find)
+        if draft.denial is not None or draft.is_builtin or draft.is_limited:
+            return None
+        is_admitted = open_tasks.try_admit(caller.principal, draft.tenant)
+        return draft.entry() if is_admitted else None
+    except LedgerError:
+        return None
+    except OUTAGES:
+        raise
+    except Exception as failure:  # whatever it is: the others of the batch go on
+        logger.warning("a message for %r leaves its batch after %r", submission.skill, failure)
+        return None
+
+
+def _enter_all(rows: list[Entry], via: Surface) -> list[bool]:
+    """Whether each was inserted. Those of a statement that fails are tried in two halves."""
+    try:
+        return entries.enter_all(rows, states.SUBMIT, via=via) if rows else []
+    except OUTAGES:
+        raise
+    except Exception as failure:  # one of them cannot be stored
+        if len(rows) == 1:
+            logger.warning("the task %s leaves its batch after %r", rows[0].task.pk, failure)
+            return [False]
+        half = len(rows) // 2
+        return _enter_all(rows[:half], via) + _enter_all(rows[half:], via)
 
 
 def find_skill(slug: str, tenant: str, offered_by: str | None) -> Skill | None:
@@ -86,11 +113,6 @@ def find_skill(slug: str, tenant: str, offered_by: str | None) -> Skill | None:
     if offered_by:
         return next((skill for skill in offered if skill.tenant == offered_by), None)
     return min(offered, key=lambda skill: skill.tenant != tenant, default=None)
-
-
-def _is_plain(draft: Draft) -> bool:
-    """Nothing but the INSERT is needed for it."""
-    return draft.denial is None and not draft.is_builtin and not draft.is_limited
 
 
 def _enter(draft: Draft, via: Surface) -> Submitted:

@@ -83,9 +83,8 @@ def prepare(
                 "and nobody has looked at it yet.",
                 operation_key=request.operation_key,
             )
-        with stocks.pending.places() as places:
-            places.take(request.by, request.tenant)
-            return _plan_and_insert(request, admission)
+        stocks.pending.admit(request.by, request.tenant)
+        return _plan_and_insert(request, admission)
 
 
 def _holder_by_alias(request: Request) -> UUID | None:

@@ -47,21 +47,19 @@ class LongPolls:
     def __init__(self, look_all: Callable[[list[Poll]], list[Look | None]]) -> None:
         self._looks = Batcher(look_all)
 
-    async def until_changed(self, poll: Poll, wait_s: float, address: str) -> bool:
+    async def until_changed(self, poll: Poll, wait_s: float, address: str) -> None:
         """Return when the ordinary view should answer: something is new, or the time is over.
 
-        False if there was something to answer at once: then nothing was waited for. Raises what a
-        limit of ``waiters`` raises.
+        Raises what a limit of ``waiters`` raises.
         """
         with changes.of(poll.subject) as bell:
             first = await self._looks.ask(poll)
             if first is None or first.is_over:
-                return False
+                return
             waiter = Waiter(Kind.LONG_POLL, first.tenant, first.principal, address)
             deadline = time.monotonic() + wait_s
             with waiters.admitted(waiter):
                 while await bell.wait(deadline - time.monotonic()):
                     look = await self._looks.ask(poll)
                     if look is None or look.is_over or look.version != first.version:
-                        break
-        return True
+                        return

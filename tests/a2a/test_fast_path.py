@@ -17,6 +17,7 @@ from ledger.batches import Batcher
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT
+from tests.asgi import request
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -207,30 +208,28 @@ def test_no_batch_is_larger_than_the_bound():
     assert sizes == [200, 200, 50]
 
 
-def test_a_batch_with_keys_old_and_new_settles_each(peer, consolidate, orchestrator):
-    from a2a.submissions import Submission, submit_all
-    from ledger.errors import IdempotencyKeyReused
-    from tests.agents_at_work import caller_for
+def test_a_batch_with_keys_old_and_new_settles_each(peer, consolidate):
+    async def send(key, value=GOOD_INPUT, skill="consolidate"):
+        parts = [{"data": {"skill": skill, "input": value}}]
+        message = {"messageId": key, "role": "ROLE_USER", "parts": parts}
+        params = {"message": message, "configuration": {"returnImmediately": True}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        headers = {"A2A-Version": "1.0", "Idempotency-Key": key}
+        return (await request("POST", "/a2a/v1", peer.token, json=body, headers=headers)).json()
 
-    caller = caller_for(orchestrator, Scope.SUBMIT)
+    async def send_all():
+        first = await send("k1")
+        return first, *await asyncio.gather(
+            send("k1"),
+            send("k1", {"transcripts": []}),
+            send("k2", skill="x"),
+            send("k3"),
+        )
 
-    def asked(key, value=GOOD_INPUT, skill="consolidate"):
-        return Submission(skill=skill, input=value, idempotency_key=key), caller
+    first, again, other, denied, new = asyncio.run(send_all())
 
-    first, again, other, denied, new = submit_all(
-        [
-            asked("k1"),
-            asked("k1"),
-            asked("k1", {"transcripts": []}),
-            asked("k2", skill="x"),
-            asked("k3"),
-        ],
-        via="a2a",
-    )
-
-    assert first.task.pk == again.task.pk
-    assert (first.is_replay, again.is_replay) == (False, True)
-    assert isinstance(other, IdempotencyKeyReused)
-    assert denied.task.reason_code == "unsupported_capability"
-    assert new.task.state == "submitted"
+    assert first["result"]["task"]["id"] == again["result"]["task"]["id"]
+    assert "idempotency key was used" in other["error"]["message"]
+    assert denied["result"]["task"]["status"]["state"] == "TASK_STATE_REJECTED"
+    assert new["result"]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
     assert Task.objects.count() == 3
