@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from typing import Any
+from uuid import UUID
 
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.transaction import on_commit
+from psycopg.errors import DeadlockDetected
 
 from a2a.models import Message, Task
 from a2a.states import TaskState
@@ -19,6 +21,9 @@ from ledger.events import outbox
 from ledger.models import Event
 from ledger.principals import Principal, Surface
 from ledger.states import Move
+
+# Envelope ids may come in another order than the keys they belong to.
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +40,41 @@ def enter_all(entries: list[Entry], move: Move[TaskState], *, via: Surface) -> l
     """Insert new tasks, all in one statement and one commit.
 
     ``False`` for a task whose idempotency key or message id was used before: nothing of it is
-    written.
+    written. Every process inserts keys in the same order, so that none waits for one that waits
+    for it.
     """
     tasks, messages, events = [], [], []
-    for entry in entries:
+    for entry in sorted(entries, key=_names):
         entry.message.task_id = entry.task.pk
         tasks.append(as_json(entry.task))
         messages.append(as_json(entry.message))
         events.append(as_json(_first_event(entry, move, via)))
     channels = outbox.wanted_for(move.kind)
     values: list[Any] = [f"[{','.join(rows)}]" for rows in (tasks, messages, events)]
-    with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(_enter_sql(), [*values, channels])
-        inserted = {row[0]: row[1:] for row in cursor.fetchall()}
+    inserted = _insert([*values, channels])
     for entry in entries:
         if entry.task.pk in inserted:
             _ring(entry.task, move, *inserted[entry.task.pk])
     return [entry.task.pk in inserted for entry in entries]
+
+
+def _names(entry: Entry) -> tuple[str, str, str]:
+    """What is unique."""
+    task = entry.task
+    return task.submitted_by, task.idempotency_key, task.envelope_message_id
+
+
+def _insert(values: list[Any], tries: int = TRIES) -> dict[UUID, tuple[Any, ...]]:
+    """What the statement returns, by task. It is repeated after a deadlock, which undid it."""
+    try:
+        with use_prepared_statements(), connection.cursor() as cursor:
+            cursor.execute(_enter_sql(), values)
+            return {row[0]: row[1:] for row in cursor.fetchall()}
+    except OperationalError as failure:
+        is_deadlock = isinstance(failure.__cause__, DeadlockDetected)
+        if tries == 1 or connection.in_atomic_block or not is_deadlock:
+            raise
+    return _insert(values, tries - 1)
 
 
 def _first_event(entry: Entry, move: Move[TaskState], via: Surface) -> Event:

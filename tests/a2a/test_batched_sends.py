@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
+from django.db import connection
+from django.db.transaction import atomic
 
 from a2a.models import Skill, Task
 from a2a.protocol import fast_path
@@ -17,6 +20,7 @@ from ledger.models import AgentToken, Scope
 from tests.a2a.test_fast_path import results_of
 from tests.agents_at_work import GOOD_INPUT
 from tests.asgi import request
+from tests.processes import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -119,3 +123,57 @@ def test_a_large_message_is_stored_alone(client, consolidate, monkeypatch):
 
     assert large.json()["result"]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
     assert seen == []
+
+
+# --- two processes with the same keys ---------------------------------------------------------
+
+
+def insert_like(task: Task, key: str) -> None:
+    """As another process does, for a request of the same agent."""
+    copy = Task.objects.get(pk=task.pk)
+    copy.pk, copy.idempotency_key, copy._state.adding = uuid4(), key, True
+    copy.save()
+
+
+def waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])
+
+
+def test_keys_are_inserted_in_the_same_order_by_every_process(client, consolidate):
+    in_one_batch([new(client, "k0")])
+    first = Task.objects.get()
+
+    with ThreadPoolExecutor() as pool:
+        with atomic():
+            insert_like(first, "k1")
+            batch = pool.submit(
+                in_one_batch, [new(client, "k3"), new(client, "k2"), new(client, "k1")]
+            )
+            until(waits_for_a_lock, 10)
+            insert_like(first, "k2")  # would end in a deadlock if the batch had inserted it
+        k3, k2, k1 = batch.result(30)
+
+    assert (k1, k2) == (None, None)
+    assert json.loads(k3)["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
+
+
+def test_a_batch_that_loses_a_deadlock_is_inserted_all_the_same(client, consolidate):
+    in_one_batch([new(client, "k0")])
+    first = Task.objects.get()
+
+    with ThreadPoolExecutor() as pool:
+        with atomic():
+            with connection.cursor() as cursor:  # so that PostgreSQL ends the batch, not this one
+                cursor.execute("SET LOCAL deadlock_timeout = '60s'")
+            insert_like(first, "k2")
+            batch = pool.submit(
+                in_one_batch, [new(client, "k1"), new(client, "k2"), new(client, "k3")]
+            )
+            until(waits_for_a_lock, 10)
+            insert_like(first, "k1")
+        k1, k2, k3 = batch.result(30)
+
+    assert (k1, k2) == (None, None)
+    assert json.loads(k3)["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
