@@ -35,16 +35,14 @@ def _plan(name: str) -> Plan:
     required_approver="SUPERVISOR",
 )
 def supervised(name: str, payload: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Writes one line into the file that plays the outside world in bench/peers."""
+    """Writes one line into the file that plays the outside world in bench/peers.
+
+    It has no plan, as the other products have none.
+    """
     effects = os.open(os.environ["PEER_EFFECTS"], os.O_WRONLY | os.O_APPEND)
     os.write(effects, f"{name} {time.time()}\n".encode())
     os.close(effects)
     return {"receipt": f"r-{name}"}
-
-
-@supervised.plan
-def _plan_supervised(name: str, payload: dict[str, Any]) -> Plan:
-    return Plan(f"Do nothing for {name}")
 
 
 @transactional(

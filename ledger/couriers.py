@@ -32,6 +32,7 @@ from ledger.database.sessions import CONNECTION_LOST
 from ledger.events import outbox
 from ledger.events.outbox import HttpChannel, NotNow
 from ledger.models import Delivery
+from ledger.redis_client import messages_of
 from ledger.safe_http import Post
 
 logger = logging.getLogger(__name__)
@@ -230,7 +231,7 @@ class _Round:
                     redis.pubsub() as subscription,
                 ):
                     await subscription.subscribe(BELL)
-                    async for _ in subscription.listen():
+                    async for _ in messages_of(subscription):
                         self._look.set()
             except (RedisError, OSError) as failure:
                 logger.info("the courier hears no bell: %s", failure)

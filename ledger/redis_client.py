@@ -11,11 +11,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from redis import ConnectionError, Redis, RedisError, TimeoutError
+from redis.asyncio.client import PubSub
 from redis.backoff import NoBackoff
 from redis.connection import (
     Connection,
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 CONNECT_S = 0.2
 ANSWER_S = 0.5
 PROBE_EVERY_S = 0.5
+# A subscription that is silent for so long is asked for a sign of life, which must come as soon.
+SILENT_S = 5.0
 LIMITS: dict[str, Any] = {
     "socket_connect_timeout": CONNECT_S,
     "socket_timeout": ANSWER_S,
@@ -129,3 +132,22 @@ def pool_of(url: str) -> ConnectionPool:
     assert kind in {Connection, SSLConnection, UnixDomainSocketConnection}
     guarded = type(f"Guarded{kind.__name__}", (_Guarded, kind), {"breaker": Breaker(url)})
     return ConnectionPool(connection_class=guarded, **{**LIMITS, **options})
+
+
+async def messages_of(subscription: PubSub) -> AsyncIterator[dict[str, Any]]:
+    """What is published, until Redis ends the subscription or falls silent.
+
+    Raises ``redis.RedisError``. A connection that broke without a word would else never be noticed.
+    """
+    is_asked = False
+    while True:
+        message = await subscription.get_message(timeout=SILENT_S)
+        if message is not None:
+            is_asked = False
+            if message["type"] in {"message", "pmessage"}:
+                yield message
+        elif is_asked:
+            raise ConnectionError("Redis gives no sign of life")
+        else:
+            is_asked = True
+            await subscription.ping()

@@ -26,6 +26,7 @@ from ledger.agents.callers import Caller
 from ledger.batches import OUTAGES
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
 from ledger.limits import stocks
+from ledger.limits.stocks import Places
 from ledger.principals import Surface
 
 logger = logging.getLogger(__name__)
@@ -66,23 +67,27 @@ def submit_all(
     """
     find = cache(find_skill)
     rows: dict[int, Entry] = {}
-    for number, (submission, caller) in enumerate(requests):
-        if (entry := _plain_entry(submission, caller, find)) is not None:
-            rows[number] = entry
     results: list[Submitted | None] = [None] * len(requests)
-    for number, is_new in zip(rows, _enter_all(list(rows.values()), via), strict=True):
+    with open_tasks.places() as places:
+        for number, (submission, caller) in enumerate(requests):
+            if (entry := _plain_entry(submission, caller, find, places)) is not None:
+                rows[number] = entry
+        inserted = _enter_all(list(rows.values()), via)
+    for (number, entry), is_new in zip(rows.items(), inserted, strict=True):
         if is_new:
-            results[number] = Submitted(rows[number].task, message=rows[number].message)
+            results[number] = Submitted(entry.task, message=entry.message)
     return results
 
 
-def _plain_entry(submission: Submission, caller: Caller, find: FindSkill) -> Entry | None:
+def _plain_entry(
+    submission: Submission, caller: Caller, find: FindSkill, places: Places
+) -> Entry | None:
     """The rows of a request, if nothing but the INSERT is needed for it."""
     try:
         draft = draft_of(submission, caller, find)
         if draft.denial is not None or draft.is_builtin or draft.is_limited:
             return None
-        is_admitted = open_tasks.try_admit(caller.principal, draft.tenant)
+        is_admitted = places.try_take(caller.principal, draft.tenant)
         return draft.entry() if is_admitted else None
     except LedgerError:
         return None

@@ -78,10 +78,10 @@ def ask(
     if answered is not None and not is_new:
         return answered
     tenant = Task.objects.filter(pk=task_id).values_list("tenant", flat=True).first() or ""
-    open_questions.admit(asked_by or agent, tenant)
     question_id = new_id()
     sealed = digests.digest_of(digests.question_text(new.text, new.form, new.evidence))
-    with atomic():
+    with open_questions.places() as places, atomic():
+        places.take(asked_by or agent, tenant)
         task = advance_as_holder(
             task_id,
             states.ASK,

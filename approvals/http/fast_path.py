@@ -16,20 +16,21 @@ PROTOCOLS = {None: None, b"http": "http", b"https": "https"}
 async def respond(scope: Any, body: bytes) -> Response | None:
     """The whole response, or ``None``: then the request has to go to its view.
 
-    A request with a header twice, or with a query that is not that of a poll which has waited, is
-    not of the usual form; and nothing that a stranger sends is parsed on the event loop.
+    A request with a header twice, or with a query that is not that of a long-poll, is not of the
+    usual form; and nothing that a stranger sends is parsed on the event loop.
     """
     if not scope.get(TOKEN_IS_KNOWN) or len(body) > LARGEST_BODY:
         return None
-    has_waited = scope.get(HAS_WAITED, False)
-    if not fast_path.is_ours(scope["path"]) or (scope.get("query_string") and not has_waited):
+    has_waited: bool | None = scope.get(HAS_WAITED)
+    is_query = scope.get("query_string") and has_waited is None
+    if is_query or not fast_path.is_ours(scope["path"]):
         return None
     headers = dict(scope["headers"])
     added = _added(scope, headers)
     is_usual = len(headers) == len(scope["headers"]) and is_allowed_host(headers.get(b"host", b""))
     if added is None or not is_usual:
         return None
-    request = Request(scope["method"], scope["path"], headers, body, has_waited)
+    request = Request(scope["method"], scope["path"], headers, body, bool(has_waited))
     response = await fast_path.respond(request)
     if response is None:
         return None

@@ -34,7 +34,7 @@ UUID_ = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 CLAIM = "/api/v1/work/claim"
 CLAIM_MEMBERS = {"skills", "wait_s"}
 LONGEST_SKILL = 200
-# Of all that one event wakes, so many are answered at a time; ``Pages`` has room for more.
+# Of all polls that one event wakes, so many are answered at a time; ``Pages`` has room for more.
 ANSWERS_AT_ONCE = 200
 SMALL_BODY = 16 * 1024  # bytes; a claim that is larger is not a usual one
 
@@ -112,16 +112,31 @@ class Waits:
             if claim is not None:
                 await self._claim(claim, scope, request, send)
                 return
-            if poll is not None:
-                await unless_gone(request.receive, poll.polls.until_changed(*poll.arguments))
-                scope = {**scope, HAS_WAITED: poll.arguments[1] >= POLL_INTERVAL_S}
+            has_waited = poll is not None and await unless_gone(
+                request.receive, poll.polls.until_changed(*poll.arguments)
+            )
         except ClientGone:
             return
         except LedgerError as refusal:
             await send_response(scope, send, problem_of(refusal))
         else:
-            async with self._answers:
-                await self._inside(scope, request.replayed(), send)
+            if poll is not None:
+                is_no_poll = has_waited and poll.arguments[1] >= POLL_INTERVAL_S
+                scope = {**scope, HAS_WAITED: is_no_poll}
+            answer = self._in_turn if has_waited else self._inside
+            await answer(scope, request.replayed(), send)
+
+    async def _in_turn(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request whose whole body has come. It keeps its place for no slow reader."""
+        answer: list[Any] = []
+
+        async def keep(message: Any) -> None:
+            answer.append(message)
+
+        async with self._answers:
+            await self._inside(scope, receive, keep)
+        for message in answer:
+            await send(message)
 
     async def _claim(self, claim: ClaimWait, scope: Any, request: Received, send: Any) -> None:
         async def claim_now() -> bool:

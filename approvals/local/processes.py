@@ -46,9 +46,11 @@ MIGRATE = Process(
 # Of the requests that granian takes at once, nearly all only wait.
 # A request has to be there, but for its body, after ten seconds.
 # A worker that has ended (by its watchdog, or killed) is replaced, and the others go on.
+# One that is told to stop ends after five seconds, whoever still waits.
 GRANIAN = (
     *("granian", "--interface", "asgi", "--ws", "--respawn-failed-workers"),
     *("--backpressure", "20000", "--http1-header-read-timeout", "10000"),
+    *("--workers-kill-timeout", "5"),
 )
 WEB = Process("web", ("-m", *GRANIAN, "approvals.asgi:application"))
 WORKER = Process("worker", ("manage.py", "work", "--but", *COURIER_QUEUES), queues=WORKER_QUEUES)

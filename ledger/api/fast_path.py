@@ -43,9 +43,9 @@ class Response(NamedTuple):
 
 
 class Request(NamedTuple):
-    """``headers`` have names in lower case, each once. Only a poll that ``has_waited`` has a query.
+    """``headers`` have names in lower case, each once.
 
-    Such a poll does not count for the limit on polls.
+    A long-poll that ``has_waited`` does not count for the limit on polls.
     """
 
     method: str

@@ -11,7 +11,7 @@ from ledger.models import Scope
 # In an ASGI scope: whether the token of the request was usable a few seconds ago. This is not
 # authentication; without it nothing of the body is parsed on the event loop.
 TOKEN_IS_KNOWN = "assent.token_is_known"
-# In the scope of a request: it waited for a change, so that answering it is not another poll.
+# In the scope of a long-poll: whether it waited, so that answering it is not another poll.
 HAS_WAITED = "assent.has_waited"
 
 

@@ -35,18 +35,11 @@ class Bucket:
     level: float
     at: float
 
-    def wait(self, number: float, rate: float, capacity: float, now: float) -> float:
-        """Seconds until ``number`` may be taken; 0 if that was done now.
+    def look(self, number: float, rate: float, capacity: float, now: float) -> float:
+        """Seconds until ``number`` may be taken.
 
         What is larger than the whole bucket may be taken when that is full.
         """
-        wait_s = self.look(number, rate, capacity, now)
-        if wait_s == 0:
-            self.level -= number
-        return wait_s
-
-    def look(self, number: float, rate: float, capacity: float, now: float) -> float:
-        """As ``wait``, but takes nothing."""
         self.level = min(capacity, self.level + (now - self.at) * rate)
         self.at = now
         return max(0.0, min(number, capacity) - self.level) / rate
@@ -74,7 +67,12 @@ class Measure:
 
     def take(self, number: float, now: float) -> None:
         """Raises ``LimitReached``."""
-        wait_s = self.bucket.wait(number, self.rate, self.capacity, now)
+        self.look(number, now)
+        self.bucket.level -= number
+
+    def look(self, number: float, now: float) -> None:
+        """As ``take``, but takes nothing."""
+        wait_s = self.bucket.look(number, self.rate, self.capacity, now)
         if wait_s > 0:
             holder = self.holder or Holder("", "")
             agent = holder.slug if self.of is not Of.TENANT else ""
@@ -107,8 +105,12 @@ def check_holder(token_hash: str, holder: Holder, size: int) -> None:
     if known is None or now - known[0] > LOOK_UP_AGAIN_S or known[1][0].holder != holder:
         known = (now, _measures_of(token_hash, holder))
         _measures.put(token_hash, known)
-    for measure in known[1]:
-        measure.take(size if measure.limit is Limit.BYTES else 1, now)
+    # A request that one of them refuses counts for none.
+    takes = [(each, size if each.limit is Limit.BYTES else 1) for each in known[1]]
+    for measure, number in takes:
+        measure.look(number, now)
+    for measure, number in takes:
+        measure.bucket.level -= number
 
 
 def _measures_of(token_hash: str, holder: Holder) -> list[Measure]:

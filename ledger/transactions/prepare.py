@@ -83,8 +83,9 @@ def prepare(
                 "and nobody has looked at it yet.",
                 operation_key=request.operation_key,
             )
-        stocks.pending.admit(request.by, request.tenant)
-        return _plan_and_insert(request, admission)
+        with stocks.pending.places() as places:
+            places.take(request.by, request.tenant)
+            return _plan_and_insert(request, admission)
 
 
 def _holder_by_alias(request: Request) -> UUID | None:

@@ -18,6 +18,7 @@ from ledger import intents
 from ledger.contracts import RequiredApprover, Tool
 from ledger.errors import LedgerError
 from ledger.limits import stocks
+from ledger.limits.stocks import Places
 from ledger.models import new_id, new_row
 from ledger.states import State
 from ledger.transactions.batch_insert import New, insert_all
@@ -54,15 +55,16 @@ def prepare_all(requests: Sequence[Request], now: datetime) -> list[Answer | Non
     the ledger; if the database fails, it is not known whether anything was inserted.
     """
     answers: list[Answer | None] = [None] * len(requests)
-    batch = dict(_new(requests, now))
-    inserted = _insert(list(batch.values()))
+    with stocks.pending.places() as places:
+        batch = dict(_new(requests, now, places))
+        inserted = _insert(list(batch.values()))
     for number, new in batch.items():
         if new.row.id in inserted:
             answers[number] = Answer(201, new.answer, new.row.id)
     return answers
 
 
-def _new(requests: Sequence[Request], now: datetime) -> Iterator[tuple[int, New]]:
+def _new(requests: Sequence[Request], now: datetime, places: Places) -> Iterator[tuple[int, New]]:
     """The new transactions, with their places. Of requests that exclude each other the first."""
     taken: set[tuple[str, ...]] = set()
     for number, request in enumerate(requests):
@@ -70,7 +72,7 @@ def _new(requests: Sequence[Request], now: datetime) -> Iterator[tuple[int, New]
             ("key", str(request.by), request.key),
             ("operation", request.tenant, request.operation_key),
         }
-        if names & taken or not stocks.pending.try_admit(request.by, request.tenant):
+        if names & taken or not places.try_take(request.by, request.tenant):
             continue
         new = _drafted_or_none(request, now)
         if new is not None:

@@ -17,11 +17,10 @@ from redis.asyncio import Redis
 
 from ledger import doorbell
 from ledger.batches import in_thread
+from ledger.redis_client import messages_of
 from ledger.waiting.watch import LOOK_BACK, Watch, recent_events
 
 FORGET_AFTER_S = 4 * LOOK_BACK.total_seconds()
-# A subscription that is silent for so long is asked for a sign of life, which must come as soon.
-SILENT_S = 5.0
 
 Listener = Callable[[str], None]
 
@@ -110,18 +109,8 @@ class Changes:
             await subscription.psubscribe(
                 doorbell.channel_of("*"), *(f"{prefix}*" for prefix in self._listeners)
             )
-            is_asked = False
-            while True:
-                message = await subscription.get_message(timeout=SILENT_S)
-                if message is not None:
-                    is_asked = False
-                    if message["type"] == "pmessage":
-                        self._pass_on(message["channel"].decode())
-                elif is_asked:
-                    raise ConnectionError("Redis gives no sign of life")
-                else:
-                    is_asked = True
-                    await subscription.ping()
+            async for message in messages_of(subscription):
+                self._pass_on(message["channel"].decode())
 
     def _pass_on(self, channel: str) -> None:
         for prefix, listener in self._listeners.items():

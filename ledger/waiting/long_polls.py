@@ -47,19 +47,21 @@ class LongPolls:
     def __init__(self, look_all: Callable[[list[Poll]], list[Look | None]]) -> None:
         self._looks = Batcher(look_all)
 
-    async def until_changed(self, poll: Poll, wait_s: float, address: str) -> None:
+    async def until_changed(self, poll: Poll, wait_s: float, address: str) -> bool:
         """Return when the ordinary view should answer: something is new, or the time is over.
 
-        Raises what a limit of ``waiters`` raises.
+        False if there was something to answer at once: then nothing was waited for. Raises what a
+        limit of ``waiters`` raises.
         """
         with changes.of(poll.subject) as bell:
             first = await self._looks.ask(poll)
             if first is None or first.is_over:
-                return
+                return False
             waiter = Waiter(Kind.LONG_POLL, first.tenant, first.principal, address)
             deadline = time.monotonic() + wait_s
             with waiters.admitted(waiter):
                 while await bell.wait(deadline - time.monotonic()):
                     look = await self._looks.ask(poll)
                     if look is None or look.is_over or look.version != first.version:
-                        return
+                        break
+        return True

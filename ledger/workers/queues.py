@@ -242,6 +242,11 @@ class WarmWorker(SimpleWorker):
     job_class = SealedJob
     queue_class = JobQueue
 
+    def request_stop(self, signum: int, frame: Any) -> None:
+        """RQ notes it only while a job runs; ``work`` must not take it for Redis falling silent."""
+        self._stop_requested = True
+        super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
     def execute_job(self, job: Job, queue: Queue) -> None:
         if job.origin != queue.name:
             logger.warning("job %s lies in a queue that is not its own and is dropped", job.id)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from django.db import connections
 from django.db.models.functions import Now
@@ -18,9 +19,11 @@ from django.db.models.functions import Now
 from a2a import tasks
 from a2a.models import Skill, Task
 from approvals.asgi import pages
+from approvals.http import waits
 from approvals.http.pages import MOST_WAITING
 from approvals.http.waits import SMALL_BODY, Received, Waits
 from ledger.errors import LimitReached
+from ledger.http.polling import POLL_WATCHERS
 from ledger.limits import terms
 from ledger.models import Agent, AgentToken, Scope
 from ledger.transactions import coordinator
@@ -56,6 +59,18 @@ async def meanwhile(happens: Callable[..., Any], *waits: Awaitable[Any]) -> list
 def _and_close(happens: Callable[..., Any]) -> None:
     happens()
     connections.close_all()
+
+
+def scope_of(method: str, path: str, token: str, query: bytes = b"") -> dict[str, Any]:
+    headers = {"authorization": f"Bearer {token}", "host": "localhost"}
+    headers["content-type"] = "application/json"
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query,
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
 
 
 def without_clock(text: str) -> str:
@@ -259,6 +274,65 @@ def test_a_limit_refuses_before_anything_waits(as_helpdesk, a_payment, monkeypat
     assert answer.headers["x-frame-options"] == "DENY"
 
 
+def test_long_polls_that_find_something_at_once_count_as_polls(as_helpdesk, a_payment):
+    path = f"/api/v1/transactions/{a_payment().pk}?wait=2"
+    known = {"If-None-Match": '"not the newest"'}
+
+    async def ask() -> Counter[int]:
+        polls = [request("GET", path, as_helpdesk.token, headers=known) for _ in range(8)]
+        return Counter(answer.status_code for answer in await asyncio.gather(*polls))
+
+    assert asyncio.run(ask()) == {200: POLL_WATCHERS, 429: 8 - POLL_WATCHERS}
+
+
+async def half_a_claim(application: Any) -> None:
+    """A stranger's request that ends in the middle of its body."""
+    messages: asyncio.Queue[Any] = asyncio.Queue()
+    half = b"x" * (SMALL_BODY + 1)
+    messages.put_nowait({"type": "http.request", "body": half, "more_body": True})
+
+    async def send(message: Any) -> None:
+        raise AssertionError("half a request was answered")
+
+    await application(scope_of("POST", CLAIM, "nobody's"), messages.get, send)
+
+
+async def unread(application: Any, path: str, token: str, is_sending: asyncio.Event) -> None:
+    """A poll whose client reads nothing of the answer."""
+
+    async def send(message: Any) -> None:
+        is_sending.set()
+        await asyncio.Event().wait()
+
+    messages: asyncio.Queue[Any] = asyncio.Queue()
+    messages.put_nowait({"type": "http.request", "body": b""})
+    await application(scope_of("GET", path, token, b"wait=0.1"), messages.get, send)
+
+
+def test_half_requests_and_slow_readers_keep_no_poll_from_its_answer(
+    as_helpdesk, a_payment, monkeypatch
+):
+    monkeypatch.setattr(waits, "ANSWERS_AT_ONCE", 1)
+    application = Waits(pages, body_within_s=30)
+    path = f"/api/v1/transactions/{a_payment().pk}"
+
+    async def ask() -> int:
+        is_sending = asyncio.Event()
+        claiming = asyncio.create_task(half_a_claim(application))
+        reading = asyncio.create_task(unread(application, path, as_helpdesk.token, is_sending))
+        await asyncio.wait_for(is_sending.wait(), 10)
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            headers = {"Authorization": f"Bearer {as_helpdesk.token}"}
+            answer = await asyncio.wait_for(http.get(f"{path}?wait=0.1", headers=headers), 10)
+        claiming.cancel()
+        reading.cancel()
+        await asyncio.gather(claiming, reading, return_exceptions=True)
+        return answer.status_code
+
+    assert asyncio.run(ask()) == 200
+
+
 # --- workers that wait for work ----------------------------------------------------------------
 
 
@@ -283,16 +357,7 @@ async def claim(application: Any, token: str, wait_s: float = 20, **members: Any
     async def send(message: Any) -> None:
         statuses.append(message.get("status", 0))
 
-    headers = {"authorization": f"Bearer {token}", "host": "localhost"}
-    headers["content-type"] = "application/json"
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": CLAIM,
-        "query_string": b"",
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-    }
-    await application(scope, messages.get, send)
+    await application(scope_of("POST", CLAIM, token), messages.get, send)
     return statuses[0]
 
 

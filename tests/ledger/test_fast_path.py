@@ -7,6 +7,7 @@ import json
 import random
 import re
 import threading
+from collections import Counter
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -30,6 +31,7 @@ from approvals.http.pages import Pages
 from ledger import doorbell
 from ledger.audit import verification
 from ledger.http import TOKEN_IS_KNOWN
+from ledger.limits import stocks, terms
 from ledger.models import Agent, AgentToken, Event, IdempotencyKey, Transaction
 from ledger.principals import Surface
 from ledger.transactions import coordinator, insert
@@ -314,6 +316,18 @@ def test_requests_that_exclude_each_other_in_one_batch_make_one_transaction(as_h
         (again,), (view,) = sent(asgi.application, asked), sent(views, asked)
         assert compared(again) == compared(view)
         assert again.status_code in {200, 201}
+
+
+def test_a_cap_holds_for_many_at_once(as_helpdesk, helpdesk):
+    Agent.objects.filter(pk=helpdesk.pk).update(limits={"pending": 5})
+    terms.forget()
+    stocks.pending.forget()
+    sent(asgi.application, proposal(as_helpdesk))
+
+    answers = sent(asgi.application, *(proposal(as_helpdesk) for _ in range(60)))
+
+    assert Counter(answer.status_code for answer in answers) == {201: 4, 429: 56}
+    assert Transaction.objects.count() == 5
 
 
 def test_a_request_that_is_refused_harms_no_other_of_its_batch(as_helpdesk, stranger, agent_client):

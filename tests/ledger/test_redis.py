@@ -8,6 +8,7 @@ import json
 import pickle
 import time
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,21 @@ from uuid import uuid4
 import django_rq
 import pytest
 import rq.serializers
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
+from redis import ConnectionError
+from redis.asyncio import Redis
 
 from a2a import polling
 from approvals.slack.interactions import replies
 from approvals.slack.interactions.commands import Click, Source, Tell, to_text
 from approvals.slack.rendering.signed_values import ButtonValue
 from approvals.web import live
-from ledger import doorbell
+from ledger import doorbell, redis_client
 from ledger.states import State
 from ledger.workers import jobs, queues
+from tests import faults
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DESK = "assent__group__desk.changed"
@@ -314,3 +319,25 @@ def test_junk_in_the_counters_breaks_no_page(as_olga):
 
     assert polling.recent_reads(5, None) is None
     assert as_olga.get("/ops/").status_code == 200
+
+
+def test_a_subscription_whose_connection_broke_without_a_word_ends(monkeypatch):
+    """Or a courier would never hear the doorbell again."""
+    monkeypatch.setattr(redis_client, "SILENT_S", 0.3)
+
+    async def listen(redis_url: str, between: faults.Network) -> list[str]:
+        heard = []
+        async with Redis.from_url(redis_url) as redis, redis.pubsub() as subscription:
+            await subscription.subscribe("bell")
+            doorbell.redis().publish("bell", "first")
+            with suppress(ConnectionError):
+                async for message in redis_client.messages_of(subscription):
+                    heard.append(message["data"].decode())
+                    between.swallow()
+        return heard
+
+    with faults.network(settings.REDIS_URL) as (between, url):
+        heard = asyncio.run(asyncio.wait_for(listen(url, between), 20))
+        between.restore()
+
+    assert heard == ["first"]

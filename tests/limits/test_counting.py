@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -15,7 +16,9 @@ from approvals.http import gate
 from approvals.http.gate import Gate, Holders
 from ledger.errors import LimitReached
 from ledger.limits import rates, terms
-from ledger.models import AgentToken
+from ledger.limits.rates import Holder
+from ledger.limits.terms import Limit, Of
+from ledger.models import AgentToken, Tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HERE = "203.0.113.7"
@@ -107,3 +110,20 @@ def test_a_refused_sign_in_counts_against_no_other_account():
             continue
 
     assert rates.attempt_sign_in(HERE, "bob") is None  # and raises nothing
+
+
+def test_what_one_limit_refuses_counts_against_no_other(helpdesk):
+    """An agent that waits for its tenant's rate loses none of its bytes of the day."""
+    Tenant.objects.filter(pk=helpdesk.tenant_id).update(limits={"requests": 1})
+    holder = Holder(helpdesk.tenant_id, helpdesk.slug)
+    terms.forget()
+    rates.forget()
+    terms.refresh(holder.tenant, holder.slug)
+
+    for _ in range(50):
+        with suppress(LimitReached):
+            rates.check_holder("token", holder, size=1_000_000)
+
+    name = f"{holder.tenant}/{holder.slug}"
+    of_agent = rates._measure(Limit.BYTES, Of.AGENT, name, holder)
+    assert of_agent.bucket.level > of_agent.capacity - 5_000_000, "a few were let in"

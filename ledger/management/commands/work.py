@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import signal
+import sys
 import threading
 import time
 from typing import Any
@@ -41,9 +42,11 @@ class Command(BaseCommand):
         wanted = options["only"] or list(settings.WORK)
         names = [name for name in wanted if name not in options["but"]]
         beside = {name: each for name in names if (each := _beside(name)) is not None}
-        for each in beside.values():
-            each.start()
+        for number in (signal.SIGINT, signal.SIGTERM):  # until the worker has its own handlers
+            signal.signal(number, lambda *_: sys.exit())
         try:
+            for each in beside.values():
+                each.start()
             _work_on([name for name in names if name not in beside])
         finally:
             for each in beside.values():

@@ -1,0 +1,64 @@
+"""A deployment stops processes with SIGTERM: each ends soon, also while it has nothing to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from django.conf import settings
+from redis import Redis
+from rq import Worker
+
+from ledger.waiting import waiters
+from tests.processes import Product, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+SOON_S = 10.0
+
+
+def terminate(product: Product, name: str) -> int:
+    """The exit status of the process, which must end by itself."""
+    process = product.processes[name]
+    os.kill(process.pid, signal.SIGTERM)
+    try:
+        return process.wait(SOON_S)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"{name} goes on: {product.log(name)}") from None
+
+
+def is_listed(pid: int) -> bool:
+    with Redis.from_url(settings.REDIS_URL) as redis:
+        return any(worker.pid == pid for worker in Worker.all(connection=redis))
+
+
+@pytest.mark.parametrize("name", ["commits", "courier", "worker"])
+def test_a_process_that_waits_for_work_ends(product, name):
+    product.start(name)
+    until(lambda: is_listed(product.processes[name].pid), 30, f"{name} waits for work")
+
+    assert terminate(product, name) == 0
+
+
+def test_a_sweeper_ends(product):
+    product.start("sweeper")
+    until(lambda: "Sweeping" in product.log("sweeper"), 30, "it sweeps")
+
+    assert terminate(product, "sweeper") == 0
+
+
+def test_a_web_process_ends_although_somebody_waits(product, people):
+    product.start("live")
+    _, agent = people(product)
+    token = agent.propose()
+    path = f"{product.environment['ASSENT_LIVE_URL']}/api/v1/transactions/{token['transaction_id']}"
+    with ThreadPoolExecutor(1) as pool:
+        poll = pool.submit(agent.http.get, path, params={"wait": 50})
+        until(lambda: sum(waiters.in_all_processes().values()) == 1, 20, "the long-poll waits")
+
+        assert terminate(product, "live") == 0
+        assert isinstance(poll.exception(), httpx.TransportError)
