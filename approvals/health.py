@@ -11,6 +11,7 @@ import asyncio
 import faulthandler
 import json
 import logging
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -24,7 +25,12 @@ logger = logging.getLogger(__name__)
 PATHS = frozenset({"/healthz", "/readyz"})
 WITHIN_S = 1.0
 FRESH_S = 1.0  # an answer of /readyz that is not older is given again: nobody loads us by asking
-LEASE_AGE = "SELECT extract(epoch FROM clock_timestamp() - beat_at) FROM ledger_sweeperlease"
+STATE = """
+    SELECT pg_is_in_recovery(), (SELECT extract(epoch FROM clock_timestamp() - beat_at)
+                                 FROM ledger_sweeperlease)
+"""
+# Parameters that PostgreSQL's client library knows; Django's settings have others beside them.
+PARAMETERS = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
 SILENT_S = 10.0
 BLOCKED_S = 15.0
 
@@ -58,20 +64,41 @@ async def what_is_missing() -> dict[str, str]:
 
 async def _database() -> list[tuple[str, str]]:
     """By a session of its own: those of the pages may all be busy."""
-    options = connections["default"].get_connection_params()
-    names = ("host", "port", "dbname", "user", "password", "sslmode", "sslrootcert")
-    try:
-        async with asyncio.timeout(WITHIN_S):
-            session = await psycopg.AsyncConnection.connect(
-                **{name: options[name] for name in names if name in options}, autocommit=True
-            )
-            async with session:
-                row = await (await session.execute(LEASE_AGE)).fetchone()
-    except (TimeoutError, psycopg.Error):
+    answers = await asyncio.gather(*(_state_of(server) for server in _servers()))
+    given = [answer for answer in answers if answer is not None]
+    if not given:
         return [("database", "It does not answer; nothing can be shown or decided.")]
-    if row is None or row[0] > SILENT_S:
+    primaries = [silent_s for is_standby, silent_s in given if not is_standby]
+    if not primaries:
+        return [("database", "It is a stand-by, which takes no writes; nothing can be decided.")]
+    if primaries[0] is None or primaries[0] > SILENT_S:
         return [("sweeper", "None has run for a while; nothing expires.")]
     return []
+
+
+def _servers() -> list[dict[str, Any]]:
+    """The parameters of each server that the settings name: one that is silent delays no other."""
+    options = connections["default"].get_connection_params()
+    shared = {name: value for name, value in options.items() if name in PARAMETERS}
+    hosts = str(shared.pop("host", "")).split(",")
+    ports = str(shared.pop("port", "")).split(",")
+    ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
+    pairs = zip(hosts, ports, strict=True)
+    return [
+        {**shared, **({"host": host} if host else {}), **({"port": port} if port else {})}
+        for host, port in pairs
+    ]
+
+
+async def _state_of(server: dict[str, Any]) -> tuple[bool, Decimal | None] | None:
+    """Whether it is a stand-by, and for how many seconds no sweeper ran; ``None``: no answer."""
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            session = await psycopg.AsyncConnection.connect(**server, autocommit=True)
+            async with session:
+                return await (await session.execute(STATE)).fetchone()
+    except (TimeoutError, psycopg.Error):
+        return None
 
 
 async def _redis() -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.operations.clusters import Cluster, from_the_page, home, shell, until
-from tests.operations.installation import Proposer, installed
+from tests.operations.installation import Installation, Proposer, installed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -56,6 +56,7 @@ def test_every_acknowledged_row_survives_with_a_synchronous_stand_by(folder):
         until(lambda: sum(len(agent.acknowledged) for agent in agents) > 40)
 
         primary.kill()
+        assert "takes no writes" in readiness_of(desk)
         before = sum(len(agent.acknowledged) for agent in agents)
         promote(standby)
 
@@ -63,6 +64,7 @@ def test_every_acknowledged_row_survives_with_a_synchronous_stand_by(folder):
             lambda: sum(len(agent.acknowledged) for agent in agents) > before + 20,
             what="agents go on, without a restart",
         )
+        assert "database" not in readiness_of(desk)
         for agent in agents:
             agent.stop.set()
             agent.join()
@@ -103,6 +105,15 @@ def test_an_asynchronous_stand_by_lacks_what_it_had_not_received_and_the_publish
         assert lost not in ids(standby)
         assert "are lost" in desk.manage("after_restore")
         desk.manage("verify_ledger", "--against", str(log_file), expect=1)
+
+
+def readiness_of(desk: Installation) -> str:
+    """What ``/readyz`` says is missing, in a process that does not ask for a primary."""
+    url = desk.environment["DATABASE_URL"].replace("&target_session_attrs=read-write", "")
+    ask = (
+        "import asyncio; from approvals import health; print(asyncio.run(health.what_is_missing()))"
+    )
+    return desk.manage("shell", "-c", ask, DATABASE_URL=url)
 
 
 def ids(cluster: Cluster) -> list[str]:
