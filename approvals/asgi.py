@@ -22,13 +22,14 @@ from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
 from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
 from approvals.web import live  # noqa: E402
-from ledger import doorbell, start_checks  # noqa: E402
+from ledger import doorbell, liveness, start_checks  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 
 if _is_its_own_process:
     start_checks.allow_many_connections()
-    sessions.bound(pool=settings.DATABASE_POOL)
+    sessions.bound("web", pool=settings.DATABASE_POOL)
     doorbell.ring_in_background()
+    liveness.show("web")
     start_checks.check_database()
 
 desk = OriginValidator(live.application, [settings.PUBLIC_URL])

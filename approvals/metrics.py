@@ -14,8 +14,8 @@ from typing import Any
 import django_rq
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
-from django.db.models.functions import Now
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -26,7 +26,8 @@ from a2a import polling
 from a2a.models import Question, QuestionState, RemoteAgent, Task
 from a2a.states import TaskState
 from a2a.tasks import retention as task_retention
-from ledger import retention as transaction_retention
+from approvals.local import processes
+from ledger import liveness, retention as transaction_retention
 from ledger.models import (
     Checkpoint,
     Delivery,
@@ -199,10 +200,45 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
     yield _single("assent_sweeper_lag_seconds", "By how much due work is late.", _lag())
     beat = leadership.last_beat()
     yield _single("assent_sweeper_silent_seconds", "Since the sweeper's last round.", _age(beat))
-    last = Checkpoint.objects.aggregate(at=Max("at"))["at"]
-    yield _single("assent_checkpoint_age_seconds", "Since the last audit checkpoint.", _age(last))
+    yield _labelled(
+        "assent_work_late_seconds",
+        "How long the oldest work that is due waits for a worker.",
+        "queue",
+        [(queue, _age(since) or 0.0) for queue, since in _oldest_work()],
+    )
+    last = Checkpoint.objects.aggregate(at=Max("at"), upto=Max("upto_event"))
+    yield _single(
+        "assent_checkpoint_age_seconds", "Since the last audit checkpoint.", _age(last["at"])
+    )
+    first_after = Event.objects.filter(pk__gt=last["upto"] or 0).order_by("pk")
+    yield _single(
+        "assent_events_uncovered_seconds",
+        "Age of the oldest event that is under no checkpoint.",
+        _age(first_after.values_list("at", flat=True).first()) or 0.0,
+    )
     yield _labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())
+    yield _labelled("assent_processes", "Processes that live.", "kind", _processes())
     yield from _waiters()
+
+
+def _oldest_work() -> Iterator[tuple[str, datetime | None]]:
+    """Per queue of the workers, since when its oldest work waits to be begun."""
+    rows = Transaction.objects
+    signed_off = rows.begun_by_nobody().aggregate(since=Min("decided_at"))["since"]
+    in_doubt = rows.inquiry_due().aggregate(since=Min("next_attempt_at"))["since"]
+    yield "commit", min((at for at in (signed_off, in_doubt) if at is not None), default=None)
+    # Work that nobody has tried yet has been due since its last event.
+    events = Event.objects.filter(subject=OuterRef("pk")).order_by("-seq").values("at")[:1]
+    due_since = Coalesce("next_attempt_at", "lease_expires_at", Subquery(events))
+    for queue, state in (("roll_back", State.ROLLING_BACK), ("compensate", State.COMPENSATING)):
+        yield queue, rows.work_due(state).aggregate(since=Min(due_since))["since"]
+
+
+def _processes() -> list[tuple[str, int]]:
+    """Every kind is named, also one of which none lives; nothing while Redis does not answer."""
+    counts = liveness.counts()
+    kinds = [process.name for process in processes.PROCESSES if process is not processes.MIGRATE]
+    return [] if counts is None else [(kind, counts[kind]) for kind in kinds]
 
 
 def _waiters() -> Iterator[Metric]:

@@ -12,14 +12,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 _is_its_own_process = not settings.configured
 application = get_wsgi_application()
 
-from ledger import doorbell  # noqa: E402
+from ledger import doorbell, liveness  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 from ledger.start_checks import refuse_if_unsafe  # noqa: E402
 
 refuse_if_unsafe("web")
 if _is_its_own_process:
-    sessions.bound()
+    sessions.bound("web")
     doorbell.ring_in_background()
+    liveness.show("web")
 
 # What is loaded by now stays for good: the collector need not look at it with every request.
 gc.collect()

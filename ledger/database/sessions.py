@@ -24,9 +24,10 @@ IDLE_S = 30.0
 POOL_TIMEOUT_S = 5.0
 
 
-def bound(*, pool: int = 0, lock_s: int = LOCK_S) -> None:
+def bound(process: str, *, pool: int = 0, lock_s: int = LOCK_S) -> None:
     """Limit the sessions of this process. Must be called before the first one is opened.
 
+    ``process`` is its name, which ``pg_stat_activity`` shows for each of them.
     ``lock_s`` is how many seconds a statement waits for somebody else's lock.
     ``pool`` is how many sessions its threads share; a thread holds one only while it uses it.
     Without it each thread has its own.
@@ -40,6 +41,7 @@ def bound(*, pool: int = 0, lock_s: int = LOCK_S) -> None:
     options = [database["OPTIONS"].get("options", "")]
     options += [f"-c {name}={seconds}s" for name, seconds in limits.items()]
     database["OPTIONS"]["options"] = " ".join(options).strip()
+    database["OPTIONS"].setdefault("application_name", f"assent {process}")
     BoundedConnection.answer_within_s = STATEMENT_S + ANSWER_MARGIN_S
     if pool:
         database["CONN_MAX_AGE"] = 0  # returned to the pool after each request

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import httpx
 import pytest
+from django.db import connection
+from django.db.models.functions import Now
 from prometheus_client.parser import text_string_to_metric_families
 
 from a2a.tasks import questions
 from approvals import metrics
 from ledger import execution
-from ledger.models import Delivery, Event, Tenant
+from ledger.log import checkpoints
+from ledger.models import Delivery, Event, Tenant, Transaction
+from ledger.states import State
 from ledger.transactions import coordinator
-from tests.processes import running
+from tests.processes import running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,6 +46,70 @@ def test_figures_are_those_of_the_operators_tenants(a_payment, acme, globex, ali
     assert ours["assent_decision_seconds"].of(quantile="0.99") > 0
     assert theirs["assent_transactions"].values == {}
     assert theirs["assent_decision_seconds"].values == {}
+
+
+def test_what_is_signed_off_and_begun_by_nobody_is_late(approved, as_olga):
+    row = approved()
+    Transaction.objects.filter(pk=row.pk).update(decided_at=Now() - timedelta(seconds=60))
+
+    late = metrics.gathered()["assent_work_late_seconds"]
+
+    assert 60 <= late.of(queue="commit") < 120
+    assert late.of(queue="roll_back") == late.of(queue="compensate") == 0
+    assert "the oldest has waited 60" in " ".join(as_olga.get("/ops/").content.decode().split())
+    execution.commit(row.pk)
+    assert metrics.gathered()["assent_work_late_seconds"].of(queue="commit") == 0
+
+
+def test_a_rollback_is_late_since_its_last_event_and_then_since_its_next_attempt(a_payment, alice):
+    row = a_payment()
+    coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="no")
+    rows = Transaction.objects.filter(pk=row.pk, state=State.ROLLING_BACK)
+
+    def late() -> float:
+        return metrics.gathered()["assent_work_late_seconds"].of(queue="roll_back")
+
+    assert 0 < late() < 60
+    assert rows.update(next_attempt_at=Now() - timedelta(seconds=90)) == 1
+    assert 90 <= late() < 150
+    rows.update(next_attempt_at=Now() + timedelta(seconds=90))
+    assert late() == 0
+
+
+def test_events_are_uncovered_until_a_checkpoint_is_signed(a_payment, as_olga):
+    assert metrics.gathered()["assent_events_uncovered_seconds"].value == 0
+    a_payment()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(1.1)")
+
+    assert metrics.gathered()["assent_events_uncovered_seconds"].value > 1
+    assert "events under no" in as_olga.get("/ops/").content.decode()
+    checkpoints.make()
+    assert metrics.gathered()["assent_events_uncovered_seconds"].value == 0
+
+
+@pytest.mark.slow
+def test_processes_are_counted_while_they_give_signs_of_life(as_olga):
+    def living() -> dict[str, float]:
+        values = metrics.gathered()["assent_processes"].values
+        return {kind: number for ((_, kind),), number in values.items()}
+
+    with running("live", "commits", "courier", "sweeper") as product:
+        all_of_them = {"web": 1, "worker": 1, "courier": 1, "sweeper": 1, "slack": 0}
+        until(lambda: living() == all_of_them, 60, "each has given a sign")
+        assert "<dt>courier</dt>" in as_olga.get("/ops/").content.decode()
+        names = {f"assent {kind}" for kind in ("courier", "sweeper")}
+        until(lambda: names <= _application_names(), what="their sessions bear their names")
+
+        product.kill("commits")
+
+        until(lambda: living() == all_of_them | {"worker": 0}, 60, "the worker counts no more")
+
+
+def _application_names() -> set[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT application_name FROM pg_stat_activity")
+        return {name for (name,) in cursor.fetchall()}
 
 
 def test_tasks_and_questions_are_counted(a_claimed_task, worker, as_olga):

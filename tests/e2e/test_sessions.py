@@ -54,7 +54,7 @@ def test_a_statement_of_a_page_may_not_take_for_ever(acme):
     wiring = connection.settings_dict
     options = dict(wiring["OPTIONS"])
     try:
-        sessions.bound()
+        sessions.bound("web")
         connection.close()
         with connection.cursor() as cursor:
             cursor.execute("SHOW statement_timeout")

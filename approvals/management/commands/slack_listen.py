@@ -10,7 +10,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.slack import socket_mode
-from ledger import doorbell
+from ledger import doorbell, liveness
+from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
 
 
@@ -24,7 +25,9 @@ class Command(BaseCommand):
                 "Socket Mode needs ASSENT_SLACK_APP_TOKEN, an app-level token (xapp-…) with the "
                 "scope connections:write. docs/slack.md says where to make it."
             )
+        sessions.bound("slack")
         doorbell.ring_in_background()
+        liveness.show("slack")
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

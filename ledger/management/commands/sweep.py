@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger import doorbell
+from ledger import doorbell, liveness
 from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
 from ledger.workers.sweeper import Sweeper
@@ -21,8 +21,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_if_unsafe("sweeper")
-        sessions.bound(lock_s=LOCK_S)
+        sessions.bound("sweeper", lock_s=LOCK_S)
         doorbell.ring_in_background()
+        liveness.show("sweeper")
         stop = Flag()
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: stop.set())

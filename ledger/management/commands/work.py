@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
 from rq.exceptions import StopRequested
 
-from ledger import doorbell
+from ledger import doorbell, liveness
 from ledger.couriers import Courier
 from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
@@ -34,13 +34,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Works until it is told to stop; while Redis is away the sweeper carries the work."""
         refuse_if_unsafe("worker")
-        sessions.bound()
+        wanted = options["only"] or list(settings.WORK)
+        names = [name for name in wanted if name not in options["but"]]
+        kinds = _kinds_of(names)
+        sessions.bound(" and ".join(kinds))
         doorbell.ring_in_background()
+        liveness.show(*kinds)
         # What the start has made stays: collecting garbage must not look at all of it again.
         gc.collect()
         gc.freeze()
-        wanted = options["only"] or list(settings.WORK)
-        names = [name for name in wanted if name not in options["but"]]
         beside = {name: each for name in names if (each := _beside(name)) is not None}
         for number in (signal.SIGINT, signal.SIGTERM):  # until the worker has its own handlers
             signal.signal(number, lambda *_: sys.exit())
@@ -51,6 +53,13 @@ class Command(BaseCommand):
         finally:
             for each in beside.values():
                 each.stop()
+
+
+def _kinds_of(names: list[str]) -> list[str]:
+    """A process that serves queues of both kinds is one of each."""
+    is_worker = any(name not in settings.COURIER_QUEUES for name in names)
+    is_courier = any(name in settings.COURIER_QUEUES for name in names)
+    return ["worker"] * is_worker + ["courier"] * is_courier
 
 
 def _beside(name: str) -> Courier | QueueThreads | None:
