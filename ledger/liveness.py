@@ -44,7 +44,7 @@ def _show(members: list[str]) -> None:
 def sign(members: Collection[str]) -> None:
     """Say once that these live, by the clock of Redis. Raises ``RedisError``."""
     redis = doorbell.redis()
-    now: Any = redis.time()[0]  # type: ignore[index]
+    now: Any = redis.time()[0]
     with redis.pipeline(transaction=False) as pipeline:
         pipeline.zadd(KEY, dict.fromkeys(members, now))
         pipeline.zremrangebyscore(KEY, "-inf", now - SIGN_COUNTS_S)
@@ -56,7 +56,7 @@ def counts() -> Counter[str] | None:
     """How many processes of each kind gave a sign lately; ``None`` while Redis does not answer."""
     redis = doorbell.redis()
     try:
-        now: Any = redis.time()[0]  # type: ignore[index]
+        now: Any = redis.time()[0]
         members: Any = redis.zrangebyscore(KEY, now - SIGN_COUNTS_S, "+inf")
     except RedisError:
         return None

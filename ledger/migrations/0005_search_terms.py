@@ -6,6 +6,8 @@ from typing import Any
 from django.db import migrations, models
 from django.db.transaction import atomic
 
+from ledger.database import CreateModelOnce
+
 SQL = Path(__file__).parents[1] / "sql"
 BATCH = 5_000  # transactions; each batch is a database transaction of its own
 
@@ -39,10 +41,11 @@ def fill(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
+    # Filled in many transactions, beside the running processes: each step can be repeated.
     atomic = False
     dependencies = [("ledger", "0004_sweeper_lease")]
     operations = [
-        migrations.CreateModel(
+        CreateModelOnce(
             name="SearchTerm",
             fields=[
                 (

@@ -1,6 +1,8 @@
-from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
+from django.contrib.postgres.operations import RemoveIndexConcurrently
 from django.db import migrations, models
 from django.db.models.functions import Upper
+
+from ledger.database import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

@@ -1,5 +1,7 @@
-from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
+from django.contrib.postgres.operations import RemoveIndexConcurrently
 from django.db import migrations, models
+
+from ledger.database import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

@@ -3,20 +3,20 @@
 -- one costs nothing.
 
 -- The words of a text: runs of letters and digits, in lower case. Searches split theirs with it too.
-CREATE FUNCTION ledger_words(content text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION ledger_words(content text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT array_agg(DISTINCT left(word, 60))
     FROM regexp_split_to_table(lower(left(content, 20000)), '[^[:alnum:]]+') word
     WHERE word <> ''
 $$;
 
-CREATE FUNCTION ledger_search_terms(tx ledger_transaction) RETURNS text[] LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION ledger_search_terms(tx ledger_transaction) RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT ARRAY[':risk:' || tx.risk_level, ':tool:' || tx.tool, ':id:' || right(tx.id::text, 8)]
         || ledger_words(concat_ws(
             ' ', tx.action_summary, tx.proposed_by_name, tx.operation_key, tx.tool))
 $$;
 
 -- With the rights of its owner: while a migration runs, the application has none on this table yet.
-CREATE FUNCTION ledger_add_search_terms() RETURNS trigger
+CREATE OR REPLACE FUNCTION ledger_add_search_terms() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO ledger_searchterm (tenant, term, transaction_id)
@@ -25,7 +25,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION ledger_forget_search_terms() RETURNS trigger
+CREATE OR REPLACE FUNCTION ledger_forget_search_terms() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM ledger_searchterm
@@ -42,16 +42,16 @@ BEGIN
                    current_schema());
 END $$;
 
-CREATE TRIGGER ledger_tx_entered_ended AFTER INSERT ON ledger_transaction
+CREATE OR REPLACE TRIGGER ledger_tx_entered_ended AFTER INSERT ON ledger_transaction
     FOR EACH ROW WHEN (NEW.state IN ('aborted', 'committed', 'compensated', 'failed', 'refused'))
     EXECUTE FUNCTION ledger_add_search_terms();
 
-CREATE TRIGGER ledger_tx_ended AFTER UPDATE OF state ON ledger_transaction
+CREATE OR REPLACE TRIGGER ledger_tx_ended AFTER UPDATE OF state ON ledger_transaction
     FOR EACH ROW WHEN (
         NEW.state IN ('aborted', 'committed', 'compensated', 'failed', 'refused')
         AND OLD.state NOT IN ('aborted', 'committed', 'compensated', 'failed', 'refused'))
     EXECUTE FUNCTION ledger_add_search_terms();
 
-CREATE TRIGGER ledger_tx_content_erased AFTER UPDATE OF content_erased_at ON ledger_transaction
+CREATE OR REPLACE TRIGGER ledger_tx_content_erased AFTER UPDATE OF content_erased_at ON ledger_transaction
     FOR EACH ROW WHEN (OLD.content_erased_at IS NULL AND NEW.content_erased_at IS NOT NULL)
     EXECUTE FUNCTION ledger_forget_search_terms();
