@@ -224,8 +224,9 @@ LEASE_S = float(text("ASSENT_LEASE_S", "15"))
 LIMITS = names("ASSENT_LIMITS")
 # Processes that share what comes in: each lets in its part of a limit per second.
 WEB_PROCESSES = int(text("ASSENT_WEB_PROCESSES", "1"))
-# Workers and couriers of the whole installation, which have database sessions too.
-WORKER_PROCESSES = int(text("ASSENT_WORKER_PROCESSES", "4"))
+# Of the whole installation; they have database sessions too.
+WORKER_PROCESSES = int(text("ASSENT_WORKER_PROCESSES", "2"))
+COURIER_PROCESSES = int(text("ASSENT_COURIER_PROCESSES", "1"))
 # Database sessions that all processes may have together; 0: as many as PostgreSQL gives.
 DATABASE_SESSIONS = int(text("ASSENT_DATABASE_SESSIONS", "0"))
 # Amount (in whatever currency) from which settling by hand takes two operators.

@@ -132,8 +132,8 @@ def _dangers_of_sessions(connection: Any) -> Iterator[tuple[str, str]]:
     if problem := too_many_sessions(connection):
         yield (
             f"assent.E014: {problem} Under load requests would fail.",
-            "Lower ASSENT_DATABASE_POOL, correct ASSENT_WEB_PROCESSES and "
-            "ASSENT_WORKER_PROCESSES, or raise max_connections. Behind PgBouncer say in "
+            "Lower ASSENT_DATABASE_POOL, correct ASSENT_WEB_PROCESSES, ASSENT_WORKER_PROCESSES and "
+            "ASSENT_COURIER_PROCESSES, or raise max_connections. Behind PgBouncer say in "
             "ASSENT_DATABASE_SESSIONS how many it gives.",
         )
 

@@ -137,7 +137,7 @@ def test_no_process_starts_whose_installation_may_open_more_sessions_than_there_
     )
 
     assert worker.returncode == start_checks.EXIT_UNSAFE
-    assert "1 web x 500 (500)" in worker.stderr
+    assert "1 web x 501 (501)" in worker.stderr
     assert "ASSENT_DATABASE_POOL" in worker.stderr
 
 
@@ -147,3 +147,12 @@ def test_a_stated_number_of_sessions_counts_instead_of_what_postgresql_says(db, 
     settings.DATABASE_SESSIONS = 60
 
     assert "there are 60" in (too_many_sessions(connection) or "")
+
+
+def test_a_courier_counts_with_all_its_sessions_and_a_worker_with_its_own(db, settings):
+    settings.DATABASE_SESSIONS, settings.WEB_PROCESSES, settings.DATABASE_POOL = 100, 1, 20
+    settings.WORKER_PROCESSES, settings.COURIER_PROCESSES = 16, 2
+
+    assert too_many_sessions(connection) is None
+    settings.WORKER_PROCESSES, settings.COURIER_PROCESSES = 1, 8
+    assert "8 couriers x 10 (80)" in (too_many_sessions(connection) or "")

@@ -6,10 +6,12 @@ from typing import Any
 
 from django.conf import settings
 
-# Sessions that one process of each kind opens at most. A web process has a pool of its own size.
-WORKER_SESSIONS = 5  # a worker has 2, a courier up to 8, and there are as many of each
-SWEEPER_SESSIONS = 12  # its threads, and the session that holds its lock
-SWEEPERS = 2  # one and its stand-by
+# Sessions that one process of each kind opens at most; docs/scaling.md says for what. A web process
+# has a pool, and one more for /readyz.
+WORKER_SESSIONS = 2
+COURIER_SESSIONS = 10
+SWEEPER_SESSIONS = 20  # the one that works
+STANDBY_SESSIONS = 1  # one is enough for a sweeper that waits for its turn
 SPARE = 5  # migrate, psql, a backup
 
 _ALLOWED = """
@@ -26,15 +28,16 @@ _ALLOWED = """
 def needed() -> dict[str, int]:
     """The most sessions of all processes together, by what opens them."""
     return {
-        f"{settings.WEB_PROCESSES} web x {settings.DATABASE_POOL}": (
-            settings.WEB_PROCESSES * settings.DATABASE_POOL
-        ),
-        f"{settings.WORKER_PROCESSES} workers and couriers x {WORKER_SESSIONS}": (
-            settings.WORKER_PROCESSES * WORKER_SESSIONS
-        ),
-        f"{SWEEPERS} sweepers x {SWEEPER_SESSIONS}": SWEEPERS * SWEEPER_SESSIONS,
+        **_of("web", settings.WEB_PROCESSES, settings.DATABASE_POOL + 1),
+        **_of("workers", settings.WORKER_PROCESSES, WORKER_SESSIONS),
+        **_of("couriers", settings.COURIER_PROCESSES, COURIER_SESSIONS),
+        "the sweeper and its stand-by": SWEEPER_SESSIONS + STANDBY_SESSIONS,
         "to spare": SPARE,
     }
+
+
+def _of(kind: str, processes: int, sessions: int) -> dict[str, int]:
+    return {f"{processes} {kind} x {sessions}": processes * sessions}
 
 
 def allowed(connection: Any) -> int:

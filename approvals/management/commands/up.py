@@ -113,10 +113,15 @@ class Command(BaseCommand):
         """In the order in which they start. What asks for work stops before what does it."""
         serve = ["--host", "127.0.0.1", "--port", str(ports.web), "--log-level", "warning"]
         serve += ["--workers-kill-timeout", "2"]
+        numbers_of_processes = {
+            "ASSENT_WEB_PROCESSES": "2",
+            "ASSENT_WORKER_PROCESSES": str(workers),
+            "ASSENT_COURIER_PROCESSES": "1",
+        }
+        environment = {**numbers_of_processes, **environment}
         # On Linux each has a socket of its own at this port, and the kernel spreads connections;
         # of processes that share a socket, one would take nearly all.
-        shared = {"ASSENT_WEB_PROCESSES": "2", **environment}
-        asking = [_program(processes.WEB, shared, *serve, name=f"web-{i}") for i in (1, 2)]
+        asking = [_program(processes.WEB, environment, *serve, name=f"web-{i}") for i in (1, 2)]
         if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
