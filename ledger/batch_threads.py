@@ -74,6 +74,7 @@ def _run(work: Callable[[], Any], future: Future[Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
+        sessions.end_if_lost()
         _keep_plans()
         result = work()
     except BaseException as failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -12,6 +13,8 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from redis import RedisError
 
 from ledger.batch_threads import BatchThreads
+from ledger.database import sessions
+from ledger.database.sessions import CONNECTION_LOST
 
 THREADS = 8
 BATCH_THREADS = 4  # a batch that waits for a lock delays none of another kind
@@ -21,6 +24,8 @@ GATHER_S, GATHER_UP_TO = 0.001, 16
 MOST_IN_BATCH = 200
 # A service did not answer: asking again for each request would only take longer.
 OUTAGES = (InterfaceError, OperationalError, RedisError, OSError)
+# A session that the server ended fails at once, one to a database that stands still after seconds.
+AT_ONCE_S = 2.0
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +95,7 @@ class Batcher(Generic[Request, Result]):
     async def _run_batch(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
         """Gives each request its result, or what was raised; raises only what ends the process."""
         try:
-            results = await _batch_threads.run(self._run_all, [request for request, _ in batch])
+            results = await self._results([request for request, _ in batch])
         except Exception as failure:
             if len(batch) > 1 and self._may_repeat and not isinstance(failure, OUTAGES):
                 await self._run_alone(batch)
@@ -103,6 +108,23 @@ class Batcher(Generic[Request, Result]):
             for (_, future), result in zip(batch, results, strict=True):
                 if not future.done():
                     future.set_result(result)
+
+    async def _results(self, requests: list[Request]) -> list[Result]:
+        """Runs the batch once more, on a fresh session, if its session was ended just now.
+
+        A database that stands still is not asked a second time by those who waited for it already.
+        """
+        began = time.monotonic()
+        try:
+            return await _batch_threads.run(self._run_all, requests)
+        except CONNECTION_LOST as failure:
+            is_slow = time.monotonic() - began > AT_ONCE_S
+            if is_slow and sessions.is_standstill(failure):
+                waiting, self._waiting = self._waiting, []
+                _fail(waiting, failure)
+            if is_slow or not self._may_repeat or not sessions.may_have_committed(failure):
+                raise
+        return await _batch_threads.run(self._run_all, requests)
 
     async def _run_alone(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
         for number, waiting in enumerate(batch):

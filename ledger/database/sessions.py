@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
+import select
+from typing import Any
+
+import psycopg
 from django.db import InterfaceError, OperationalError, connection, connections
+from psycopg.errors import QueryCanceled
 
 from ledger.database.backend.base import BoundedConnection
 
@@ -53,6 +58,42 @@ def bound(process: str, *, pool: int = 0, lock_s: int = LOCK_S) -> None:
             "max_idle": IDLE_S,
             "timeout": POOL_TIMEOUT_S,
         }
+
+
+def may_have_committed(failure: Exception) -> bool:
+    """Whether the session was lost, so that nobody knows what became of its last statement.
+
+    A server that refuses by itself (a time limit, a lock) has rolled back, and the session lives.
+    """
+    state = sqlstate(failure)
+    return not state or state.startswith(("08", "57P"))
+
+
+def is_standstill(failure: Exception) -> bool:
+    """Whether asking again may take as long again; a deadlock, say, is over once it is reported."""
+    return may_have_committed(failure) or sqlstate(failure) == QueryCanceled.sqlstate
+
+
+def sqlstate(failure: Exception) -> str:
+    """PostgreSQL's code of an error; empty if the server gave none."""
+    return getattr(failure.__cause__, "sqlstate", None) or ""
+
+
+def end_if_lost() -> None:
+    """End this thread's session if the server has ended it; costs no question to the server.
+
+    To a session that is idle PostgreSQL writes only that it ends.
+    """
+    if connection.connection is not None and _has_input(connection.connection):
+        end()
+
+
+def _has_input(session: psycopg.Connection[Any]) -> bool:
+    if session.closed:
+        return True
+    poll = select.poll()
+    poll.register(session.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def end() -> None:

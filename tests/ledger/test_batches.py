@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
 
-from ledger import batch_threads
+from ledger import batch_threads, batches
 from ledger.batch_threads import BatchThreads
 from ledger.batches import Batcher
 from tests.processes import until
@@ -52,16 +53,65 @@ def test_a_thread_without_a_batch_gives_its_session_back(monkeypatch):
     assert sessions_of(threads, 1) != [first]
 
 
-def test_a_session_that_was_lost_fails_one_batch_and_the_next_has_a_new_one():
+def end_session(pid: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+
+
+def test_a_session_that_the_server_ended_is_replaced_before_a_batch_uses_it():
     threads = BatchThreads(1)
     (lost,) = sessions_of(threads, 1)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [lost])
-
-    with pytest.raises(OperationalError):
-        sessions_of(threads, 1)
+    end_session(lost)
 
     assert sessions_of(threads, 1) != [lost]
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+def test_a_batch_whose_session_ends_is_run_once_more_where_that_does_no_harm(may_repeat):
+    ran: list[list[int]] = []
+
+    def ends_at_first(requests: list[int]) -> list[int]:
+        ran.append(requests)
+        if len(ran) == 1:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return [request + session() * 0 for request in requests]
+
+    async def ask() -> int:
+        return await Batcher(ends_at_first, may_repeat=may_repeat).ask(7)
+
+    if may_repeat:
+        assert asyncio.run(ask()) == 7
+    else:
+        with pytest.raises(OperationalError):
+            asyncio.run(ask())
+    assert ran == [[7]] * (2 if may_repeat else 1)
+
+
+def test_a_database_that_stands_still_is_not_asked_again_for_those_who_waited_for_it(monkeypatch):
+    monkeypatch.setattr(batches, "AT_ONCE_S", 0.0)
+    ran: list[list[int]] = []
+    is_running, goes_on = threading.Event(), threading.Event()
+
+    def stands_still(requests: list[int]) -> list[int]:
+        ran.append(requests)
+        is_running.set()
+        goes_on.wait(20)
+        raise OperationalError("the connection was lost")
+
+    async def story() -> list[Any]:
+        batcher = Batcher(stands_still)
+        asked = [asyncio.create_task(batcher.ask(1))]
+        await asyncio.to_thread(is_running.wait, 20)
+        asked += [asyncio.create_task(batcher.ask(number)) for number in (2, 3)]
+        await asyncio.sleep(0)
+        goes_on.set()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    answers = asyncio.run(story())
+
+    assert [type(answer) for answer in answers] == [OperationalError] * 3
+    assert ran == [[1]]
 
 
 def test_two_batches_run_at_once_in_two_threads():
