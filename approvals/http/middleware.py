@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import cast
@@ -17,14 +16,9 @@ from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Membership
 from ledger.database.sessions import CONNECTION_LOST
-from ledger.errors import DatabaseAway
-from ledger.http import problem, problem_of
+from ledger.http import CERTAIN, database_away, problem, problem_of
 from ledger.models import Tenant
 
-logger = logging.getLogger(__name__)
-
-CERTAIN = "Nothing was changed."
-UNCERTAIN = "It is not known whether anything was changed."
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")
 Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -167,19 +161,10 @@ class DatabaseOutages:
 
 def answer_outage(request: HttpRequest, failure: Exception) -> HttpResponse:
     """A problem for machines, a page for people. Says whether anything can have been changed."""
-    line = str(failure).strip().partition("\n")[0]
-    logger.warning("%s %s: no answer of the database: %s", request.method, request.path, line)
-    # The server refused by itself (a time limit, a lock), so it has rolled back.
-    is_certain = request.method in {"GET", "HEAD"} or _sqlstate(failure) != ""
+    is_read = request.method in {"GET", "HEAD"}
+    away = database_away(failure, f"{request.method} {request.path}", is_read=is_read)
     if request.path.startswith("/api/"):
-        response = problem_of(DatabaseAway(CERTAIN if is_certain else UNCERTAIN))
-    else:
-        response = render(None, "503.html", {"is_certain": is_certain}, status=503)
-        response["Retry-After"] = str(DatabaseAway.retry_after_s)
+        return problem_of(away)
+    response = render(None, "503.html", {"is_certain": away.detail == CERTAIN}, status=503)
+    response["Retry-After"] = str(away.retry_after_s)
     return response
-
-
-def _sqlstate(failure: Exception) -> str:
-    """PostgreSQL's code of an error that leaves the session alive; empty for a lost one."""
-    state = getattr(failure.__cause__, "sqlstate", None) or ""
-    return "" if state.startswith(("08", "57P")) else state

@@ -16,9 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
 
+from ledger.http import UNCERTAIN
+
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 500  # requests that wait for a thread; more are refused at once
+# So long they wait at most: all threads are held up, most likely by a database that stands still.
+WAITS_FOR_THREAD_S = 5.0
 AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
 
 
@@ -65,24 +69,47 @@ class Pages:
             await self._answer(scope, body, send)
 
     async def _answer(self, scope: Any, body: bytes, send: Any) -> None:
-        if self._fast_path is not None and (fast := await self._fast_path(scope, body)) is not None:
+        is_untouched = True
+        try:
+            fast = await self._fast_path(scope, body) if self._fast_path is not None else None
+        except Exception as failure:
+            # The view finds out what was done, by the key of the request, or says what is wrong.
+            logger.warning(
+                "%s %s goes to its view after %r", scope["method"], scope["path"], failure
+            )
+            fast, is_untouched = None, False
+        if fast is not None:
             status, headers, content = fast
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": content})
             return
-        if self._room <= 0:
-            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE)
-            return
-        self._room -= 1
-        loop = asyncio.get_running_loop()
-        answer = _Answer(loop, send, self._within_s)
+        answer = _Answer(asyncio.get_running_loop(), send, self._within_s)
         try:
-            await loop.run_in_executor(self._pool, self._run, scope, body, answer)
-            await answer.finish()
+            if await self._has_run(scope, body, answer):
+                await answer.finish()
+            else:
+                await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, is_untouched=is_untouched)
         except ReaderTooSlow:
             logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
+
+    async def _has_run(self, scope: Any, body: bytes, answer: _Answer) -> bool:
+        """False, and nothing was done, if no thread was free in time."""
+        if self._room <= 0:
+            return False
+        self._room -= 1
+        running = self._pool.submit(self._run, scope, body, answer)
+        finished = asyncio.wrap_future(running)
+        give_up = asyncio.get_running_loop().call_later(WAITS_FOR_THREAD_S, running.cancel)
+        try:
+            await asyncio.wait([finished])
         finally:
+            give_up.cancel()
+            finished.cancel()
             self._room += 1
+        if running.cancelled():
+            return False
+        running.result()
+        return True
 
     async def _body(self, receive: Any) -> bytes:
         chunks, size = [], 0
@@ -179,7 +206,7 @@ class _Answer:
             self._rest = piece
 
     async def finish(self) -> None:
-        """Send the rest. Raises ``ReaderTooSlow``: its request must not count as waiting."""
+        """Send the rest; nothing is held meanwhile. Raises ``ReaderTooSlow``."""
         try:
             async with asyncio.timeout(self._within_s):
                 await self._say(more=False)
@@ -208,19 +235,23 @@ def _in_pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
 REFUSALS = {
     HTTPStatus.REQUEST_TIMEOUT: ("body_too_slow", "Send all of the body without a pause."),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("too_large", "Send less than 256 KiB."),
-    HTTPStatus.SERVICE_UNAVAILABLE: ("busy", "Repeat the same request after Retry-After."),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        "busy",
+        "Repeat the same request, with the same Idempotency-Key, after Retry-After.",
+    ),
 }
 
 
-async def refuse(send: Any, status: HTTPStatus) -> None:
-    """As problem+json, before anything of the body is looked at."""
+async def refuse(send: Any, status: HTTPStatus, *, is_untouched: bool = True) -> None:
+    """As problem+json. ``is_untouched``: certainly nothing of the request was done."""
     code, hint = REFUSALS[status]
+    outcome = "Nothing was done." if is_untouched else UNCERTAIN
     body = json.dumps(
         {
             "type": f"urn:assent:problem:{code}",
             "title": status.phrase,
             "status": int(status),
-            "detail": f"{status.description or status.phrase}. Nothing was done.",
+            "detail": f"{status.description or status.phrase}. {outcome}",
             "code": code,
             "hint": hint,
         }

@@ -6,22 +6,23 @@ everything that is refused, is left to the views, which render every error.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.http import HttpResponse
 
 from ledger import contracts
 from ledger.api import batched_prepare, batched_read
 from ledger.api.batched_prepare import NewProposal
 from ledger.api.batched_read import Reading
 from ledger.api.transactions import trace_of
-from ledger.http import address_of, parse_json, unquoted
+from ledger.database import sessions
+from ledger.database.sessions import CONNECTION_LOST
+from ledger.http import address_of, database_away, parse_json, problem_of, unquoted
 from ledger.models import AgentToken
 from ledger.transactions.coordinator import Proposal, is_for_batch
-
-logger = logging.getLogger(__name__)
 
 TRANSACTIONS = "/api/v1/transactions"
 ONE = re.compile(
@@ -56,7 +57,10 @@ class Request(NamedTuple):
 
 
 async def respond(request: Request) -> Response | None:
-    """The response, or ``None``: then the request has to go to its view."""
+    """The response, or ``None``, and nothing was done: then the request has to go to its view.
+
+    Raises what a batch raises. The view finds out by the key of the request what was done.
+    """
     method, path, headers, body, has_waited = request
     token = _token(headers)
     if not token:
@@ -66,10 +70,18 @@ async def respond(request: Request) -> Response | None:
             return await _prepare(token, headers, body)
         if method == "GET" and not body and (match := ONE.fullmatch(path)):
             return await _read(token, UUID(match[1]), headers, has_waited)
-    except Exception as failure:
-        # The view finds out what was done, by the key of the request, or says what is wrong.
-        logger.warning("%s %s goes to its view after %r", method, path, failure)
+    except CONNECTION_LOST as failure:
+        if not sessions.is_standstill(failure):
+            raise
+        # The view would wait for the database once more.
+        away = database_away(failure, f"{method} {path}", is_read=method == "GET")
+        return _response(problem_of(away))
     return None
+
+
+def _response(response: HttpResponse) -> Response:
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    return Response(response.status_code, headers, response.content)
 
 
 def is_ours(path: str) -> bool:

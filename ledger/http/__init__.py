@@ -4,17 +4,28 @@ Authentication by token, JSON in and out, refusals as problem+json, and a limit 
 """
 
 from ledger.http.authentication import HAS_WAITED, TOKEN_IS_KNOWN, AgentBearer, caller_of
-from ledger.http.problems import PROBLEM_TYPE, not_authenticated, problem, problem_of
+from ledger.http.problems import (
+    CERTAIN,
+    PROBLEM_TYPE,
+    UNCERTAIN,
+    database_away,
+    not_authenticated,
+    problem,
+    problem_of,
+)
 from ledger.http.requests import is_allowed_host, parse_json, unquoted
 from ledger.http.responses import address_of, json_response
 
 __all__ = [
+    "CERTAIN",
     "HAS_WAITED",
     "PROBLEM_TYPE",
     "TOKEN_IS_KNOWN",
+    "UNCERTAIN",
     "AgentBearer",
     "address_of",
     "caller_of",
+    "database_away",
     "is_allowed_host",
     "json_response",
     "not_authenticated",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.http import HttpResponse
 
-from ledger.errors import LedgerError
+from ledger.database import sessions
+from ledger.errors import DatabaseAway, LedgerError
 from ledger.http.responses import json_response
+
+logger = logging.getLogger(__name__)
 
 # Stable names, not addresses; docs/errors.md lists them.
 PROBLEM_TYPE = "urn:assent:problem:"
+CERTAIN = "Nothing was changed."
+UNCERTAIN = "It is not known whether anything was changed."
 
 
 def problem(
@@ -47,3 +53,14 @@ def problem_of(error: LedgerError) -> HttpResponse:
     if retry_after := getattr(error, "retry_after_s", None):
         response["Retry-After"] = str(retry_after)
     return response
+
+
+def database_away(failure: Exception, request: str, *, is_read: bool) -> DatabaseAway:
+    """What to answer to a request that the database did not answer, which is logged.
+
+    ``failure`` is one of ``sessions.CONNECTION_LOST``; ``request`` names the request in the log.
+    """
+    line = str(failure).strip().partition("\n")[0]
+    logger.warning("%s: no answer of the database: %s", request, line)
+    is_certain = is_read or not sessions.may_have_committed(failure)
+    return DatabaseAway(CERTAIN if is_certain else UNCERTAIN)

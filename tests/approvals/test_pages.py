@@ -15,6 +15,7 @@ from django.db import connection
 
 from approvals import asgi
 from approvals.asgi import application
+from approvals.http import pages as http_pages
 from approvals.http.pages import Pages
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -191,6 +192,64 @@ def test_a_client_that_does_not_read_a_short_answer_is_not_waited_for_without_en
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
     asyncio.run(asyncio.wait_for(pages(short, body_within_s=0.2)(scope, receive, send), 5))
+
+
+def scope_of(method: str = "GET") -> dict[str, Any]:
+    return {"type": "http", "method": method, "path": "/", "headers": []}
+
+
+async def nothing_more() -> Any:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def test_answers_that_nobody_reads_take_no_other_requests_place():
+    def short(environ: Any, start: Any) -> list[bytes]:
+        start("200 OK", [])
+        return [b"ok"]
+
+    app = pages(short, threads=1, most_waiting=0, body_within_s=60)
+
+    async def story() -> int:
+        is_sending = asyncio.Event()
+
+        async def send(message: Any) -> None:
+            is_sending.set()
+            await asyncio.Event().wait()
+
+        unread = asyncio.create_task(app(scope_of(), nothing_more, send))
+        await is_sending.wait()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
+            answer = await http.get("http://localhost/")
+        unread.cancel()
+        return answer.status_code
+
+    assert asyncio.run(story()) == 200
+
+
+def test_nobody_waits_long_for_a_thread_and_what_never_began_is_refused(monkeypatch):
+    monkeypatch.setattr(http_pages, "WAITS_FOR_THREAD_S", 0.2)
+    goes_on, done = threading.Event(), []
+
+    def held_up(environ: Any, start: Any) -> list[bytes]:
+        goes_on.wait(30)
+        done.append(environ["PATH_INFO"])
+        start("200 OK", [])
+        return [b"ok"]
+
+    async def story() -> tuple[httpx.Response, httpx.Response]:
+        transport = httpx.ASGITransport(pages(held_up, threads=1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            first = asyncio.create_task(http.post("/first"))
+            await asyncio.sleep(0)
+            second = await http.post("/second")
+            goes_on.set()
+            return await first, second
+
+    first, second = asyncio.run(story())
+
+    assert (first.status_code, second.status_code, done) == (200, 503, ["/first"])
+    assert (second.json()["code"], second.headers["retry-after"]) == ("busy", "2")
+    assert "Nothing was done." in second.json()["detail"]
 
 
 def test_exports_have_threads_of_their_own(as_alice, a_payment):

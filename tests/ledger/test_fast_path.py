@@ -15,7 +15,7 @@ import httpx
 import psycopg
 import pytest
 from django.core.signals import request_started
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from hypothesis import (
     HealthCheck,
@@ -34,7 +34,7 @@ from ledger.http import TOKEN_IS_KNOWN
 from ledger.limits import stocks, terms
 from ledger.models import Agent, AgentToken, Event, IdempotencyKey, Transaction
 from ledger.principals import Surface
-from ledger.transactions import coordinator, insert
+from ledger.transactions import coordinator, insert, prepare_batch
 from tests.conftest import AgentClient
 from tests.processes import running, until
 
@@ -479,6 +479,32 @@ def test_a_session_that_ends_in_the_middle_of_a_batch_leaves_each_request_done_o
     assert (Transaction.objects.count(), Event.objects.count()) == (5, 5)
     again = sent(asgi.application, *asked)
     assert [answer.headers["idempotent-replayed"] for answer in again] == ["true"] * 5
+
+
+@pytest.mark.parametrize("failure", [OperationalError("lost"), RuntimeError("a bug")])
+def test_a_proposal_whose_answer_was_lost_is_never_said_to_be_undone(
+    as_helpdesk, monkeypatch, failure
+):
+    one = proposal(as_helpdesk)
+    sent(asgi.application, proposal(as_helpdesk))  # so that the token is known
+    insert_all = prepare_batch.insert_all
+
+    def lost(batch: Any) -> None:
+        insert_all(batch)
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_batch, "insert_all", lost)
+        patch.setattr(asgi.proposals, "_room", 0)
+        (answer,) = sent(asgi.application, one)
+    (again,) = sent(asgi.application, one)
+
+    assert answer.status_code == 503
+    assert "It is not known whether anything was changed." in answer.json()["detail"]
+    assert "the same Idempotency-Key" in answer.json()["hint"]
+    assert answer.headers["retry-after"]
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
+    assert Transaction.objects.count() == 2
 
 
 def _terminate_who_waits(watcher: psycopg.Connection[Any]) -> bool:
