@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from datetime import datetime
 from uuid import UUID
 
 from a2a.models import Task
+from ledger.limits.bounded import Bounded
 
 MOST_TASKS = 4096
 LARGEST_TASK = 32 * 1024  # bytes; a larger one is rendered anew each time
 
 
 class RenderCache:
-    """An LRU cache whose entries are valid while the task has the same ``updated_at``."""
+    """An LRU cache whose entries are valid while the task has the same ``updated_at``.
+
+    Safe for threads: reads and sends share it.
+    """
 
     def __init__(self) -> None:
-        self._rendered: OrderedDict[UUID, tuple[datetime, bytes]] = OrderedDict()
+        self._rendered: Bounded[UUID, tuple[datetime, bytes]] = Bounded(MOST_TASKS)
 
     def get(self, task_id: UUID, updated_at: datetime) -> bytes | None:
         entry = self._rendered.get(task_id)
-        if entry is None or entry[0] != updated_at:
-            return None
-        self._rendered.move_to_end(task_id)
-        return entry[1]
+        return entry[1] if entry is not None and entry[0] == updated_at else None
 
     def put(self, task: Task, rendered: bytes) -> None:
         if len(rendered) <= LARGEST_TASK:
-            self._rendered[task.pk] = (task.updated_at, rendered)
-            while len(self._rendered) > MOST_TASKS:
-                self._rendered.popitem(last=False)
+            self._rendered.put(task.pk, (task.updated_at, rendered))
