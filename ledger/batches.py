@@ -37,7 +37,11 @@ _batch_threads = BatchThreads(BATCH_THREADS)
 
 
 async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a short database operation in a thread of the process's pool for them."""
+    """Run a short database operation in a thread of the process's pool for them.
+
+    Whose token it is and what watchers look for is read here. What an agent asks for is not: as
+    many of its requests as it likes would wait here, and everybody behind them.
+    """
     return await in_pool(_pool, work, *args, **kwargs)
 
 

@@ -22,8 +22,6 @@ from a2a.protocol.bodies import VERSION_NOT_SUPPORTED, Fault, parse, read_body, 
 from a2a.protocol.handler import A2ARequestHandler
 from a2a.protocol.stream import callers
 from a2a.wire import sdk
-from ledger.agents.callers import caller_with
-from ledger.batches import in_thread
 from ledger.http import TOKEN_IS_KNOWN, is_allowed_host
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
@@ -128,7 +126,7 @@ class AuthMiddleware:
             if result is not None:
                 await _send_json(send, result)
                 return
-        caller = await in_thread(caller_with, token)
+        caller = await callers.ask(token)
         if caller is None:
             await JSONResponse(UNAUTHORIZED, 401, CHALLENGE)(scope, receive, send)
             return

@@ -21,12 +21,12 @@ from a2a.models import PushConfig
 from a2a.protocol import operations, push_configs, task_pages
 from a2a.protocol.operations import Incoming
 from a2a.protocol.push_configs import PushFields
-from a2a.protocol.stream import TURN_OVER, Reader, follow, in_patient_thread, until_it_rests
+from a2a.protocol.stream import TURN_OVER, Reader, follow, until_it_rests
 from a2a.protocol.task_pages import TaskQuery
+from a2a.protocol.threads import FairThreads, patient, quick
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.agents.callers import Caller
-from ledger.batches import in_thread
 from ledger.errors import LedgerError, NotFound
 from ledger.http import unquoted
 
@@ -72,6 +72,12 @@ def _plain(extra: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in extra.items() if isinstance(value, str | list)}
 
 
+async def _run(threads: FairThreads, caller: Caller, work: Callable[..., R], *args: Any) -> R:
+    """The result of ``work(*args)``, once it is the caller's turn."""
+    with protocol_errors(getattr(work, "__name__", "an operation")):
+        return await threads.run(str(caller.principal), work, *args)
+
+
 class A2ARequestHandler(sdk.RequestHandler):
     """Stateless: each operation is one query or one verb. Errors are the SDK's."""
 
@@ -79,20 +85,24 @@ class A2ARequestHandler(sdk.RequestHandler):
         self, params: pb.SendMessageRequest, context: sdk.ServerCallContext
     ) -> pb.Task:
         caller, config = _caller(context), params.configuration
-        task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
+        task_id = await _run(
+            patient, caller, _receive, params, caller, _key(context), _skill(context)
+        )
         if not config.return_immediately:
             reader = _reader(context)
             with protocol_errors("a blocking send"):
                 is_allowed = await until_it_rests(task_id, settings.BLOCKING_SEND_S, reader)
             if not is_allowed:
                 raise sdk.TaskNotFoundError("The token was revoked while the message waited.")
-        return await in_thread(_read, task_id, caller, _history(config))
+        return await _run(quick, caller, _read, task_id, caller, _history(config))
 
     async def on_message_send_stream(
         self, params: pb.SendMessageRequest, context: sdk.ServerCallContext
     ) -> AsyncGenerator[Any]:
         caller = _caller(context)
-        task_id = await in_patient_thread(_receive, params, caller, _key(context), _skill(context))
+        task_id = await _run(
+            patient, caller, _receive, params, caller, _key(context), _skill(context)
+        )
         with protocol_errors("a stream"):
             async for update in follow(task_id, _reader(context), until=TURN_OVER):
                 yield update
@@ -100,7 +110,8 @@ class A2ARequestHandler(sdk.RequestHandler):
     async def on_subscribe_to_task(
         self, params: pb.SubscribeToTaskRequest, context: sdk.ServerCallContext
     ) -> AsyncGenerator[Any]:
-        task = await in_thread(_open_task, params.id, _caller(context))
+        caller = _caller(context)
+        task = await _run(quick, caller, _open_task, params.id, caller)
         with protocol_errors("a stream"):
             async for update in follow(task.pk, _reader(context)):
                 yield update
@@ -108,43 +119,50 @@ class A2ARequestHandler(sdk.RequestHandler):
     async def on_get_task(
         self, params: pb.GetTaskRequest, context: sdk.ServerCallContext
     ) -> pb.Task:
-        return await in_thread(_read, params.id, _caller(context), _history(params))
+        caller = _caller(context)
+        return await _run(quick, caller, _read, params.id, caller, _history(params))
 
     async def on_list_tasks(
         self, params: pb.ListTasksRequest, context: sdk.ServerCallContext
     ) -> pb.ListTasksResponse:
-        return await in_thread(_list, params, _caller(context))
+        caller = _caller(context)
+        return await _run(quick, caller, _list, params, caller)
 
     async def on_cancel_task(
         self, params: pb.CancelTaskRequest, context: sdk.ServerCallContext
     ) -> pb.Task:
-        return await in_thread(_cancel, params.id, _caller(context))
+        caller = _caller(context)
+        return await _run(quick, caller, _cancel, params.id, caller)
 
     async def on_create_task_push_notification_config(
         self, params: pb.TaskPushNotificationConfig, context: sdk.ServerCallContext
     ) -> pb.TaskPushNotificationConfig:
-        return await in_thread(_create_push_config, params, _caller(context))
+        caller = _caller(context)
+        return await _run(quick, caller, _create_push_config, params, caller)
 
     async def on_get_task_push_notification_config(
         self, params: pb.GetTaskPushNotificationConfigRequest, context: sdk.ServerCallContext
     ) -> pb.TaskPushNotificationConfig:
-        return await in_thread(_get_push_config, params, _caller(context))
+        caller = _caller(context)
+        return await _run(quick, caller, _get_push_config, params, caller)
 
     async def on_list_task_push_notification_configs(
         self, params: pb.ListTaskPushNotificationConfigsRequest, context: sdk.ServerCallContext
     ) -> pb.ListTaskPushNotificationConfigsResponse:
-        return await in_thread(_list_push_configs, params, _caller(context))
+        caller = _caller(context)
+        return await _run(quick, caller, _list_push_configs, params, caller)
 
     async def on_delete_task_push_notification_config(
         self, params: pb.DeleteTaskPushNotificationConfigRequest, context: sdk.ServerCallContext
     ) -> None:
-        await in_thread(_delete_push_config, params, _caller(context))
+        caller = _caller(context)
+        await _run(quick, caller, _delete_push_config, params, caller)
 
     async def on_get_extended_agent_card(
         self, params: pb.GetExtendedAgentCardRequest, context: sdk.ServerCallContext
     ) -> pb.AgentCard:
         caller = _caller(context)
-        card = await in_thread(cards.extended_card, caller.tenant, _skill(context))
+        card = await _run(quick, caller, cards.extended_card, caller.tenant, _skill(context))
         if card is None:
             raise sdk.TaskNotFoundError("There is no such skill for you.")
         is_v03 = context.state.get("method") == sdk.V03_EXTENDED_CARD

@@ -7,9 +7,8 @@ wait at once.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from a2a.protocol import updates
@@ -17,29 +16,17 @@ from a2a.protocol.updates import Since
 from a2a.states import FINAL, INTERRUPTED, TaskState
 from a2a.wire import sdk, to_json
 from ledger.agents.callers import Caller, callers_with
-from ledger.batches import Batcher, in_pool
+from ledger.batches import Batcher
 from ledger.waiting.changes import changes
 from ledger.waiting.waiters import Kind, Waiter, waiters
 
-THREADS = 16
 # A stream that has nothing to tell says so after this time, so that no proxy closes it.
 QUIET_S = 15.0
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-# A message may have a tool plan a transaction, which takes seconds; reads do not wait for that.
-_patient_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="a2a-patient")
 
 snapshots = Batcher(updates.snapshots)
 updates_since = Batcher(updates.updates_since)
 states = Batcher(updates.states)
 callers = Batcher(callers_with)
-
-
-async def in_patient_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """As ``in_thread``, for operations that may take seconds."""
-    return await in_pool(_patient_pool, work, *args, **kwargs)
 
 
 # A blocking send is answered in these; without a task there is nothing to wait for.

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Prefetch, Q, prefetch_related_objects
 
-from a2a.models import Question, Task, visible_if_any
+from a2a.models import Artifact, Message, Question, QuestionState, Task, visible_if_any
 from a2a.states import FINAL, OPEN, TaskState
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire import sdk
-from a2a.wire.to_json import render
+from a2a.wire.to_json import task_to_json
 from ledger.agents.callers import Caller
 from ledger.database import count_any_of, keyset_page
 
@@ -60,10 +60,30 @@ def list_tasks(query: TaskQuery, caller: Caller) -> TaskPage:
     before = _position(query.page_token) if query.page_token else None
     page = keyset_page(rows, query.size, before=before, by=ORDER, any_of=visible)
     return TaskPage(
-        tasks=[render(task, query.history, query.with_artifacts) for task in page.rows],
+        tasks=_rendered(page.rows, query),
         next_token=token_of(page.last) if page.last else "",
         total=total,
     )
+
+
+def _rendered(tasks: list[Task], query: TaskQuery) -> list[dict[str, Any]]:
+    """As JSON, each with its last ``query.history`` messages; one query for each table."""
+    lookups: list[Prefetch[Any, Any, Any]] = [
+        Prefetch("transaction"),
+        Prefetch("questions", Question.objects.filter(state=QuestionState.OPEN), to_attr="asked"),
+    ]
+    if query.history:
+        last = Message.objects.order_by("-pk")[: query.history]
+        lookups.append(Prefetch("messages", last, to_attr="said"))
+    if query.with_artifacts:
+        lookups.append(Prefetch("artifacts", Artifact.objects.order_by("pk"), to_attr="made"))
+    prefetch_related_objects(tasks, *lookups)
+    return [_task_to_json(task) for task in tasks]
+
+
+def _task_to_json(task: Any) -> dict[str, Any]:
+    messages = getattr(task, "said", [])[::-1]
+    return task_to_json(task, messages, getattr(task, "made", []), next(iter(task.asked), None))
 
 
 def _in_state(state: str) -> Q:
