@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from ledger.database import sessions
 from ledger.start_checks import EXIT_UNSAFE
 from tests.operations.clusters import SERVICE_USER, Cluster, from_the_page, home, shell, until
 from tests.operations.installation import installed
@@ -97,9 +98,14 @@ def test_the_product_works_through_session_pooling(main, folder, desk):
 def test_a_pooler_drops_the_limits_of_a_process_and_those_of_the_role_hold(main, folder, desk):
     own = {"options": "-c statement_timeout=1s"}
     with pgbouncer(main, folder, "session") as url, psycopg.connect(url, **own) as connection:
-        row = connection.execute("SHOW statement_timeout").fetchone()
+        names = ("statement_timeout", "idle_in_transaction_session_timeout", "lock_timeout")
+        limits = {name: connection.execute(f"SHOW {name}").fetchone()[0] for name in names}
 
-    assert row == ("30s",)
+    assert limits == {
+        "statement_timeout": f"{sessions.STATEMENT_S}s",
+        "idle_in_transaction_session_timeout": f"{sessions.IDLE_IN_TRANSACTION_S}s",
+        "lock_timeout": f"{sessions.LOCK_S}s",
+    }
 
 
 @pytest.mark.parametrize("process", ["work", "sweep"])
