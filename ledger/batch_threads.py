@@ -12,8 +12,10 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Semaphore
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import connection
@@ -22,6 +24,8 @@ from ledger.database import sessions
 
 # A thread without a batch for so many seconds gives its session back to the pool.
 IDLE_S = 1.0
+# A batch that waits for so long, while all threads hang, gets one that is there for it alone.
+LATE_S = 0.5
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,10 +33,14 @@ Job = tuple[Callable[[], Any], Future[Any]]
 
 
 class BatchThreads:
-    """At most ``most`` threads, which start when they are needed and end with the process."""
+    """At most ``most`` threads, which start when they are needed and end with the process.
 
-    def __init__(self, most: int) -> None:
+    While these hang, at most ``late`` others each run one batch that has waited for ``LATE_S``.
+    """
+
+    def __init__(self, most: int, late: int = 0) -> None:
         self._most = most
+        self._late = Semaphore(late)
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._needed, self._started = 0, 0  # threads
@@ -42,7 +50,11 @@ class BatchThreads:
         future: Future[R] = Future()
         self._need(1)
         self._jobs.put((partial(work, *args, **kwargs), future))
-        return await asyncio.wrap_future(future)
+        late = asyncio.get_running_loop().call_later(LATE_S, self._start_late, future)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            late.cancel()
 
     def _need(self, more: int) -> None:
         """Count threads that have something to do, and start one where they are too few."""
@@ -52,6 +64,21 @@ class BatchThreads:
             self._started += is_short
         if is_short:
             threading.Thread(target=self._serve, name="batch", daemon=True).start()
+
+    def _start_late(self, future: Future[Any]) -> None:
+        is_waiting = not future.running() and not future.done()
+        if is_waiting and self._late.acquire(blocking=False):
+            threading.Thread(target=self._serve_late, name="late batch", daemon=True).start()
+
+    def _serve_late(self) -> None:
+        """Run the batch that has waited longest; there is none if a thread has come free."""
+        try:
+            with suppress(Empty):
+                _run(*self._jobs.get_nowait())
+                self._need(-1)
+                _give_back()
+        finally:
+            self._late.release()
 
     def _serve(self) -> None:
         while True:

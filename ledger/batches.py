@@ -17,7 +17,8 @@ from ledger.database import sessions
 from ledger.database.sessions import CONNECTION_LOST
 
 THREADS = 8
-BATCH_THREADS = 4  # a batch that waits for a lock delays none of another kind
+# A batch that waits for a lock delays none of another kind, of which there are sixteen at most.
+BATCH_THREADS, LATE_BATCH_THREADS = 4, 12
 # Clients that were answered together often ask again together: after a small batch of several
 # requests the next one begins this much later, because one batch costs less than two.
 GATHER_S, GATHER_UP_TO = 0.001, 16
@@ -33,7 +34,7 @@ Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 _pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="short")
-_batch_threads = BatchThreads(BATCH_THREADS)
+_batch_threads = BatchThreads(BATCH_THREADS, late=LATE_BATCH_THREADS)
 
 
 async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -131,6 +131,45 @@ def test_two_batches_run_at_once_in_two_threads():
     assert len(set(asyncio.run(run_both()))) == 2
 
 
+def test_a_batch_waits_for_no_thread_that_hangs(monkeypatch):
+    monkeypatch.setattr(batch_threads, "LATE_S", 0.05)
+    threads = BatchThreads(1, late=1)
+    is_over = threading.Event()
+
+    async def run_all() -> None:
+        hanging = asyncio.create_task(threads.run(is_over.wait))
+        for number in range(3):  # one after the other, as there is one more thread
+            assert await asyncio.wait_for(threads.run(str, number), 10) == str(number)
+        assert not hanging.done()
+        is_over.set()
+        assert await hanging
+
+    try:
+        asyncio.run(run_all())
+    finally:
+        is_over.set()
+
+
+def test_so_many_batches_have_a_thread_of_their_own_and_no_more(monkeypatch):
+    monkeypatch.setattr(batch_threads, "LATE_S", 0.05)
+    threads = BatchThreads(1, late=2)
+    is_over = threading.Event()
+
+    async def run_all() -> None:
+        hanging = [asyncio.create_task(threads.run(is_over.wait)) for _ in range(3)]
+        waiting = asyncio.create_task(threads.run(str, 1))
+        done, _ = await asyncio.wait([waiting], timeout=0.3)
+        assert not done
+        is_over.set()
+        assert await asyncio.wait_for(waiting, 10) == "1"
+        assert all(await asyncio.gather(*hanging))
+
+    try:
+        asyncio.run(run_all())
+    finally:
+        is_over.set()
+
+
 def test_clients_that_are_answered_together_are_in_one_batch_the_next_time():
     sizes: list[int] = []
 
