@@ -25,7 +25,8 @@ from a2a.tasks.stocks import open_questions, open_tasks
 from ledger.agents.callers import Caller
 from ledger.batches import OUTAGES
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
-from ledger.limits import stocks
+from ledger.limits import rates, stocks
+from ledger.limits.rates import Holder
 from ledger.limits.stocks import Places
 from ledger.principals import Surface
 
@@ -121,7 +122,7 @@ def find_skill(slug: str, tenant: str, offered_by: str | None) -> Skill | None:
 
 
 def _enter(draft: Draft, via: Surface) -> Submitted:
-    if draft.denial is None and (first := _admitted(draft, via)) is not None:
+    if (first := _admitted(draft, via)) is not None:
         return first
     if draft.denial is None and draft.is_builtin:
         return _enter_and_run(draft, via)
@@ -131,21 +132,29 @@ def _enter(draft: Draft, via: Surface) -> Submitted:
 
 
 def _admitted(draft: Draft, via: Surface) -> Submitted | None:
-    """Count the new task against its agent's limit; the task of an earlier request needs no room.
+    """Count the new task against its agent's limits; the task of an earlier request needs no room.
 
     Raises ``LimitReached``.
     """
-    by, tenant = draft.request.caller.principal, draft.tenant
     try:
-        if draft.is_builtin:  # what it will become needs room as well
-            is_question = draft.submission.skill == ASK_A_PERSON.id
-            (open_questions if is_question else stocks.pending).check(by, tenant)
-        open_tasks.admit(by, tenant)
+        _count(draft)
     except LimitReached:
         if _same_request(draft) is None:
             raise
         return _earlier(draft, via)
     return None
+
+
+def _count(draft: Draft) -> None:
+    """Raises ``LimitReached``."""
+    by, tenant = draft.request.caller.principal, draft.tenant
+    if draft.denial is not None:
+        rates.count_rejection(Holder(by.tenant, by.slug))
+        return
+    if draft.is_builtin:  # what it will become needs room as well
+        is_question = draft.submission.skill == ASK_A_PERSON.id
+        (open_questions if is_question else stocks.pending).check(by, tenant)
+    open_tasks.admit(by, tenant)
 
 
 def _enter_and_run(draft: Draft, via: Surface) -> Submitted:

@@ -145,6 +145,15 @@ def _size_of(limit: Limit, of: Of, holder: Holder | None) -> tuple[int, float, f
     return most, capacity, rate
 
 
+def count_rejection(holder: Holder) -> None:
+    """Count a task that is rejected, which is stored all the same. Raises ``LimitReached``."""
+    name, most = f"{holder.tenant}/{holder.slug}", terms.default(Limit.REJECTIONS, Of.AGENT)
+    capacity = most / settings.WEB_PROCESSES
+    bucket = _bucket((Limit.REJECTIONS, Of.AGENT), name, capacity)
+    measure = Measure(Limit.REJECTIONS, Of.AGENT, holder, most, bucket, capacity, capacity / 60)
+    measure.take(1, time.monotonic())
+
+
 # --- sign-ins ----------------------------------------------------------------------------------
 
 # Failed sign-ins of one account in a minute: from one address, and from all of them together.

@@ -43,6 +43,7 @@ class Limit(StrEnum):
     REQUESTS = "requests"
     BYTES = "bytes"
     SIGN_INS = "sign_ins"
+    REJECTIONS = "rejections"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ MEANINGS: dict[Limit, Meaning] = {
     ),
     Limit.BYTES: Meaning("MiB of requests a day", 60, {Of.AGENT: 1_024, Of.TENANT: 10_240}),
     Limit.SIGN_INS: Meaning("failed sign-ins a minute", 6, {Of.ADDRESS: 20}),
+    Limit.REJECTIONS: Meaning("rejected tasks a minute", 6, {Of.AGENT: 300}),
 }
 # Limits that operators set in the admin, for one agent or tenant.
 SETTABLE = tuple(

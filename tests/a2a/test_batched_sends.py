@@ -15,10 +15,13 @@ from django.db.transaction import atomic
 
 from a2a.models import Skill, Task
 from a2a.protocol import fast_path
-from a2a.submissions import entries
+from a2a.submissions import Submission, entries, submit
+from ledger.errors import LimitReached
+from ledger.limits import terms
+from ledger.limits.terms import Limit, Of
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_fast_path import results_of
-from tests.agents_at_work import GOOD_INPUT
+from tests.agents_at_work import GOOD_INPUT, caller_for
 from tests.asgi import request
 from tests.processes import until
 
@@ -112,6 +115,22 @@ def test_what_is_rejected_or_counted_is_left_to_the_way_of_the_sdk(client, outsi
     Skill.objects.update(max_concurrency=50)
     assert in_one_batch([new(client)]) == [None]
     assert Task.objects.count() == 1
+
+
+def test_an_agent_has_only_so_many_tasks_rejected_a_minute(stranger, monkeypatch):
+    monkeypatch.setitem(terms._installation(), (Limit.REJECTIONS, Of.AGENT), 2)
+    caller = caller_for(stranger)
+
+    def rejected(key: str) -> Task:
+        submission = Submission(skill="nope", idempotency_key=key)
+        return submit(submission, caller=caller, via="a2a").task
+
+    first, _ = rejected("k1"), rejected("k2")
+    with pytest.raises(LimitReached):
+        rejected("k3")
+
+    assert rejected("k1").pk == first.pk  # a repeated request is answered as before
+    assert Task.objects.count() == 2
 
 
 def test_a_large_message_is_stored_alone(client, consolidate, monkeypatch):
