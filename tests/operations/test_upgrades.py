@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from approvals.management.commands import migrate
 from tests.operations.clusters import Cluster, home
-from tests.operations.installation import installed
-from tests.processes import ROOT
+from tests.operations.installation import Installation, installed
+from tests.processes import ROOT, until
+
+WAITS_FOR_A_LOCK = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -61,3 +66,26 @@ def test_the_code_before_the_newest_migration_works_on_the_new_schema(folder, ol
         desk.until_state(waiting, "committed")
         assert "The ledger is whole" in desk.manage("verify_ledger")
         assert desk.effects()["by_kind"] == {"refund": 2}
+
+
+def test_a_migration_that_has_to_wait_for_a_dump_keeps_nobody_waiting(folder):
+    """A dump locks each table against changes; who wants to read behind the change would wait."""
+    main = Cluster(folder, "main").create()
+    desk = Installation(main.url(), main.url("postgres"))
+    desk.manage("migrate", "ledger", "0001")
+    with (
+        psycopg.connect(main.url("postgres")) as dump,
+        psycopg.connect(main.url("postgres"), autocommit=True) as page,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        dump.execute("LOCK TABLE ledger_agent IN ACCESS SHARE MODE")
+        page.execute(f"SET lock_timeout = '{migrate.LOCK_S + 3}s'")
+        migrated = pool.submit(desk.manage, "migrate", "ledger", "0002")
+        until(lambda: page.execute(WAITS_FOR_A_LOCK).fetchone(), 60, "the migration waits")
+
+        page.execute("SELECT count(*) FROM ledger_agent")
+        until(lambda: not page.execute(WAITS_FOR_A_LOCK).fetchone(), 20, "it has given up")
+        dump.rollback()
+
+        assert "LOCK TABLE ledger_agent" in migrated.result(120)
+    assert "[X] 0002_limits" in desk.manage("showmigrations", "ledger")

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.conf import settings
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
+from django.db import OperationalError, connection
+from psycopg.errors import LockNotAvailable
 
 from approvals import database_roles
+
+# A statement that waits for a lock makes everybody wait who comes after it: it waits no longer than
+# pages and agents can, and is tried again.
+LOCK_S = 2
+TRY_AGAIN_AFTER_S = 5.0
+TRIES = 60
+LONG = """
+    SELECT pid, usename, date_trunc('second', now() - xact_start)::text, left(query, 60)
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+      AND xact_start < now() - interval '1 second'
+    ORDER BY xact_start
+"""
 
 
 class Command(migrate.Command):
@@ -15,10 +32,49 @@ class Command(migrate.Command):
 
     def handle(self, *args: Any, **options: Any) -> None:
         with database_roles.as_owner():
-            super().handle(*args, **options)
+            self._migrate(*args, **options)
             if options["plan"] or options["check_unapplied"] or options["app_label"]:
                 return
             database_roles.fix_search_paths()
             if role := database_roles.application_role():
                 password = settings.DATABASES["default"]["PASSWORD"]
                 database_roles.give_rights(role, str(password))
+
+    def _migrate(self, *args: Any, **options: Any) -> None:
+        """Django's ``migrate``, again where it had to wait too long for a lock."""
+        for _ in range(TRIES):
+            try:
+                super().handle(*args, **options)
+            except OperationalError as failure:
+                if not isinstance(failure.__cause__, LockNotAvailable):
+                    raise
+                self._tell_who_is_in_the_way()
+                time.sleep(TRY_AGAIN_AFTER_S)
+            else:
+                with connection.cursor() as cursor:
+                    cursor.execute("RESET lock_timeout")
+                return
+        raise CommandError(
+            "Somebody else held a lock on a table all the time. What was migrated before stays; "
+            "nothing else was changed. End the transactions above, and migrate again."
+        )
+
+    def migration_progress_callback(
+        self, action: str, migration: Any = None, fake: bool = False
+    ) -> None:
+        """An index that is built beside the running processes locks nobody out, and may wait."""
+        if action == "apply_start":
+            limit = f"{LOCK_S}s" if migration.atomic else "0"
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('lock_timeout', %s, false)", [limit])
+        super().migration_progress_callback(action, migration, fake)
+
+    def _tell_who_is_in_the_way(self) -> None:
+        self.stderr.write(
+            "A table is locked by somebody else, so nothing of this migration was changed yet. "
+            f"It is tried again in {TRY_AGAIN_AFTER_S:.0f} s. Long transactions at the moment:"
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(LONG)
+            for pid, user, lasted, query in cursor.fetchall():
+                self.stderr.write(f"  {pid} {user} for {lasted}: {' '.join(query.split())}")
