@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import httpx
@@ -17,7 +18,7 @@ from ledger.log import checkpoints
 from ledger.models import Delivery, Event, Tenant, Transaction
 from ledger.states import State
 from ledger.transactions import coordinator
-from tests.processes import running, until
+from tests.processes import ROOT, running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -86,6 +87,12 @@ def test_events_are_uncovered_until_a_checkpoint_is_signed(a_payment, as_olga):
     assert "events under no" in as_olga.get("/ops/").content.decode()
     checkpoints.make()
     assert metrics.gathered()["assent_events_uncovered_seconds"].value == 0
+
+
+def test_every_metric_is_on_the_page_for_operators(db):
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+
+    assert set(re.findall(r"`(assent_\w+)`", page)) >= set(metrics.gathered())
 
 
 @pytest.mark.slow

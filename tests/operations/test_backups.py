@@ -57,13 +57,15 @@ def test_a_dump_is_restored_into_a_new_server_and_verifies(folder, log_file, way
         refund, *_ = committed(desk, 2)
         until_all_is_published(old, log_file)
         shell(from_the_page("dump"), OWNER_URL=old.url("postgres"), BACKUP=folder / "backup")
+        (dump,) = (folder / "backup").glob("assent-*.dump")
         desk.kill_all()
 
         desk.move_to(new.url(), new.url("postgres"))
         if way == "data only":
             desk.manage("migrate", "--noinput")
         commands = from_the_page("restore" if way == "whole" else "restore-data")
-        shell(commands, OWNER_URL=new.url("postgres"), BACKUP=folder / "backup")
+        superuser = new.url("postgres")
+        shell(commands, OWNER_URL=superuser, SUPERUSER_URL=superuser, DUMP=dump)
         desk.manage("migrate", "--noinput")
 
         assert "no published checkpoint has more" in desk.manage("after_restore")
@@ -77,7 +79,7 @@ def test_a_dump_is_restored_into_a_new_server_and_verifies(folder, log_file, way
 def test_a_moment_is_restored_and_what_came_after_it_is_noticed_and_not_done_twice(
     folder, log_file
 ):
-    archive = from_the_page("archive").replace("$ARCHIVE", str(folder / "archive"))
+    archive = from_the_page("archive").replace("/archive", str(folder / "archive"))
     main = Cluster(folder, "main").create(archive)
     owner, backup = main.url("postgres"), folder / "backup"
     log_file.touch()
@@ -86,7 +88,9 @@ def test_a_moment_is_restored_and_what_came_after_it_is_noticed_and_not_done_twi
         desk.environment["ASSENT_LOG_FILE"] = str(log_file)
         desk.start("sandbox", "web", "worker", "sweeper")
         [before] = committed(desk)
-        shell(from_the_page("base-backup"), OWNER_URL=owner, BACKUP=backup)
+        shell(from_the_page("replication-role"), SUPERUSER_URL=owner, PASSWORD="a-password")
+        shell(from_the_page("base-backup"), REPLICATION_URL=main.url("backup"), BACKUP=backup)
+        (base,) = backup.glob("base-*")
         desk.kill("worker")
         signed_off = desk.propose()
         desk.approve(signed_off)
@@ -103,7 +107,7 @@ def test_a_moment_is_restored_and_what_came_after_it_is_noticed_and_not_done_twi
         desk.kill_all()
         main.kill()
         shutil.rmtree(main.data)
-        paths = {"PGDATA": main.data, "ARCHIVE": folder / "archive", "BACKUP": backup}
+        paths = {"PGDATA": main.data, "ARCHIVE": folder / "archive", "BASE": base}
         shell(from_the_page("recover"), **paths, MOMENT=moment)
         until(lambda: not main.ask("SELECT pg_is_in_recovery()"), what="it is promoted")
         desk.manage("migrate", "--noinput")
@@ -115,6 +119,8 @@ def test_a_moment_is_restored_and_what_came_after_it_is_noticed_and_not_done_twi
         complaint = desk.manage("verify_ledger", "--against", str(log_file), expect=1)
         assert "published" in complaint
 
+        sent = main.ask("SELECT max(id) FROM ledger_delivery")
+        shell(from_the_page("new-ids"), OWNER_URL=owner)
         effects = desk.effects()["by_kind"]["refund"]
         desk.start("web", "worker", "sweeper")
         desk.until_state(signed_off, "committed")
@@ -122,6 +128,7 @@ def test_a_moment_is_restored_and_what_came_after_it_is_noticed_and_not_done_twi
         with desk.agent() as agent:
             assert agent.get(f"/api/v1/transactions/{unknown}").status_code == 404
         assert desk.effects()["by_kind"]["refund"] == effects == 3
+        assert main.ask("SELECT max(id) FROM ledger_delivery") > sent + 1_000_000
         until(lambda: "No checkpoint is signed" in desk.log("sweeper"))
 
         new_log = log_file.with_name("checkpoints-2")

@@ -25,8 +25,10 @@ def stand_by_of(primary: Cluster, folder: Path) -> Cluster:
     """A stand-by that has received everything so far."""
     standby = Cluster(folder, "standby")
     commands = from_the_page("stand-by").replace("-w start", f'-o "-p {standby.port}" -w start')
-    owner = primary.url("postgres") + "?sslmode=disable"
-    shell(commands, PGDATA=standby.data, OWNER_URL=owner)
+    superuser = primary.url("postgres")
+    shell(from_the_page("replication-role"), SUPERUSER_URL=superuser, PASSWORD="a-password")
+    replication = primary.url("backup") + "?sslmode=disable"
+    shell(commands, PGDATA=standby.data, REPLICATION_URL=replication)
     until(lambda: primary.ask("SELECT count(*) FROM pg_stat_replication") == 1)
     return standby
 

@@ -130,8 +130,9 @@ OTHERS = (
     (
         "busy",
         503,
-        "Too many requests wait already",
-        "Nothing was done. Repeat the same request, with the same key, after Retry-After.",
+        "Too many requests wait already, or one waited for too long",
+        "`detail` says whether anything can have been done. Repeat the same request, with the same "
+        "key, after Retry-After.",
     ),
     (
         "internal",
