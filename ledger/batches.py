@@ -55,6 +55,7 @@ async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs:
 def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Closes stale connections, so that an idle thread holds no session of a connection pool."""
     close_old_connections()
+    sessions.end_if_lost()  # outside of a pool, which checks them by itself
     try:
         return work(*args, **kwargs)
     finally:

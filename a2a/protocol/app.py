@@ -17,11 +17,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from a2a.protocol import event_streams, fast_path
+from a2a.protocol import event_streams, failures, fast_path
 from a2a.protocol.bodies import VERSION_NOT_SUPPORTED, Fault, parse, read_body, replayed
 from a2a.protocol.handler import A2ARequestHandler
 from a2a.protocol.stream import callers
 from a2a.wire import sdk
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.http import TOKEN_IS_KNOWN, is_allowed_host
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
@@ -83,12 +84,14 @@ class AuthMiddleware:
         headers = dict(scope["headers"])
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if not is_allowed_host(headers.get(b"host", b"")):
-            response = JSONResponse(WRONG_HOST, 400)
-        elif scheme.lower() != "bearer" or not await _is_known(scope, token.strip()):
-            response = JSONResponse(UNAUTHORIZED, 401, CHALLENGE)
+            response: Response = JSONResponse(WRONG_HOST, 400)
         else:
-            await self._with_body(scope, receive, send, token.strip(), headers)
-            return
+            is_bearer = scheme.lower() == "bearer"
+            refusal = await _refusal(scope, token.strip() if is_bearer else "")
+            if refusal is None:
+                await self._with_body(scope, receive, send, token.strip(), headers)
+                return
+            response = refusal
         await response(scope, receive, send)
 
     async def _with_body(
@@ -119,21 +122,25 @@ class AuthMiddleware:
     ) -> None:
         request = parse(body) if body else None
         is_v1 = scope["path"].rstrip("/") == V1 and not isinstance(request, Fault)
-        if is_v1 and len(body) <= fast_path.LARGEST_BODY:
-            if await event_streams.answer(request, scope, receive, send, token, headers):
-                return
-            result = await fast_path.answer(request, token, headers, scope["assent.skill"])
-            if result is not None:
-                await _send_json(send, result)
-                return
-        caller = await callers.ask(token)
+        result: bytes | None = None
+        try:
+            if is_v1 and len(body) <= fast_path.LARGEST_BODY:
+                if await event_streams.answer(request, scope, receive, send, token, headers):
+                    return
+                result = await fast_path.answer(request, token, headers, scope["assent.skill"])
+            caller = await callers.ask(token) if result is None else None
+        except Exception as failure:
+            await _failure(failure, scope, request)(scope, receive, send)
+            return
+        if result is not None:
+            await _send_json(send, result)
+            return
         if caller is None:
             await JSONResponse(UNAUTHORIZED, 401, CHALLENGE)(scope, receive, send)
             return
         fault = request if isinstance(request, Fault) else _version_fault(scope["path"], headers)
         if fault is not None:
-            is_rest = scope["path"].startswith(REST)
-            error = _rest_error(fault) if is_rest else _rpc_error(fault, request)
+            error = _rest_error(fault) if _is_rest(scope) else _rpc_error(fault, request)
             await error(scope, receive, send)
             return
         client = scope.get("client")
@@ -142,11 +149,29 @@ class AuthMiddleware:
         await self.app(scope, receive, send)
 
 
-async def _is_known(scope: Any, token: str) -> bool:
-    """Whether the token is somebody's: nothing that a stranger sends is read."""
-    if not token or scope.get(TOKEN_IS_KNOWN):
-        return bool(token)
-    return await callers.ask(token) is not None
+async def _refusal(scope: Any, token: str) -> Response | None:
+    """The answer to a stranger, of whose request nothing is read; ``None``: the token is known."""
+    if token and scope.get(TOKEN_IS_KNOWN):
+        return None
+    try:
+        is_known = token != "" and await callers.ask(token) is not None
+    except CONNECTION_LOST as failure:
+        error = failures.error_of(failure, failures.AUTHENTICATE)
+        return failures.response_to(error, None, is_rest=_is_rest(scope))
+    return None if is_known else JSONResponse(UNAUTHORIZED, 401, CHALLENGE)
+
+
+def _is_rest(scope: Any) -> bool:
+    return bool(scope["path"].startswith(REST))
+
+
+def _failure(failure: Exception, scope: Any, request: Any) -> Response:
+    """The answer where an operation failed before anything was sent."""
+    operation = scope["method"]
+    if not _is_rest(scope) and isinstance(request, dict):
+        operation = str(request.get("method"))
+    error = failures.error_of(failure, operation)
+    return failures.response_to(error, request, is_rest=_is_rest(scope))
 
 
 def _without_skill(scope: Any) -> Any:
@@ -177,10 +202,8 @@ def _version_fault(path: str, headers: dict[bytes, bytes]) -> Fault | None:
 
 
 def _rpc_error(fault: Fault, request: Any) -> Response:
-    request_id = request.get("id") if isinstance(request, dict) else None
-    is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
     error = {"code": fault.code, "message": fault.detail}
-    return JSONResponse({"jsonrpc": "2.0", "id": request_id if is_id else None, "error": error})
+    return JSONResponse({"jsonrpc": "2.0", "id": failures.id_of(request), "error": error})
 
 
 def _rest_error(fault: Fault) -> Response:

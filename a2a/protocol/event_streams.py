@@ -10,13 +10,15 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from a2a.protocol import fast_path, updates
+from a2a.protocol import failures, fast_path, updates
 from a2a.protocol.stream import TURN_OVER, Reader, follow_as_json
 from a2a.states import FINAL
 from ledger.batches import Batcher
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
 from ledger.waiting.clients import ClientGone, Receive, unless_gone
 
@@ -52,7 +54,12 @@ async def answer(
         task_id, until = (UUID(first["task"]["id"]) if first else None), TURN_OVER
     else:
         return False
-    caller = await openings.ask((token, task_id)) if task_id is not None else None
+    try:
+        caller = await openings.ask((token, task_id)) if task_id is not None else None
+    except CONNECTION_LOST:
+        if first is None:
+            raise
+        caller = None
     if task_id is None or caller is None:
         # A task that has ended at once is told all the same.
         return first is not None and await _tell_once(first, request, send)
@@ -65,6 +72,11 @@ async def answer(
         logger.info("the stream of task %s ended before its client had read it", task_id)
     except LedgerError:
         return first is not None and await _tell_once(first, request, send)
+    except CONNECTION_LOST as failure:
+        if stream.has_begun:
+            await stream.fail(failure)
+        elif first is None or not await _tell_once(first, request, send):
+            raise
     finally:
         await bodies.aclose()
     return True
@@ -93,7 +105,7 @@ class _Stream:
     """Server-sent events of one JSON-RPC request. Nothing is sent before the first of them."""
 
     def __init__(self, request_id: str | int, send: Send) -> None:
-        self._id, self._send, self._has_begun = json.dumps(request_id), send, False
+        self._id, self._send, self.has_begun = request_id, send, False
 
     async def send_all(self, bodies: AsyncIterator[dict[str, Any] | None]) -> None:
         """Raises ``TimeoutError`` when the client does not read."""
@@ -104,15 +116,27 @@ class _Stream:
         await self.close()
 
     async def send(self, body: dict[str, Any] | None) -> None:
-        if not self._has_begun:
-            self._has_begun = True
+        if not self.has_begun:
+            self.has_begun = True
             await self._send(HEAD)
         text = QUIET
         if body is not None:
-            result = json.dumps(body)
-            text = f'data: {{"jsonrpc":"2.0","id":{self._id},"result":{result}}}\r\n\r\n'.encode()
+            text = _event({"jsonrpc": "2.0", "id": self._id, "result": body})
         await self._send({"type": "http.response.body", "body": text, "more_body": True})
 
+    async def fail(self, failure: Exception) -> None:
+        """End with an error; the client subscribes again."""
+        error = failures.error_of(failure, "SubscribeToTask")
+        text = _event(failures.rpc_body(error, self._id))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SLOW_S):
+                await self._send({"type": "http.response.body", "body": text, "more_body": True})
+                await self.close()
+
     async def close(self) -> None:
-        if self._has_begun:
+        if self.has_begun:
             await self._send({"type": "http.response.body", "body": b""})
+
+
+def _event(body: Any) -> bytes:
+    return f"data: {json.dumps(body)}\r\n\r\n".encode()

@@ -19,6 +19,7 @@ from django.db import DataError
 from a2a.cards import cards
 from a2a.models import PushConfig
 from a2a.protocol import operations, push_configs, task_pages
+from a2a.protocol.failures import error_of
 from a2a.protocol.operations import Incoming
 from a2a.protocol.push_configs import PushFields
 from a2a.protocol.stream import TURN_OVER, Reader, follow, until_it_rests
@@ -63,9 +64,8 @@ def protocol_errors(operation: str) -> Iterator[None]:
     except DataError:
         logger.exception("%s was sent what cannot be stored", operation)
         raise sdk.InvalidParamsError("It holds a value that cannot be stored.") from None
-    except Exception:
-        logger.exception("unexpected failure of %s", operation)
-        raise sdk.A2AError("Assent failed; it was logged. Repeat the request.") from None
+    except Exception as failure:
+        raise error_of(failure, operation) from None
 
 
 def _plain(extra: dict[str, Any]) -> dict[str, Any]:

@@ -17,15 +17,20 @@ from a2a.server.jsonrpc_models import (
 from a2a.server.request_handlers.request_handler import RequestHandler as RequestHandler
 from a2a.server.request_handlers.response_helpers import (
     agent_card_to_dict as agent_card_to_dict,
+    build_error_response as build_error_response,
 )
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher as JsonRpcDispatcher
 from a2a.server.routes.rest_routes import create_rest_routes as create_rest_routes
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE as A2A_JSON
+from a2a.utils.error_handlers import build_rest_error_payload as build_rest_error_payload
 from a2a.utils.errors import (
+    A2A_ERROR_MAPPING,
+    A2A_ERROR_REASONS,
     A2AError as A2AError,
     ContentTypeNotSupportedError as ContentTypeNotSupportedError,
+    ErrorMapping,
     InvalidParamsError as InvalidParamsError,
     TaskNotCancelableError as TaskNotCancelableError,
     TaskNotFoundError as TaskNotFoundError,
@@ -52,6 +57,15 @@ STATE_OUT = {
     TaskState.REJECTED: pb.TASK_STATE_REJECTED,
 }
 STATE_IN = {number: state for state, number in STATE_OUT.items()}
+
+
+class UnavailableError(A2AError):
+    """The database did not answer; JSON-RPC has no code of its own for that, HTTP+JSON has 503."""
+
+
+UNAVAILABLE = ErrorMapping(503, "UNAVAILABLE", "DATABASE_AWAY")
+A2A_ERROR_MAPPING[UnavailableError] = UNAVAILABLE
+A2A_ERROR_REASONS[UnavailableError] = UNAVAILABLE.reason
 
 
 class CallerContextBuilder(DefaultServerCallContextBuilder):

@@ -14,9 +14,10 @@ from typing import Any
 from django.conf import settings
 
 from ledger.agents.callers import callers_of
-from ledger.batches import in_thread
+from ledger.batches import Batcher
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LimitReached
-from ledger.http import TOKEN_IS_KNOWN, problem, problem_of
+from ledger.http import TOKEN_IS_KNOWN, database_away, problem, problem_of
 from ledger.limits import rates, terms
 from ledger.limits.bounded import Bounded
 from ledger.limits.rates import Holder
@@ -53,6 +54,10 @@ class Gate:
         except LimitReached as refusal:
             await _refuse(scope, send, problem_of(refusal))
             return
+        except CONNECTION_LOST as failure:
+            away = database_away(failure, scope["path"], is_read=True)
+            await _refuse(scope, send, problem_of(away))
+            return
         if scope["type"] == "websocket":
             receive = _small_messages(receive)
         elif holder is not None:
@@ -82,6 +87,7 @@ class Holders:
     def __init__(self) -> None:
         self._known: Bounded[str, tuple[float, Holder]] = Bounded(20_000)
         self._reading: set[asyncio.Task[Any]] = set()
+        self._holders = Batcher(_holders_of)
 
     def known(self, token_hash: str) -> Holder | None:
         entry = self._known.get(token_hash)
@@ -95,7 +101,7 @@ class Holders:
         return holder
 
     async def learn(self, token_hash: str) -> Holder | None:
-        holder = await in_thread(_holder_of, token_hash)
+        holder = await self._holders.ask(token_hash)
         if holder is None:
             self._known.remove(token_hash)
         else:
@@ -114,14 +120,15 @@ class Holders:
             reading.exception()  # the database is away; the limits stay as they were
 
 
-def _holder_of(token_hash: str) -> Holder | None:
-    """The agent of a token that authenticates now; its limits are read too."""
-    (caller,) = callers_of([token_hash])
-    if caller is None:
-        return None
-    holder = Holder(caller.principal.tenant, caller.principal.slug)
-    terms.refresh(holder.tenant, holder.slug)
-    return holder
+def _holders_of(hashes: list[str]) -> list[Holder | None]:
+    """The agents of tokens that authenticate now; their limits are read too."""
+    holders = [
+        Holder(caller.principal.tenant, caller.principal.slug) if caller is not None else None
+        for caller in callers_of(hashes)
+    ]
+    for holder in {holder for holder in holders if holder is not None}:
+        terms.refresh(holder.tenant, holder.slug)
+    return holders
 
 
 def address_of(scope: Any) -> str:

@@ -20,8 +20,9 @@ from a2a.rest.claims import ClaimWait
 from approvals.http.answers import send_response
 from approvals.http.pages import refuse
 from ledger.api import long_polls as transaction_polls
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
-from ledger.http import HAS_WAITED, parse_json, problem_of
+from ledger.http import HAS_WAITED, database_away, parse_json, problem_of
 from ledger.http.polling import POLL_INTERVAL_S
 from ledger.waiting import LONGEST_WAIT_S, LongPolls, Poll
 from ledger.waiting.clients import ClientGone, unless_gone
@@ -119,6 +120,10 @@ class Waits:
             return
         except LedgerError as refusal:
             await send_response(scope, send, problem_of(refusal))
+        except CONNECTION_LOST as failure:
+            # While it only waited. Whatever a claim does is answered by its view.
+            away = database_away(failure, f"{scope['method']} {scope['path']}", is_read=True)
+            await send_response(scope, send, problem_of(away))
         else:
             if poll is not None:
                 is_no_poll = has_waited and poll.arguments[1] >= POLL_INTERVAL_S

@@ -27,6 +27,7 @@ from django.utils import timezone
 from approvals.web import open_sessions
 from ledger import waiting
 from ledger.batches import Batcher, in_thread
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
 from ledger.events import account_changes
 from ledger.waiting.waiters import Kind, Waiter, waiters
@@ -40,6 +41,7 @@ GATHER_S = 0.02
 FORGET_AFTER_S = 4 * waiting.LOOK_BACK.total_seconds()
 CLOSED = 4401  # nobody is signed in, or nobody who may see anything
 REFUSED = 4429  # too many are open
+TRY_LATER = 1013  # the database is away; the page connects again by itself
 SLOW_S = 20.0  # for which a page may leave a message unread
 TOLD_AT_ONCE = 100  # sockets: to tell thousands takes most of a second
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
@@ -306,6 +308,9 @@ async def application(scope: Any, receive: Receive, send: Send) -> None:
     except LedgerError as refusal:
         logger.info("an open desk is refused: %s", refusal)
         await send({"type": "websocket.close", "code": REFUSED})
+    except CONNECTION_LOST as failure:
+        logger.warning("an open desk is closed: no answer of the database: %s", failure)
+        await send({"type": "websocket.close", "code": TRY_LATER})
 
 
 async def check(sockets: list[DeskSocket]) -> None:

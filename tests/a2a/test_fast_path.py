@@ -7,6 +7,7 @@ import json
 import threading
 
 import pytest
+from django.db import OperationalError
 from redis import RedisError
 
 from a2a import tasks
@@ -182,7 +183,8 @@ def test_one_request_that_fails_fails_no_other_of_its_batch():
 
 
 @pytest.mark.parametrize(
-    ("failure", "may_repeat"), [(RedisError("away"), True), (ValueError("wrong"), False)]
+    ("failure", "may_repeat"),
+    [(RedisError("away"), True), (OperationalError("lost"), False), (ValueError("wrong"), False)],
 )
 def test_where_repeating_is_of_no_use_or_not_safe_a_batch_runs_once(failure, may_repeat):
     runs = []
