@@ -20,6 +20,7 @@ from approvals import health, wsgi  # noqa: E402
 from approvals.http import fast_path  # noqa: E402
 from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
+from approvals.http.sign_ins import SignIns  # noqa: E402
 from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
 from approvals.web import live  # noqa: E402
 from ledger import doorbell, liveness, start_checks  # noqa: E402
@@ -41,13 +42,14 @@ pages = Pages(
     fast_path=fast_path.respond,
 )
 # Hashing a password takes half a second of a processor: a storm of sign-ins delays no page.
-sign_ins = Pages(
+hashing = Pages(
     wsgi.application,
-    threads=1,
+    threads=2,
     largest_body=SMALL_BODY,
     body_within_s=settings.BODY_S,
     most_waiting=20,
 )
+sign_ins = SignIns(hashing, pages)
 HASHING = frozenset({"/sign-in/", "/password/"})
 # An export takes as long as its reader: a few slow downloads delay no page.
 exports = Pages(

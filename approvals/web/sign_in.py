@@ -18,7 +18,7 @@ from ledger.errors import LimitReached
 from ledger.limits import rates
 
 # Checking a password takes half a second of a processor: so many at once in one process.
-hashing = threading.BoundedSemaphore(1)
+hashing = threading.BoundedSemaphore(2)
 HASHING_WAIT_S = 3.0
 
 

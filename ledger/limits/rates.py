@@ -176,6 +176,13 @@ def attempt_sign_in(address: str, account: str) -> None:
         bucket.level -= 1
 
 
+def has_to_wait(address: str) -> bool:
+    """Whether every attempt to sign in from the address would be refused now."""
+    most = terms.default(Limit.SIGN_INS, Of.ADDRESS)
+    bucket = _bucket((Limit.SIGN_INS, "network"), network_of(address), most)
+    return bucket.look(1, most / 60, most, time.monotonic()) > 0
+
+
 def sign_in_succeeded(address: str, account: str) -> None:
     for bucket, most in _sign_in_buckets(address, account):
         bucket.level = min(most, bucket.level + 1)

@@ -18,6 +18,7 @@ from redis import RedisError
 
 from ledger import doorbell
 from ledger.batches import in_thread
+from ledger.limits.rates import network_of
 from ledger.waiting.watch import Watch
 
 # Each process says here how many wait in it, by its name; an older word does not count.
@@ -87,7 +88,8 @@ class Waiters:
         return self._counts["principal", f"{principal} {kind or ''}"]
 
     def of_address(self, address: str, kind: Kind | None = None) -> int:
-        return self._counts["address", f"{address} {kind or ''}"]
+        """Of an IPv6 address: of all in its /64."""
+        return self._counts["address", f"{network_of(address)} {kind or ''}"]
 
     def by_kind(self) -> dict[Kind, int]:
         """How many of each kind wait now."""
@@ -98,6 +100,7 @@ def _keys(waiter: Waiter) -> list[tuple[str, str]]:
     keys = [("kind", waiter.kind.value)]
     for name in ("tenant", "principal", "address"):
         value = getattr(waiter, name)
+        value = network_of(value) if name == "address" else value
         keys += [(name, f"{value} "), (name, f"{value} {waiter.kind}")]
     return keys
 

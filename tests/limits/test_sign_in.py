@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import Counter
+from typing import Any
+
+import httpx
 import pytest
 from django.test import Client
+
+from approvals.http.pages import Pages
+from approvals.http.sign_ins import SignIns
 
 pytestmark = pytest.mark.django_db
 
@@ -46,3 +55,47 @@ def test_the_admin_has_no_sign_in_of_its_own_that_could_be_tried_instead(alice_u
 
     assert stranger["Location"] == "/sign-in/?next=%2Fadmin%2Fledger%2F"
     assert as_alice.get("/admin/login/").status_code == 403
+
+
+# --- whose turn it is -----------------------------------------------------------------------------
+
+
+class Hashing:
+    """Stands for the check of a password: takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.may_end = threading.Event()
+
+    def __call__(self, environ: Any, start: Any) -> list[bytes]:
+        self.begun.append(environ["REMOTE_ADDR"])
+        self.may_end.wait(20)
+        start("200 OK", [])
+        return [b""]
+
+
+def test_the_sign_ins_of_one_address_wait_for_each_other_and_another_address_for_none():
+    hashing = Hashing()
+    pages = Pages(hashing, threads=2, largest_body=1000, body_within_s=5)
+    sign_ins = SignIns(pages, pages)
+
+    async def post(address: str) -> int:
+        transport = httpx.ASGITransport(sign_ins, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return (await http.post("/sign-in/")).status_code
+
+    async def storm() -> list[int]:
+        many = [asyncio.create_task(post(f"2001:db8::{number}")) for number in range(30)]
+        while not hashing.begun:
+            await asyncio.sleep(0.01)
+        other = asyncio.create_task(post("203.0.113.9"))
+        while len(hashing.begun) < 2:
+            await asyncio.sleep(0.01)
+        assert hashing.begun[1] == "203.0.113.9", "of one /64 only one is looked at"
+        hashing.may_end.set()
+        return [await other, *await asyncio.gather(*many)]
+
+    statuses = asyncio.run(asyncio.wait_for(storm(), 30))
+
+    assert statuses[0] == 200
+    assert Counter(statuses[1:]) == {200: 10, 503: 20}
