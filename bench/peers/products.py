@@ -127,6 +127,7 @@ def _database(name: str) -> str:
     from django.db import connection
 
     with connection.cursor() as cursor:
+        cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         cursor.execute(f'CREATE DATABASE "{name}"')
     info = connection.get_connection_params()
     connection.close()
