@@ -7,6 +7,7 @@ own got an answer again: a hung Redis costs a process one time limit, however mu
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -134,13 +135,19 @@ def pool_of(url: str) -> ConnectionPool:
     return ConnectionPool(connection_class=guarded, **{**LIMITS, **options})
 
 
+def is_cancelled() -> bool:
+    """Whether the task at hand is to end. redis-py loses a cancellation that meets a time-out."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def messages_of(subscription: PubSub) -> AsyncIterator[dict[str, Any]]:
     """What is published, until Redis ends the subscription or falls silent.
 
     Raises ``redis.RedisError``. A connection that broke without a word would else never be noticed.
     """
     is_asked = False
-    while True:
+    while not is_cancelled():
         message = await subscription.get_message(timeout=SILENT_S)
         if message is not None:
             is_asked = False

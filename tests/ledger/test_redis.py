@@ -341,3 +341,27 @@ def test_a_subscription_whose_connection_broke_without_a_word_ends(monkeypatch):
         between.restore()
 
     assert heard == ["first"]
+
+
+def test_whoever_listens_ends_when_it_is_cancelled(monkeypatch):
+    """redis-py loses a cancellation that comes together with a time-out."""
+    monkeypatch.setattr(redis_client, "SILENT_S", 0.01)
+
+    async def listen() -> None:
+        async with Redis.from_url(settings.REDIS_URL) as redis, redis.pubsub() as subscription:
+            await subscription.subscribe("bell")
+            async for _ in redis_client.messages_of(subscription):
+                raise AssertionError("nobody rings")
+
+    async def cancel_at_any_moment() -> int:
+        tasks = []
+        for number in range(200):
+            tasks.append(asyncio.create_task(listen()))
+            await asyncio.sleep(0.002 + 0.0002 * (number % 100))
+            tasks[-1].cancel()
+        _, going_on = await asyncio.wait(tasks, timeout=5)
+        for task in going_on:
+            task.cancel()
+        return len(going_on)
+
+    assert asyncio.run(cancel_at_any_moment()) == 0
