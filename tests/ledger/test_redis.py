@@ -329,6 +329,8 @@ def test_a_subscription_whose_connection_broke_without_a_word_ends(monkeypatch):
         heard = []
         async with Redis.from_url(redis_url) as redis, redis.pubsub() as subscription:
             await subscription.subscribe("bell")
+            while not dict(doorbell.redis().pubsub_numsub("bell"))[b"bell"]:
+                await asyncio.sleep(0.01)
             doorbell.redis().publish("bell", "first")
             with suppress(ConnectionError):
                 async for message in redis_client.messages_of(subscription):

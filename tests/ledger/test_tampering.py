@@ -33,6 +33,7 @@ from ledger.principals import Principal
 from ledger.transactions import coordinator
 from ledger.transparency.signed_notes import TreeHead, signed
 from tests.forgery import end_retention, forge, reseal, reseal_row
+from tests.processes import until
 
 OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))
 PUBLIC_KEY = OWN_KEY.public_key().public_bytes_raw()
@@ -660,13 +661,13 @@ def taken_back() -> Iterator[None]:
 @pytest.mark.parametrize("name", TABLE)
 def test_what_was_changed_is_noticed_by_both_and_the_row_is_named(ledger, name):
     with taken_back():
-        checkpoints.make()
+        until(checkpoints.make, what="no writer is in the way")
         _assert_both_name(TABLE[name](ledger))
     if name not in ONLY_BY_CHECKPOINT:
         # Changed before the checkpoint, which signs whatever is there: the rules prove sign-off.
         with taken_back():
             named = TABLE[name](ledger)
-            checkpoints.make()
+            until(checkpoints.make, what="no writer is in the way")
             _assert_both_name(named)
 
 
