@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
 
+from ledger.database import sessions
 from ledger.http import UNCERTAIN
 
 logger = logging.getLogger(__name__)
@@ -125,6 +126,7 @@ class Pages:
                 return b"".join(chunks)
 
     def _run(self, scope: Any, body: bytes, answer: _Answer) -> None:
+        sessions.end_if_lost()  # outside of a pool, which checks them by itself
         chunks = self._inside(environ_of(scope, body), answer.start)
         try:
             answer.take(chunks)

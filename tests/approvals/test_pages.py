@@ -77,7 +77,7 @@ def test_many_requests_share_the_connections_of_a_few_threads(as_helpdesk, setti
     asyncio.run(burst())
     with connection.cursor() as cursor:
         cursor.execute(count)
-        assert cursor.fetchone() == (before,)
+        assert cursor.fetchone()[0] <= before
 
     names = [thread.name for thread in threads]
     assert len([name for name in names if name.startswith("pages")]) <= settings.PAGE_THREADS
