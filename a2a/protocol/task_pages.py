@@ -70,20 +70,25 @@ def _rendered(tasks: list[Task], query: TaskQuery) -> list[dict[str, Any]]:
     """As JSON, each with its last ``query.history`` messages; one query for each table."""
     lookups: list[Prefetch[Any, Any, Any]] = [
         Prefetch("transaction"),
-        Prefetch("questions", Question.objects.filter(state=QuestionState.OPEN), to_attr="asked"),
+        Prefetch(
+            "questions", Question.objects.filter(state=QuestionState.OPEN), to_attr="open_questions"
+        ),
     ]
     if query.history:
         last = Message.objects.order_by("-pk")[: query.history]
-        lookups.append(Prefetch("messages", last, to_attr="said"))
+        lookups.append(Prefetch("messages", last, to_attr="last_messages"))
     if query.with_artifacts:
-        lookups.append(Prefetch("artifacts", Artifact.objects.order_by("pk"), to_attr="made"))
+        lookups.append(
+            Prefetch("artifacts", Artifact.objects.order_by("pk"), to_attr="all_artifacts")
+        )
     prefetch_related_objects(tasks, *lookups)
     return [_task_to_json(task) for task in tasks]
 
 
 def _task_to_json(task: Any) -> dict[str, Any]:
-    messages = getattr(task, "said", [])[::-1]
-    return task_to_json(task, messages, getattr(task, "made", []), next(iter(task.asked), None))
+    messages = getattr(task, "last_messages", [])[::-1]
+    artifacts = getattr(task, "all_artifacts", [])
+    return task_to_json(task, messages, artifacts, next(iter(task.open_questions), None))
 
 
 def _in_state(state: str) -> Q:

@@ -122,22 +122,26 @@ def find_skill(slug: str, tenant: str, offered_by: str | None) -> Skill | None:
 
 
 def _enter(draft: Draft, via: Surface) -> Submitted:
-    if (first := _admitted(draft, via)) is not None:
-        return first
-    if draft.denial is None and draft.is_builtin:
-        return _enter_and_run(draft, via)
-    if draft.denial is None and draft.is_limited:
-        return _enter_within_capacity(draft, via)
-    return _insert(draft, via)
+    with open_tasks.places() as places:
+        if (first := _admitted(draft, via, places)) is not None:
+            return first
+        if draft.denial is not None or not draft.is_builtin:
+            is_limited = draft.denial is None and draft.is_limited
+            return _enter_within_capacity(draft, via) if is_limited else _insert(draft, via)
+        submitted, claimed = _enter_and_claim(draft, via)
+    if claimed is not None:
+        builtin.run(claimed)
+        submitted.task.refresh_from_db()
+    return Submitted(submitted.task, submitted.is_replay)
 
 
-def _admitted(draft: Draft, via: Surface) -> Submitted | None:
+def _admitted(draft: Draft, via: Surface, places: Places) -> Submitted | None:
     """Count the new task against its agent's limits; the task of an earlier request needs no room.
 
     Raises ``LimitReached``.
     """
     try:
-        _count(draft)
+        _count(draft, places)
     except LimitReached:
         if _same_request(draft) is None:
             raise
@@ -145,7 +149,7 @@ def _admitted(draft: Draft, via: Surface) -> Submitted | None:
     return None
 
 
-def _count(draft: Draft) -> None:
+def _count(draft: Draft, places: Places) -> None:
     """Raises ``LimitReached``."""
     by, tenant = draft.request.caller.principal, draft.tenant
     if draft.denial is not None:
@@ -154,22 +158,18 @@ def _count(draft: Draft) -> None:
     if draft.is_builtin:  # what it will become needs room as well
         is_question = draft.submission.skill == ASK_A_PERSON.id
         (open_questions if is_question else stocks.pending).check(by, tenant)
-    open_tasks.admit(by, tenant)
+    places.take(by, tenant)
 
 
-def _enter_and_run(draft: Draft, via: Surface) -> Submitted:
-    """Insert and claim a task of a built-in skill in one transaction, then run it here.
+def _enter_and_claim(draft: Draft, via: Surface) -> tuple[Submitted, Task | None]:
+    """Insert and claim a task of a built-in skill in one transaction, to be run here.
 
     If this process dies before it has run, the sweeper puts the task back for another one.
     """
     with atomic():
         submitted = _insert(draft, via)
         is_new = not submitted.is_replay and submitted.task.state == TaskState.SUBMITTED
-        claimed = builtin.claim(submitted.task.pk) if is_new else None
-    if claimed is not None:
-        builtin.run(claimed)
-        submitted.task.refresh_from_db()
-    return Submitted(submitted.task, submitted.is_replay)
+        return submitted, builtin.claim(submitted.task.pk) if is_new else None
 
 
 def _enter_within_capacity(draft: Draft, via: Surface) -> Submitted:

@@ -132,13 +132,8 @@ class Stock:
         finally:
             places.give_back()
 
-    def admit(self, by: Principal, tenant: str) -> None:
-        """Take a place for a row that is inserted soon. Raises ``LimitReached``."""
-        with self.places() as places:
-            places.take(by, tenant)
-
     def check(self, by: Principal, tenant: str) -> None:
-        """Raise ``LimitReached`` if ``admit`` would, and count nothing."""
+        """Raise ``LimitReached`` if there is no place, and take none."""
         for of in (Of.AGENT, Of.TENANT):
             level = self.level(of, by, tenant)
             if level.room <= 0:
