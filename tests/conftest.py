@@ -23,6 +23,7 @@ from approvals.models import Membership, Role
 from approvals.people import principal_of
 from ledger import doorbell, redis_client
 from ledger.api.rendering import render_token
+from ledger.database import sessions
 from ledger.execution import crash_points
 from ledger.limits import rates, refusals, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
@@ -45,6 +46,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(skip)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """No test begins on a session that ended during an earlier one."""
+    sessions.end_if_lost()
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "given_up": _owed(tenants, state=DeliveryState.GIVEN_UP),
         "still_trying": _owed(tenants, state=DeliveryState.WAITING, error__gt=""),
         "bars": bars,
+        "checkpoints_late_after_s": 2 * settings.CHECKPOINT_EVERY_S,
         "most": max(bar["count"] for bar in bars),
         "full_agents": limits.agents_near_a_limit(tenants),
         "refusals": limits.recent_refusals(tenants),

@@ -78,13 +78,15 @@ def test_a_rollback_is_late_since_its_last_event_and_then_since_its_next_attempt
     assert late() == 0
 
 
-def test_events_are_uncovered_until_a_checkpoint_is_signed(a_payment, as_olga):
+def test_events_are_uncovered_until_a_checkpoint_is_signed(a_payment, as_olga, settings):
     assert metrics.gathered()["assent_events_uncovered_seconds"].value == 0
     a_payment()
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(1.1)")
 
     assert metrics.gathered()["assent_events_uncovered_seconds"].value > 1
+    assert "events under no" not in as_olga.get("/ops/").content.decode()
+    settings.CHECKPOINT_EVERY_S = 0.5
     assert "events under no" in as_olga.get("/ops/").content.decode()
     checkpoints.make()
     assert metrics.gathered()["assent_events_uncovered_seconds"].value == 0
@@ -103,15 +105,18 @@ def test_processes_are_counted_while_they_give_signs_of_life(as_olga):
         return {kind: number for ((_, kind),), number in values.items()}
 
     with running("live", "commits", "courier", "sweeper") as product:
-        all_of_them = {"web": 1, "worker": 1, "courier": 1, "sweeper": 1, "slack": 0}
-        until(lambda: living() == all_of_them, 60, "each has given a sign")
+        started = ("web", "worker", "courier", "sweeper")
+        until(lambda: all(living()[kind] for kind in started), 60, "each has given a sign")
+        before = living()
         assert "<dt>courier</dt>" in as_olga.get("/ops/").content.decode()
         names = {f"assent {kind}" for kind in ("courier", "sweeper")}
         until(lambda: names <= _application_names(), what="their sessions bear their names")
 
         product.kill("commits")
 
-        until(lambda: living() == all_of_them | {"worker": 0}, 60, "the worker counts no more")
+        # At most: a process of an earlier test may be forgotten meanwhile.
+        until(lambda: living()["worker"] < before["worker"], 60, "the worker counts no more")
+        assert all(living()[kind] for kind in started if kind != "worker")
 
 
 def _application_names() -> set[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
 from django.db import connections
 from django.db.models.functions import Now
@@ -16,7 +18,7 @@ from ledger.models import AgentToken, IdempotencyKey, Transaction
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.waiting.changes import changes
-from tests.asgi import requested
+from tests import asgi
 from tests.processes import until
 
 DIGEST = "0" * 64
@@ -484,33 +486,45 @@ def test_nothing_new_costs_no_body(as_helpdesk, alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_waiting_agent_hears_of_a_decision_at_once_and_holds_no_connection(as_helpdesk, alice):
-    token = as_helpdesk.propose().json()
-    answers = []
+def test_waiting_agents_hear_of_decisions_at_once_and_hold_no_connections(as_helpdesk, alice):
+    tokens = [as_helpdesk.propose().json() for _ in range(4)]
+    paths = [f"/api/v1/transactions/{token['transaction_id']}?wait=30" for token in tokens]
 
-    def wait() -> None:
-        path = f"/api/v1/transactions/{token['transaction_id']}?wait=30"
-        answers.append(requested("GET", path, as_helpdesk.token))
+    def approve_all() -> None:
+        for token in tokens:
+            coordinator.approve(
+                token["transaction_id"], digest=token["intent_digest"], by=alice, via="web"
+            )
+        connections.close_all()
 
-    thread = threading.Thread(target=wait)
-    before = _connections()
-    thread.start()
-    until(lambda: changes.number_of_subjects, what="it waits")
-    until(lambda: _connections() <= before, what="the waiting agent lets go of its connection")
-    coordinator.approve(token["transaction_id"], digest=token["intent_digest"], by=alice, via="web")
-    thread.join(5)
+    async def story() -> list[httpx.Response]:
+        def wait(path: str) -> asyncio.Task[httpx.Response]:
+            return asyncio.create_task(asgi.request("GET", path, as_helpdesk.token))
 
-    assert not thread.is_alive()
-    assert answers[0].json()["status"] == "approved"
+        polls = [wait(paths[0])]  # with it the process begins to listen, over one connection
+        await asyncio.to_thread(until, lambda: changes.number_of_subjects == 1)
+        before = await asyncio.to_thread(_number_of_connections)
+        polls += [wait(path) for path in paths[1:]]
+        await asyncio.to_thread(until, lambda: changes.number_of_subjects == len(paths))
+        await asyncio.to_thread(until, lambda: _number_of_connections() <= before)
+        await asyncio.to_thread(approve_all)
+        return await asyncio.wait_for(asyncio.gather(*polls), 5)
+
+    answers = asyncio.run(story())
+
+    assert [answer.json()["status"] for answer in answers] == ["approved"] * len(paths)
 
 
-def _connections() -> set[int]:
+def _number_of_connections() -> int:
+    """Of this database, but for the one that asks."""
     with connections["default"].cursor() as cursor:
         cursor.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-            " AND backend_type = 'client backend'"
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
         )
-        return {pid for (pid,) in cursor.fetchall()}
+        number = int(cursor.fetchone()[0])
+    connections.close_all()
+    return number
 
 
 def test_waiting_for_what_has_ended_answers_at_once(as_helpdesk):
