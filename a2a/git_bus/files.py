@@ -1,0 +1,336 @@
+"""The files of a bus: where they are, what is in them, and which faults they may have.
+
+The rules are those of the public repository dobryakov/a2a-example (protocol 1.x) where it has some.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from ledger.characters import without_nul
+
+SETTINGS_PATH = "config/a2a-environment.json"
+MAJOR_VERSION = "1"
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+FOLDER = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+# Names that Windows gives to devices, whatever their ending.
+DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
+LARGEST_REQUEST = 1024 * 1024  # bytes
+LARGEST_RESPONSE = 10 * 1024 * 1024
+LARGEST_FILE = 10 * 1024 * 1024
+LARGEST_FOLDER = 50 * 1024 * 1024
+LONGEST_SENDER = 200  # characters
+
+
+class BusUnusable(Exception):
+    """The repository is no bus, or one of another version."""
+
+
+class RequestInvalid(Exception):
+    """The file is no request; ``code`` is that of JSON-RPC."""
+
+    def __init__(self, code: int, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where things are in the repository; paths without a slash at the end."""
+
+    inbox: str = "inbox"
+    processing: str = "processing"
+    outbox: str = "outbox"
+    archive: str = "archive"
+    manifests: str = ".well-known/agents"
+    processed: str = "Processed {request_id}"  # the message of the commit that ends a request
+
+    def request(self, request_id: str) -> str:
+        return f"{self.inbox}/{request_id}.json"
+
+    def claimed(self, request_id: str) -> str:
+        return f"{self.processing}/{request_id}.json"
+
+    def archived(self, request_id: str) -> str:
+        return f"{self.archive}/{request_id}.json"
+
+    def response(self, request_id: str) -> str:
+        return f"{self.outbox}/res_{request_id}.json"
+
+    def attachment(self, request_id: str, name: str) -> str:
+        return f"{self.outbox}/{request_id}/{name}"
+
+    def manifest(self, agent_id: str) -> str:
+        return f"{self.manifests}/{agent_id}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. ``sender_id`` is named by the sender, and not authenticated by anything."""
+
+    id: str
+    method: str
+    params: dict[str, Any]
+    sender_id: str
+    parent_id: str
+    digest: str  # SHA-256 of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One answer; exactly one of ``result`` and ``error`` is set."""
+
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+    processed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file beside an answer."""
+
+    name: str
+    media_type: str
+    description: str
+    content: bytes
+
+
+def folders_of(text: bytes) -> Folders:
+    """The folders that the environment file names. Raises ``BusUnusable``."""
+    settings = _object(text)
+    if settings is None:
+        raise BusUnusable(f"{SETTINGS_PATH} is not a JSON object.")
+    version = str(settings.get("a2a_environment_version", ""))
+    if version.partition(".")[0] != MAJOR_VERSION:
+        raise BusUnusable(f"{SETTINGS_PATH} has the version {version[:20]!r}, not 1.x.")
+    named = settings.get("directories_relative_to_repo_root")
+    named = named if isinstance(named, dict) else {}
+    message = settings.get("commit_message_processed_template", Folders.processed)
+    if not isinstance(message, str) or "{request_id}" not in message or "\n" in message:
+        raise BusUnusable("commit_message_processed_template does not name {request_id}.")
+    return Folders(
+        inbox=_folder(named, "inbox", "inbox"),
+        processing=_folder(named, "processing", "processing"),
+        outbox=_folder(named, "outbox", "outbox"),
+        archive=_folder(named, "archive", "archive"),
+        manifests=_folder(named, "agents_manifest_directory", ".well-known/agents"),
+        processed=message[:200],
+    )
+
+
+def _folder(named: Mapping[str, Any], key: str, usual: str) -> str:
+    path = named.get(key, usual)
+    path = path.strip("/") if isinstance(path, str) else ""
+    parts = path.split("/")
+    if not FOLDER.fullmatch(path) or {".", "..", ".git"} & {part.lower() for part in parts}:
+        raise BusUnusable(f"{SETTINGS_PATH} names no usable folder for {key!r}.")
+    return path
+
+
+def is_usable_id(text: str) -> bool:
+    """Whether an id can be a file name everywhere."""
+    return bool(ID.fullmatch(text)) and not DEVICES.match(text) and not text.endswith(".")
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+def request_of(name: str, text: bytes) -> Request:
+    """The request in the file ``name``. Raises ``RequestInvalid``."""
+    fields = _object(text)
+    if fields is None:
+        raise RequestInvalid(-32700, "The file is not one JSON object in UTF-8.")
+    if faults := [fault for fault, is_there in _faults(name, fields).items() if is_there]:
+        raise RequestInvalid(-32600, f"The request cannot be used: {'; '.join(faults)}.")
+    return Request(
+        id=fields["id"],
+        method=fields["method"],
+        params=fields["params"],
+        sender_id=fields["sender_id"][:LONGEST_SENDER],
+        parent_id=fields.get("parent_id") or "",
+        digest=sha256(text).hexdigest(),
+    )
+
+
+def _faults(name: str, fields: Mapping[str, Any]) -> dict[str, bool]:
+    parent = fields.get("parent_id")
+    return {
+        'jsonrpc is not "2.0"': fields.get("jsonrpc") != "2.0",
+        "method is not a text": not _is_text(fields.get("method"), 200),
+        "params is not an object": not isinstance(fields.get("params"), dict),
+        "id is not the name of the file": fields.get("id") != name.removesuffix(".json"),
+        "sender_id is not a text": not _is_text(fields.get("sender_id"), LONGEST_SENDER),
+        "timestamp is not a time of ISO 8601": not _is_time(fields.get("timestamp")),
+        "parent_id is not an id": parent is not None
+        and not (isinstance(parent, str) and is_usable_id(parent)),
+        "it is its own parent": parent is not None and parent == fields.get("id"),
+    }
+
+
+def _is_text(value: Any, longest: int) -> bool:
+    return isinstance(value, str) and 0 < len(value.strip()) and len(value) <= longest
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def request_file(
+    request_id: str,
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    sender_id: str,
+    at: datetime,
+    parent_id: str = "",
+) -> bytes:
+    fields: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "method": method,
+        "params": params,
+        "id": request_id,
+        "sender_id": sender_id,
+        "timestamp": at.isoformat(timespec="seconds"),
+    }
+    if parent_id:
+        fields["parent_id"] = parent_id
+    return _file(fields)
+
+
+# --- responses ----------------------------------------------------------------------------------
+
+
+def response_file(
+    request_id: str,
+    *,
+    processed_by: str,
+    result: Mapping[str, Any] | None = None,
+    error: Mapping[str, Any] | None = None,
+) -> bytes:
+    return _file(
+        {
+            "jsonrpc": "2.0",
+            "result": result,
+            "error": error,
+            "id": request_id,
+            "processed_by": processed_by,
+        }
+    )
+
+
+def response_of(request_id: str, text: bytes) -> Response:
+    """Raises ``RequestInvalid`` for what is no answer to that request."""
+    fields = _object(text)
+    if fields is None or fields.get("id") != request_id:
+        raise RequestInvalid(-32603, "The answer is not a JSON object with the id of the request.")
+    result, error = fields.get("result"), fields.get("error")
+    if error is None and isinstance(result, dict):
+        return Response(result, None, str(fields.get("processed_by", ""))[:200])
+    if result is None and isinstance(error, dict):
+        return Response(None, error, str(fields.get("processed_by", ""))[:200])
+    raise RequestInvalid(-32603, "The answer has not exactly one of result and error.")
+
+
+def metadata_file(
+    request_id: str,
+    attachments: Sequence[Attachment],
+    *,
+    processed_by: str,
+    at: datetime,
+    summary: str,
+) -> bytes:
+    files = [
+        {
+            "name": each.name,
+            "type": each.media_type,
+            "description": each.description,
+            "size": len(each.content),
+            "sha256": sha256(each.content).hexdigest(),
+        }
+        for each in attachments
+    ]
+    return _file(
+        {
+            "jsonrpc": "2.0",
+            "id": request_id,
+            "processed_by": processed_by,
+            "timestamp": at.isoformat(timespec="seconds"),
+            "summary": summary,
+            "files": files,
+        }
+    )
+
+
+# --- manifests ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a participant says that it can do."""
+
+    agent_id: str
+    role: str
+    description: str
+    methods: tuple[str, ...]
+
+
+def manifest_of(name: str, text: bytes) -> Manifest | None:
+    """``None`` for what is no manifest of the agent that the file is named after."""
+    fields = _object(text)
+    if fields is None or fields.get("agent_id") != name.removesuffix(".json"):
+        return None
+    methods = fields.get("methods") or fields.get("capabilities") or []
+    return Manifest(
+        agent_id=str(fields["agent_id"])[:100],
+        role=str(fields.get("role", ""))[:200],
+        description=str(fields.get("description", ""))[:2000],
+        methods=tuple(m[:200] for m in methods if isinstance(m, str))[:100]
+        if isinstance(methods, list)
+        else (),
+    )
+
+
+def manifest_file(
+    agent_id: str, folders: Folders, *, role: str, description: str, methods: Sequence[str]
+) -> bytes:
+    return _file(
+        {
+            "agent_id": agent_id,
+            "role": role,
+            "capabilities": sorted(methods),
+            "methods": sorted(methods),
+            "version": "1.0",
+            "inbox_path": f"{folders.inbox}/",
+            "description": description,
+        }
+    )
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    """The one JSON object in the text; ``None`` if it is anything else, or cannot be stored."""
+    try:
+        value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or without_nul(text.decode()) != text.decode():
+        return None
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _file(fields: Mapping[str, Any]) -> bytes:
+    return (json.dumps(fields, ensure_ascii=False, indent=2) + "\n").encode()

@@ -1,0 +1,162 @@
+"""Git buses: repositories over which organisations give each other's agents work."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Lower, Now
+
+from a2a.models.tasks import Task
+from ledger.encryption import SecretField
+from ledger.models import Agent
+
+POLL_EVERY = timedelta(seconds=30)
+STUCK_AFTER = timedelta(hours=1)
+is_branch = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", "This is no name of a branch.")
+is_id = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._-]*$", "Letters, digits, dots, - and _ only.")
+
+
+class Strangers(models.TextChoices):
+    """What happens to a request whose commit no allowed signer has signed."""
+
+    ACCEPT = "accept", "take it"
+    ASK = "ask", "ask a person first"
+    REFUSE = "refuse", "answer with an error"
+
+
+class GitBus(models.Model):
+    """A git repository in which files are requests and answers (docs/git-bus.md).
+
+    What arrives is submitted by ``agent``; the methods that others offer there are its skills.
+    """
+
+    agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="bus")
+    url = models.CharField(max_length=500, help_text="https://…, ssh://… or git@host:path")
+    branch = models.CharField(max_length=200, default="main", validators=[is_branch])
+    deploy_key = SecretField(blank=True, help_text="Private SSH key, as ssh-keygen writes it.")
+    known_hosts = models.TextField(blank=True, help_text="Lines of ssh-keyscan for the server.")
+    password = SecretField(blank=True, help_text="Over https: an access token.")
+    agent_id = models.CharField(
+        "our id there", max_length=100, validators=[is_id], help_text="Names our manifest."
+    )
+    strangers = models.CharField(
+        "requests without a good signature",
+        max_length=6,
+        choices=Strangers,
+        default=Strangers.ASK,
+    )
+    allowed_signers = models.TextField(
+        blank=True, help_text="Lines of ssh-keygen's ALLOWED SIGNERS: alice@example ssh-ed25519 …"
+    )
+    poll_every = models.DurationField(
+        default=POLL_EVERY, validators=[MinValueValidator(timedelta(seconds=1))]
+    )
+    stuck_after = models.DurationField(
+        default=STUCK_AFTER, help_text="Claims of others that are older are shown to operators."
+    )
+    is_active = models.BooleanField(default=True)
+
+    # What the bus process found at its last pass.
+    head = models.CharField(max_length=64, blank=True, help_text="Newest commit.")
+    fetched_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)
+    rewritten_at = models.DateTimeField(
+        null=True, help_text="When commits that were there had gone: somebody has forced a push."
+    )
+    # One process at a time: until then it holds the bus, and its hold has a number.
+    look_at = models.DateTimeField(db_default=Now())
+    busy_until = models.DateTimeField(null=True)
+    hold = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "git buses"
+
+    def __str__(self) -> str:
+        return f"{self.agent} at {self.url}"
+
+
+class BusMethod(models.Model):
+    """A method of the bus and a skill of the tenant: one that we offer there, or that we use."""
+
+    bus = models.ForeignKey(GitBus, on_delete=models.CASCADE, related_name="methods")
+    method = models.CharField(max_length=200)
+    skill = models.SlugField(max_length=100, help_text="Id of a skill of the tenant.")
+    is_ours = models.BooleanField(
+        "offered by us", default=True, help_text="Else it is done by whoever takes it there."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a2a_bus_method_once", fields=["bus", "method"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method} → {self.skill}"
+
+
+class Progress(models.TextChoices):
+    """How far a request of the bus is."""
+
+    HELD = "held", "a person is asked whether to take it"
+    CLAIMING = "claiming", "being claimed"
+    TAKEN = "taken", "a task"
+    LOST = "lost", "taken by another participant"
+    SENT = "sent", "waiting for its answer"
+    DONE = "done", "answered"
+    PROBLEM = "problem", "waits for an operator"
+
+
+class BusRequest(models.Model):
+    """One request of a bus: one that we take (``is_ours`` false), or one that we have sent."""
+
+    bus = models.ForeignKey(GitBus, on_delete=models.PROTECT, related_name="requests")
+    request_id = models.CharField(max_length=128)
+    is_ours = models.BooleanField(default=False)
+    progress = models.CharField(max_length=10, choices=Progress)
+    problem = models.TextField(blank=True)
+    task = models.OneToOneField(
+        Task, on_delete=models.PROTECT, null=True, related_name="bus_request"
+    )
+    # The question whether to take a stranger's request.
+    admission = models.OneToOneField(
+        Task, on_delete=models.PROTECT, null=True, related_name="bus_admission"
+    )
+    method = models.CharField(max_length=200, blank=True)
+    parent_id = models.CharField(max_length=128, blank=True)
+    digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the file.")
+    # Who sent it: as the file names them, and as the commit does.
+    sender_id = models.CharField(max_length=200, blank=True)
+    commit = models.CharField(max_length=64, blank=True)
+    author = models.CharField(max_length=400, blank=True)
+    signer = models.CharField(max_length=200, blank=True)
+    key = models.CharField(max_length=200, blank=True, help_text="Fingerprint of the signature.")
+    # Ours.
+    claim_commit = models.CharField(max_length=64, blank=True)
+    answer_commit = models.CharField(max_length=64, blank=True)
+    processed_by = models.CharField(max_length=200, blank=True)
+    at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            # Clones on some systems do not tell upper from lower case in names of files.
+            models.UniqueConstraint("bus", Lower("request_id"), name="a2a_bus_request_once")
+        ]
+        indexes = [
+            models.Index(
+                name="a2a_bus_request_open",
+                fields=["bus", "progress"],
+                condition=~Q(progress__in=["done", "lost"]),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.request_id} of {self.bus}"
+
+    def clean(self) -> None:
+        if not self.request_id:
+            raise ValidationError("A request has an id.")
