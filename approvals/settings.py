@@ -260,6 +260,10 @@ DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
 BLOCKING_SEND_S = float(text("ASSENT_BLOCKING_SEND_S", "600"))
 # Seconds that a remote agent may be out of reach before its tasks are given up.
 REMOTE_LOST_S = float(text("ASSENT_REMOTE_LOST_S", "600"))
+# Where the process of the git buses keeps its copies; they can be thrown away at any moment.
+GIT_BUS_FOLDER = text("ASSENT_GIT_BUS_FOLDER", str(BASE_DIR / ".assent" / "buses"))
+# Whether a bus may be a folder of this machine, as in the demo.
+GIT_BUS_LOCAL = flag("ASSENT_GIT_BUS_LOCAL")
 # Bytes of one A2A request.
 A2A_BODY_MAX = int(text("ASSENT_A2A_BODY_MAX", str(1024 * 1024)))
 # Seconds within which the body of a request to the live process has to be there.

@@ -21,6 +21,7 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 FOLDER = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 # Names that Windows gives to devices, whatever their ending.
 DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
+PROCESSED = "Processed {request_id}"
 LARGEST_REQUEST = 1024 * 1024  # bytes
 LARGEST_RESPONSE = 10 * 1024 * 1024
 LARGEST_FILE = 10 * 1024 * 1024
@@ -49,7 +50,7 @@ class Folders:
     outbox: str = "outbox"
     archive: str = "archive"
     manifests: str = ".well-known/agents"
-    processed: str = "Processed {request_id}"  # the message of the commit that ends a request
+    processed: str = PROCESSED  # the message of the commit that ends a request
 
     def request(self, request_id: str) -> str:
         return f"{self.inbox}/{request_id}.json"
@@ -111,7 +112,7 @@ def folders_of(text: bytes) -> Folders:
         raise BusUnusable(f"{SETTINGS_PATH} has the version {version[:20]!r}, not 1.x.")
     named = settings.get("directories_relative_to_repo_root")
     named = named if isinstance(named, dict) else {}
-    message = settings.get("commit_message_processed_template", Folders.processed)
+    message = settings.get("commit_message_processed_template", PROCESSED)
     if not isinstance(message, str) or "{request_id}" not in message or "\n" in message:
         raise BusUnusable("commit_message_processed_template does not name {request_id}.")
     return Folders(

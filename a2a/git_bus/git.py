@@ -197,7 +197,7 @@ class Repository:
         )
 
     def message_of(self, commit: str) -> str:
-        return self._run("log", "-1", "--format=%B", commit).decode(errors="replace").strip()
+        return self._run("log", "-1", "--format=%B", commit).decode(errors="replace")
 
     # --- writing ------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from a2a.models.buses import BusMethod, BusRequest, GitBus, Progress, Strangers
 from a2a.models.push import PUSH, PushConfig
 from a2a.models.questions import Question, QuestionQuerySet, QuestionState
 from a2a.models.remote import Mirror, RemoteAgent
@@ -25,6 +26,11 @@ __all__ = [
     "QUESTION_TTL",
     "TASK_TTL",
     "Artifact",
+    "BusMethod",
+    "BusRequest",
+    "GitBus",
+    "Progress",
+    "Strangers",
     "Message",
     "Mirror",
     "PushConfig",

@@ -40,7 +40,7 @@ class GitBus(models.Model):
     deploy_key = SecretField(blank=True, help_text="Private SSH key, as ssh-keygen writes it.")
     known_hosts = models.TextField(blank=True, help_text="Lines of ssh-keyscan for the server.")
     password = SecretField(blank=True, help_text="Over https: an access token.")
-    agent_id = models.CharField(
+    participant = models.CharField(
         "our id there", max_length=100, validators=[is_id], help_text="Names our manifest."
     )
     strangers = models.CharField(

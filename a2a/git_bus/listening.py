@@ -1,0 +1,81 @@
+"""The process of the buses: passes over each that is due, one bus after the other."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from a2a.git_bus import answering, receiving
+from a2a.git_bus.files import BusUnusable
+from a2a.git_bus.git import GitFailed, Remote, Repository
+from a2a.git_bus.passes import Pass
+from a2a.models.buses import GitBus
+from ledger.database import update_returning
+
+logger = logging.getLogger(__name__)
+
+HOLD = timedelta(minutes=10)  # longer than a pass may take
+MOST_CLAIMS = 20  # in one turn, then the next bus has its turn
+DUE = Q(is_active=True, look_at__lte=Now()) & (Q(busy_until=None) | Q(busy_until__lte=Now()))
+
+
+def serve_due() -> int:
+    """One turn for each bus that is due; how many there were."""
+    buses = list(GitBus.objects.filter(DUE).order_by("look_at").values_list("pk", flat=True))
+    for pk in buses:
+        serve(pk)
+    return len(buses)
+
+
+def serve(pk: int) -> None:
+    """A turn for one bus, unless another process has it."""
+    free = GitBus.objects.filter(DUE, pk=pk)
+    bus = update_returning(free, busy_until=Now() + HOLD, hold=F("hold") + 1)
+    if bus is None:
+        return
+    error = ""
+    try:
+        _turn(bus)
+    except (GitFailed, BusUnusable) as failure:
+        error = str(failure)
+        logger.warning("bus %s: %s", bus.pk, error)
+    held = GitBus.objects.filter(pk=pk, hold=bus.hold)
+    held.update(
+        busy_until=None,
+        look_at=Now() + bus.poll_every,
+        fetched_at=F("fetched_at") if error else Now(),
+        head=bus.head,
+        error=error,
+    )
+
+
+def _turn(bus: GitBus) -> None:
+    with Repository(folder_of(bus), remote_of(bus)) as repository:
+        here = Pass.begin(bus, repository)
+        receiving.recover(here)
+        answering.answer_all(here)
+        for _ in range(MOST_CLAIMS):
+            if not receiving.take_next(here):
+                break
+        answering.answer_all(here)
+        bus.head = here.head
+
+
+def folder_of(bus: GitBus) -> Path:
+    return Path(settings.GIT_BUS_FOLDER) / f"{bus.pk}.git"
+
+
+def remote_of(bus: GitBus) -> Remote:
+    return Remote(
+        bus.url,
+        bus.branch,
+        key=str(bus.deploy_key),
+        known_hosts=bus.known_hosts,
+        token=str(bus.password),
+        allow_local=settings.GIT_BUS_LOCAL,
+    )
