@@ -152,7 +152,9 @@ def _file_of(artifact: Artifact, part: dict[str, Any], number: int) -> Iterator[
         media_type = part.get("mediaType", "application/octet-stream")
     else:
         return
-    yield Attachment(_name_of(artifact, part, media_type, number), media_type, artifact.name, content)
+    yield Attachment(
+        _name_of(artifact, part, media_type, number), media_type, artifact.name, content
+    )
 
 
 def _name_of(artifact: Artifact, part: dict[str, Any], media_type: str, number: int) -> str:

@@ -175,7 +175,7 @@ def _faults(name: str, fields: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _is_text(value: Any, longest: int) -> bool:
-    return isinstance(value, str) and 0 < len(value.strip()) and len(value) <= longest
+    return isinstance(value, str) and len(value.strip()) > 0 and len(value) <= longest
 
 
 def _is_time(value: Any) -> bool:

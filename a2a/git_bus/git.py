@@ -132,7 +132,7 @@ class Repository:
     # --- to and from the server -------------------------------------------------------------------
 
     def fetch(self) -> str:
-        """The newest commit of the branch. Raises ``GitFailed``; ``NotThere`` for no such branch."""
+        """The newest commit of the branch. Raises ``GitFailed``; ``NotThere`` without a branch."""
         branch = f"+refs/heads/{self._remote.branch}:{HEAD}"
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
         try:
@@ -155,7 +155,7 @@ class Repository:
             raise
         return True
 
-    # --- reading ------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def folder(self, commit: str, path: str) -> list[Entry]:
         """What is in a folder of the commit, in the order of names; empty if it is not there."""
@@ -199,17 +199,22 @@ class Repository:
     def message_of(self, commit: str) -> str:
         return self._run("log", "-1", "--format=%B", commit).decode(errors="replace")
 
-    # --- writing ------------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     def commit(self, parent: str, change: Change, *, name: str, email: str) -> str:
         """A commit upon ``parent``, only here yet; its id."""
         stream = b"".join(_stream(parent, change, name, email))
         answer = self._run(
-            "fast-import", "--quiet", "--force", "--date-format=now", "--cat-blob-fd=1", given=stream
+            "fast-import",
+            "--quiet",
+            "--force",
+            "--date-format=now",
+            "--cat-blob-fd=1",
+            given=stream,
         )
         return answer.decode().strip()
 
-    # --- the program --------------------------------------------------------------------------------
+    # --- the program ------------------------------------------------------------------------------
 
     def _run(
         self,
@@ -241,7 +246,9 @@ class Repository:
         return written
 
     def _shown(self, *outputs: bytes) -> str:
-        text = b" ".join(outputs).decode(errors="replace").replace(self._remote.token or "\0", "••••")
+        text = (
+            b" ".join(outputs).decode(errors="replace").replace(self._remote.token or "\0", "••••")
+        )
         return " ".join(text.split())[-500:]
 
     def _environment(self, settings: Mapping[str, str]) -> dict[str, str]:
@@ -249,7 +256,7 @@ class Repository:
         secrets = Path(self._secrets.name)
         all_settings = {**SETTINGS, **self._credentials(), **settings}
         environment = {
-            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "PATH": os.pathsep.join(os.get_exec_path()),
             "HOME": str(secrets),
             "LC_ALL": "C",
             "GIT_DIR": str(self._folder),

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from a2a.git_bus import answering, receiving
+from a2a.git_bus import answering, files, receiving
 from a2a.git_bus.files import BusUnusable
-from a2a.git_bus.git import GitFailed, Remote, Repository
+from a2a.git_bus.git import Entry, GitFailed, Remote, Repository
 from a2a.git_bus.passes import Pass
 from a2a.models.buses import GitBus
 from ledger.database import update_returning
@@ -79,3 +79,35 @@ def remote_of(bus: GitBus) -> Remote:
         token=str(bus.password),
         allow_local=settings.GIT_BUS_LOCAL,
     )
+
+
+def state_of(bus: GitBus) -> list[str]:
+    """What ``manage.py bus check`` prints: whether the repository is a bus, and who is there.
+
+    Raises ``GitFailed, BusUnusable``.
+    """
+    with Repository(folder_of(bus), remote_of(bus)) as repository:
+        here = Pass.begin(bus, repository)
+        lines = [f"{bus.url}, branch {bus.branch}, at commit {here.head[:12]}"]
+        for name in ("inbox", "processing", "archive"):
+            path = getattr(here.folders, name)
+            lines.append(f"{path}/: {len(_files_in(here, path))} requests")
+        for entry in _files_in(here, here.folders.manifests):
+            manifest = files.manifest_of(entry.name, repository.read(entry))
+            if manifest is not None:
+                methods = ", ".join(manifest.methods) or "names no methods"
+                lines.append(f"participant {manifest.agent_id}: {methods}")
+    return lines
+
+
+def _files_in(here: Pass, path: str) -> list[Entry]:
+    entries = here.repository.folder(here.head, path)
+    return [
+        entry
+        for entry in entries
+        if entry.name.endswith(".json") and entry.is_plain_file and _is_small(entry)
+    ]
+
+
+def _is_small(entry: Entry) -> bool:
+    return (entry.size or 0) <= files.LARGEST_REQUEST

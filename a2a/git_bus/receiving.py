@@ -57,7 +57,7 @@ def recover(here: Pass) -> None:
         if entry is not None and _is_claimed_by(here, row, path):
             _go_on(here, row, entry)
         elif not here.has(here.folders.request(row.request_id)):
-            row.progress = Progress.LOST
+            row.progress = Progress.ELSEWHERE
             row.save()
 
 
@@ -133,7 +133,7 @@ def _is_answered(here: Pass, request_id: str) -> bool:
 
 def _describe(row: BusRequest, request: Request) -> None:
     row.method, row.sender_id = request.method, request.sender_id
-    row.parent_id, row.digest = request.parent_id, request.digest
+    row.parent_id = request.parent_id
 
 
 def _conflict(row: BusRequest, problem: str) -> bool:
@@ -163,7 +163,7 @@ def _claim(here: Pass, row: BusRequest, entry: Entry) -> bool:
 
     commit = here.publish(change)
     row.progress, row.claim_commit = (
-        (Progress.CLAIMING, commit) if commit else (Progress.LOST, "")
+        (Progress.CLAIMING, commit) if commit else (Progress.ELSEWHERE, "")
     )
     row.save()
     return commit is not None

@@ -64,6 +64,7 @@ class GitBus(models.Model):
     head = models.CharField(max_length=64, blank=True, help_text="Newest commit.")
     fetched_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
+    unusable = models.JSONField(default=list, help_text="Names in the inbox that are no requests.")
     rewritten_at = models.DateTimeField(
         null=True, help_text="When commits that were there had gone: somebody has forced a push."
     )
@@ -101,13 +102,23 @@ class BusMethod(models.Model):
 class Progress(models.TextChoices):
     """How far a request of the bus is."""
 
+    LEFT = "left", "left in the inbox"
     HELD = "held", "a person is asked whether to take it"
     CLAIMING = "claiming", "being claimed"
     TAKEN = "taken", "a task"
-    LOST = "lost", "taken by another participant"
+    ELSEWHERE = "elsewhere", "taken by another participant"
+    SENDING = "sending", "being sent"
     SENT = "sent", "waiting for its answer"
     DONE = "done", "answered"
     PROBLEM = "problem", "waits for an operator"
+
+
+class Wish(models.TextChoices):
+    """What an operator wants to be done with a request; the next pass does it."""
+
+    RELEASE = "release", "put it back into the inbox"
+    REFUSE = "refuse", "answer with an error"
+    RETRY = "retry", "look at it again"
 
 
 class BusRequest(models.Model):
@@ -118,6 +129,8 @@ class BusRequest(models.Model):
     is_ours = models.BooleanField(default=False)
     progress = models.CharField(max_length=10, choices=Progress)
     problem = models.TextField(blank=True)
+    wish = models.CharField(max_length=10, choices=Wish, blank=True)
+    wished_by = models.CharField(max_length=200, blank=True)
     task = models.OneToOneField(
         Task, on_delete=models.PROTECT, null=True, related_name="bus_request"
     )
@@ -127,7 +140,7 @@ class BusRequest(models.Model):
     )
     method = models.CharField(max_length=200, blank=True)
     parent_id = models.CharField(max_length=128, blank=True)
-    digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the file.")
+    blob = models.CharField(max_length=64, blank=True, help_text="git's id of the file.")
     # Who sent it: as the file names them, and as the commit does.
     sender_id = models.CharField(max_length=200, blank=True)
     commit = models.CharField(max_length=64, blank=True)
@@ -138,6 +151,7 @@ class BusRequest(models.Model):
     claim_commit = models.CharField(max_length=64, blank=True)
     answer_commit = models.CharField(max_length=64, blank=True)
     processed_by = models.CharField(max_length=200, blank=True)
+    claimed_at = models.DateTimeField(null=True, help_text="By the time of the commit.")
     at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)
 
@@ -150,7 +164,7 @@ class BusRequest(models.Model):
             models.Index(
                 name="a2a_bus_request_open",
                 fields=["bus", "progress"],
-                condition=~Q(progress__in=["done", "lost"]),
+                condition=~Q(progress="done"),
             )
         ]
 
