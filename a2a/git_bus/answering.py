@@ -17,8 +17,7 @@ from a2a.git_bus import files
 from a2a.git_bus.files import Attachment
 from a2a.git_bus.git import Change
 from a2a.git_bus.passes import Pass
-from a2a.models import Artifact, Task
-from a2a.models.buses import BusRequest, Progress
+from a2a.models import Artifact, BusRequest, Progress, Task
 from a2a.states import TaskState
 
 # Codes of JSON-RPC; from -32000 on those that a protocol defines for itself.

@@ -14,7 +14,7 @@ from a2a.git_bus import answering, files, receiving
 from a2a.git_bus.files import BusUnusable
 from a2a.git_bus.git import Entry, GitFailed, Remote, Repository
 from a2a.git_bus.passes import Pass
-from a2a.models.buses import GitBus
+from a2a.models import GitBus
 from ledger.database import update_returning
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from a2a.git_bus import files
 from a2a.git_bus.files import BusUnusable, Folders
 from a2a.git_bus.git import Change, GitFailed, Repository
-from a2a.models.buses import GitBus
+from a2a.models import GitBus
 from ledger.execution import crash_points
 
 TRIES = 5  # of a push, while others push

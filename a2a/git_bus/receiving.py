@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from a2a import submissions
 from a2a.git_bus import answering, senders
 from a2a.git_bus.files import (
     LARGEST_REQUEST,
@@ -12,9 +13,8 @@ from a2a.git_bus.files import (
 )
 from a2a.git_bus.git import Change, Entry
 from a2a.git_bus.passes import Pass
-from a2a.models.buses import BusMethod, BusRequest, Progress, Strangers
-from a2a.submissions import submit
-from a2a.submissions.drafts import Submission
+from a2a.models import BusMethod, BusRequest, Progress, Strangers
+from a2a.submissions import Submission
 from ledger.agents.callers import Caller
 from ledger.errors import LedgerError
 from ledger.models import Scope
@@ -181,7 +181,7 @@ def _enter(row: BusRequest, request: Request, skill: str) -> bool:
         idempotency_key=f"git:{row.bus_id}:{request.id}",
     )
     try:
-        row.task = submit(submission, caller=caller, via=VIA).task
+        row.task = submissions.submit(submission, caller=caller, via=VIA).task
         row.progress = Progress.TAKEN
     except LedgerError as refusal:
         row.progress, row.problem = Progress.PROBLEM, refusal.detail

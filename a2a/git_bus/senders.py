@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from a2a.git_bus.git import Author
-from a2a.models.buses import BusRequest, GitBus
+from a2a.models import BusRequest, GitBus
 
 
 def note(row: BusRequest, author: Author | None) -> None:

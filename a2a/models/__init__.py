@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a.models.buses import BusMethod, BusRequest, GitBus, Progress, Strangers
+from a2a.models.buses import BusMethod, BusRequest, GitBus, Progress, Strangers, Wish
 from a2a.models.push import PUSH, PushConfig
 from a2a.models.questions import Question, QuestionQuerySet, QuestionState
 from a2a.models.remote import Mirror, RemoteAgent
@@ -42,5 +42,6 @@ __all__ = [
     "Strangers",
     "Task",
     "TaskQuerySet",
+    "Wish",
     "visible_if_any",
 ]
