@@ -37,6 +37,7 @@ class Reason(TextChoices):
     SCHEMA_MISMATCH = "schema_mismatch"
     EXPIRED = "expired"
     OVER_CAPACITY = "over_capacity"
+    NOT_REVISABLE = "not_revisable"
     CARD_DRIFTED = "card_drifted"
     TIMED_OUT = "timed_out"
     WORKER_LOST = "worker_lost"

@@ -109,6 +109,11 @@ class Task(models.Model):
     owner_name = models.CharField(max_length=200, blank=True)
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
     depth = models.PositiveSmallIntegerField(default=0)
+    # The ended task that this one is a revision of; the first revision of a task has number 1.
+    revises = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, db_index=False, related_name="revisions"
+    )
+    revision = models.PositiveSmallIntegerField(null=True)
     # Scopes that the client's token and envelope lent to this request; they limit hand-overs.
     lent_scopes = ArrayField(models.CharField(max_length=200), default=list)
     trace_id = models.CharField(max_length=128, blank=True)
@@ -239,6 +244,10 @@ class Task(models.Model):
             models.Index(name="a2a_task_owner", fields=["owner", "-updated_at", "-id"]),
             models.Index(name="a2a_task_of_tenant", fields=["tenant", "-updated_at", "-id"]),
             models.Index(name="a2a_task_context", fields=["context_id"]),
+            # The tree of revisions on a task's page.
+            models.Index(
+                name="a2a_task_revises", fields=["revises"], condition=Q(revises__isnull=False)
+            ),
             models.Index(
                 name="a2a_task_of_assent",
                 fields=["owner", "state"],

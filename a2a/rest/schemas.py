@@ -30,6 +30,12 @@ class TaskIn(In):
     card_version: Annotated[str, Field(max_length=50)] = Field(
         "", description="Version of the agent card that the request was made from."
     )
+    revises: UUID | None = Field(
+        None, description="An ended task of the same skill, of which this one is a revision."
+    )
+    change_request: Annotated[str, Field(max_length=10_000)] = Field(
+        "", description="What the revision is to change, in words."
+    )
 
 
 class AnswerIn(In):
@@ -117,6 +123,8 @@ class TaskOut(Schema):
     owner: str
     parent_task: UUID | None
     depth: int
+    revises: UUID | None = Field(description="The task that this one is a revision of.")
+    revision: int = Field(description="0 for a task that revises none.")
     trace_id: str
     created_at: datetime
     updated_at: datetime
@@ -167,6 +175,17 @@ class MessagePage(Schema):
     next_cursor: str = Field(description="Send as ?cursor= to read only what comes after these.")
 
 
+class RevisedOut(Schema):
+    """The ended task that a claimed one revises: the base to start from."""
+
+    task_id: UUID
+    state: str
+    input: Any
+    result: Any
+    reason: ReasonOut | None = Field(description="Why it did not complete.")
+    artifacts: list[ArtifactOut]
+
+
 class WorkOut(Schema):
     """A claimed task. Send its fencing token with every request about it."""
 
@@ -180,6 +199,8 @@ class WorkOut(Schema):
     messages: list[MessageOut]
     messages_cursor: str = Field(description="GET /work/{task_id}/messages goes on from here.")
     answers: list[QuestionOut] = Field(description="Questions that were answered before.")
+    revises: RevisedOut | None = Field(description="The task that this one revises.")
+    change_request: str = Field(description="What the revision is to change; empty: see `input`.")
     context_id: str
     trace_id: str
     depth: int

@@ -15,7 +15,7 @@ from a2a.rest.schemas import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskO
 from a2a.states import TaskState
 from a2a.submissions import Submission
 from a2a.validation import spellings
-from a2a.validation.parts import refuse_unstorable
+from a2a.validation.parts import Part, refuse_unstorable
 from a2a.wire.plain_json import event_as_json, task_as_json
 from ledger.api.rendering import record_response
 from ledger.api.schemas import DecisionRecord
@@ -52,13 +52,14 @@ def submit(
         Submission(
             skill=body.skill,
             input=body.input,
-            parts=[{"data": {"skill": body.skill, "input": body.input}}],
+            parts=_parts(body),
             context_id=body.context_id,
             metadata=body.metadata,
             envelope=body.envelope,
             idempotency_key=unquoted(idempotency_key),
             trace_id=traceparent[3:35] if len(traceparent) == 55 else "",
             card_version=body.card_version,
+            revises=body.revises,
         ),
         caller=caller,
         via=VIA,
@@ -75,6 +76,12 @@ def submit(
     if submitted.is_replay:
         response["Idempotent-Replayed"] = "true"
     return response
+
+
+def _parts(body: TaskIn) -> list[Part]:
+    """The message that an A2A client would send for the same task."""
+    change = [{"text": body.change_request}] if body.change_request else []
+    return [{"data": {"skill": body.skill, "input": body.input}}, *change]
 
 
 @router.get(

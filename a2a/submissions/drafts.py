@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.utils import timezone
@@ -55,10 +55,14 @@ class Submission:
     idempotency_key: str = ""
     trace_id: str = ""
     card_version: str = ""
+    # The ended task of the same skill that this one is to be a revision of.
+    revises: UUID | None = None
 
     def fingerprint(self) -> str:
         """Equal for two requests that count as the same one, repeated."""
-        content = (self.skill, self.input, self.parts, self.context_id, self.envelope)
+        content = [self.skill, self.input, self.parts, self.context_id, self.envelope]
+        if self.revises is not None:
+            content.append(str(self.revises))
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -112,14 +116,19 @@ class Draft:
     def _may_be_kept(self) -> bool:
         return self.denial is None or Scope.SUBMIT in self.request.caller.scopes
 
+    @property
+    def _may_revise(self) -> bool:
+        return self.denial is None or self.denial.code != Reason.NOT_REVISABLE
+
     def _task(self) -> Task:
         submission, request = self.submission, self.request
         skill, caller, parent = request.skill, request.caller, request.parent
+        revised = request.revised if self._may_revise else None
         is_duplicate = self.denial is not None and self.denial.code == Reason.DUPLICATE_MESSAGE
         return Task(
             id=new_id(),
             tenant=self.tenant,
-            context_id=submission.context_id or str(uuid4()),
+            context_id=submission.context_id or _context_of(revised) or str(uuid4()),
             state=TaskState.SUBMITTED if self.denial is None else TaskState.REJECTED,
             skill=skill,
             skill_slug=submission.skill[:100],
@@ -129,6 +138,8 @@ class Draft:
             submitted_by_name=caller.principal.display_name,
             parent=parent,
             depth=parent.depth + 1 if parent else 0,
+            revises=revised,
+            revision=(revised.revision or 0) + 1 if revised else None,
             lent_scopes=sorted(envelope.lent_scopes(request)),
             trace_id=_trace_id(submission, request),
             # The earlier task has both; they are unique.
@@ -168,6 +179,10 @@ def _reason(denial: Denial | None) -> dict[str, Any]:
     }
 
 
+def _context_of(revised: Task | None) -> str:
+    return revised.context_id if revised is not None else ""
+
+
 def _trace_id(submission: Submission, request: envelope.Request) -> str:
     sent, parent = request.envelope, request.parent
     own = (sent.trace_id if sent else None) or submission.trace_id
@@ -184,6 +199,8 @@ def _details(task: Task) -> dict[str, Any]:
         "parent": str(task.parent_id or ""),
         "input_digest": digests.digest_of(digests.text_of(task.input)),
     }
+    if task.revises_id is not None:
+        details["revises"] = str(task.revises_id)
     if task.reason_code:
         details["code"] = task.reason_code
     if task.retain_until is not None:
@@ -226,6 +243,8 @@ def draft_of(submission: Submission, caller: Caller, find_skill: FindSkill) -> D
         envelope=read,
         parent=_parent(read, caller),
         own=own,
+        revises=submission.revises,
+        revised=_revised(submission.revises, caller),
     )
     denial = sent if isinstance(sent, Denial) else envelope.denial_of(request)
     if is_text and denial is not None and denial.code == Reason.SCHEMA_MISMATCH:
@@ -265,6 +284,12 @@ def _parent(sent: Envelope | None, caller: Caller) -> Task | None:
     if sent is None or sent.parent_task is None:
         return None
     return Task.objects.visible_to(caller).filter(pk=sent.parent_task).first()
+
+
+def _revised(task_id: UUID | None, caller: Caller) -> Task | None:
+    if task_id is None:
+        return None
+    return Task.objects.visible_to(caller).filter(pk=task_id).first()
 
 
 def _expires_at(request: envelope.Request, denial: Denial | None) -> datetime:

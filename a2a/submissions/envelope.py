@@ -30,6 +30,7 @@ from ledger.models import Scope
 EXTENSION = "urn:assent:a2a:envelope:1"
 VERSION = "1.0"
 OUR_NAME = "assent"
+MOST_REVISIONS = 100  # of which each revises the one before
 
 Name = Annotated[str, Field(max_length=200)]
 
@@ -109,6 +110,8 @@ class Request:
     envelope: Envelope | None = None
     parent: Task | None = None
     own: OwnSkill | None = None  # a skill that Assent executes itself
+    revises: UUID | None = None  # the task that it is a revision of
+    revised: Task | None = None  # the same, if the caller may read it
     has_envelope: bool = False  # of a hand-over: the task came with an envelope
 
 
@@ -160,6 +163,7 @@ def _denials(request: Request) -> Iterator[Denial]:
     yield from _other_capability(request)
     yield from _skill_terms(request)
     yield from _wrong_delegation(request)
+    yield from _wrong_revision(request)
     yield from _input_misfits(request)
 
 
@@ -332,6 +336,31 @@ def _wrong_delegation(request: Request) -> Iterator[Denial]:
             f"Tasks are delegated {settings.DELEGATION_BUDGET} levels deep at most.",
         )
     yield from _looping(request)
+
+
+def _wrong_revision(request: Request) -> Iterator[Denial]:
+    if request.revises is None:
+        return
+    if detail := why_not_revisable(request.revised, request.skill):
+        yield Denial(Reason.NOT_REVISABLE, detail)
+
+
+def why_not_revisable(earlier: Task | None, skill: Skill | None) -> str:
+    """Why a task of this skill cannot revise the earlier one; empty: it can.
+
+    ``None`` as the earlier task: it is not there, or the caller may not read it.
+    """
+    if earlier is None:
+        return "The task to revise is not one of yours."
+    if not earlier.is_final:
+        return f"The task to revise has not ended: it is {earlier.get_state_display()}."
+    if skill is None or earlier.skill_id != skill.pk:
+        return f"The task to revise is one of the skill {earlier.skill_slug}."
+    if earlier.content_erased_at is not None:
+        return "The content of the task to revise was erased when its retention was over."
+    if (earlier.revision or 0) >= MOST_REVISIONS:
+        return f"A task has at most {MOST_REVISIONS} revisions, one after the other."
+    return ""
 
 
 def _looping(request: Request) -> Iterator[Denial]:

@@ -29,6 +29,8 @@ def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]
         "owner": task.owner,
         "parent_task": str(task.parent_id) if task.parent_id else None,
         "depth": task.depth,
+        "revises": str(task.revises_id) if task.revises_id else None,
+        "revision": task.revision or 0,
         "trace_id": task.trace_id,
         "created_at": task.created_at.isoformat(),
         "updated_at": task.updated_at.isoformat(),
@@ -104,12 +106,32 @@ def work_as_json(task: Task) -> dict[str, Any]:
         "messages": [message_as_json(message) for message in messages],
         "messages_cursor": str(messages[-1].pk if messages else 0),
         "answers": [question_as_json(question) for question in answered],
+        "revises": _revised_as_json(task.revises) if task.revises else None,
+        "change_request": change_request_of(task, messages),
         "context_id": task.context_id,
         "trace_id": task.trace_id,
         "depth": task.depth,
         "submitted_by": task.submitted_by,
         "expires_at": task.expires_at.isoformat() if task.expires_at else None,
     }
+
+
+def _revised_as_json(task: Task) -> dict[str, Any]:
+    return {
+        "task_id": str(task.pk),
+        "state": task.state,
+        "input": task.input,
+        "result": task.result,
+        "reason": reason_as_json(task),
+        "artifacts": [artifact_as_json(artifact) for artifact in task.artifacts.order_by("pk")],
+    }
+
+
+def change_request_of(task: Task, messages: list[Message]) -> str:
+    """What a revision is to change: the texts of the message that asked for it."""
+    if task.revises_id is None or not messages:
+        return ""
+    return "\n".join(part["text"] for part in messages[0].parts if "text" in part)
 
 
 def message_as_json(message: Message) -> dict[str, Any]:
