@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ('a2a', '0003_lists_by_index'),
+        ('a2a', '0004_git_buses'),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ('a2a', '0004_revisions'),
+        ('a2a', '0005_revisions'),
     ]
 
     operations = [
