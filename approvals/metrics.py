@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from redis import RedisError
 
 from a2a import polling
-from a2a.models import Question, QuestionState, RemoteAgent, Task
+from a2a.models import BusRequest, GitBus, Progress, Question, QuestionState, RemoteAgent, Task
 from a2a.states import TaskState
 from a2a.tasks import retention as task_retention
 from approvals.local import processes
@@ -149,6 +149,31 @@ def _reads_per_task(completed: int, tenants: Tenants) -> Metric:
     reads = polling.recent_reads(int(WINDOW.total_seconds() // 60), tenants)
     per_task = reads / completed if reads is not None and completed else None
     return _single("assent_reads_per_completed_task", "GETs per completed task.", per_task)
+
+
+# --- git buses -------------------------------------------------------------------------------
+
+
+def buses(tenants: Tenants) -> Iterator[Metric]:
+    rows = GitBus.objects.filter(is_active=True)
+    requests = BusRequest.objects.filter(bus__is_active=True)
+    if tenants is not None:
+        rows = rows.filter(agent__tenant__in=tenants)
+        requests = requests.filter(bus__agent__tenant__in=tenants)
+    seen = list(rows.values_list("agent__tenant", "agent__slug", "fetched_at", "error"))
+    yield _labelled(
+        "assent_bus_fetched_seconds",
+        "Since the last good fetch.",
+        "bus",
+        [(f"{tenant}/{slug}", _age(at)) for tenant, slug, at, _ in seen if at is not None],
+    )
+    failing = [(f"{tenant}/{slug}", bool(error)) for tenant, slug, _, error in seen]
+    yield _labelled("assent_bus_failing", "1: its last pass failed.", "bus", failing)
+    still_open = requests.exclude(progress__in=[Progress.DONE, Progress.ELSEWHERE])
+    counts = still_open.values_list("progress").annotate(Count("pk"))
+    yield _labelled("assent_bus_requests", "Open requests of git buses.", "progress", counts)
+    stuck = requests.stuck().count()
+    yield _single("assent_bus_stuck_claims", "Claims of others that are too old.", stuck)
 
 
 # --- retention -------------------------------------------------------------------------------
@@ -277,6 +302,7 @@ def _queues() -> list[tuple[str, int]]:
 SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     transactions,
     tasks,
+    buses,
     retention,
     limits,
     infrastructure,

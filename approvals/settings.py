@@ -227,6 +227,7 @@ WEB_PROCESSES = int(text("ASSENT_WEB_PROCESSES", "1"))
 # Of the whole installation; they have database sessions too.
 WORKER_PROCESSES = int(text("ASSENT_WORKER_PROCESSES", "2"))
 COURIER_PROCESSES = int(text("ASSENT_COURIER_PROCESSES", "1"))
+BUS_PROCESSES = int(text("ASSENT_BUS_PROCESSES", "0"))
 # Database sessions that all processes may have together; 0: as many as PostgreSQL gives.
 DATABASE_SESSIONS = int(text("ASSENT_DATABASE_SESSIONS", "0"))
 # Amount (in whatever currency) from which settling by hand takes two operators.

@@ -1,6 +1,6 @@
 """Checks of settings and database role; a process that they find unsafe does not start.
 
-Every process calls ``refuse_if_unsafe`` first: web, live, worker, sweeper, slack. Where the desk is
+Every process calls ``refuse_if_unsafe`` first: web, worker, sweeper, slack, bus. Where the desk is
 served to this machine only (`make up`, `make demo`), most checks do not apply.
 """
 
@@ -9,7 +9,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import re
 import resource
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,10 +32,12 @@ from ledger.limits import terms
 
 logger = logging.getLogger(__name__)
 
-SWEEPER, WEB = "sweeper", "web"
+SWEEPER, WEB, BUS = "sweeper", "web", "bus"
 EXIT_UNSAFE = 78  # EX_CONFIG of sysexits.h
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_SECRET, MIN_DISTINCT = 50, 5  # characters, as in Django's own check
+# Signatures with SSH keys came with 2.34, safe.bareRepository with 2.38.
+OLDEST_GIT = (2, 38)
 MAKE_KEY = "Make one with `openssl rand -hex 32`"
 
 
@@ -45,6 +50,8 @@ def is_public() -> bool:
 def dangers(role: str) -> list[CheckMessage]:
     """Errors for which a process of this role must not start, and warnings."""
     everywhere = [*_keys(), *_networks(), *_retention(), *_limits(), *_audit_key(role)]
+    if role == BUS:
+        everywhere += _programs()
     return [*everywhere, *_addresses(), *_secrets()] if is_public() else everywhere
 
 
@@ -132,9 +139,9 @@ def _dangers_of_sessions(connection: Any) -> Iterator[tuple[str, str]]:
     if problem := too_many_sessions(connection):
         yield (
             f"assent.E014: {problem} Under load requests would fail.",
-            "Lower ASSENT_DATABASE_POOL, correct ASSENT_WEB_PROCESSES, ASSENT_WORKER_PROCESSES and "
-            "ASSENT_COURIER_PROCESSES, or raise max_connections. Behind PgBouncer say in "
-            "ASSENT_DATABASE_SESSIONS how many it gives.",
+            "Lower ASSENT_DATABASE_POOL, correct ASSENT_WEB_PROCESSES, ASSENT_WORKER_PROCESSES, "
+            "ASSENT_COURIER_PROCESSES and ASSENT_BUS_PROCESSES, or raise max_connections. Behind "
+            "PgBouncer say in ASSENT_DATABASE_SESSIONS how many it gives.",
         )
 
 
@@ -279,6 +286,44 @@ def _limits() -> Iterator[CheckMessage]:
             hint="Set the number of web processes of the installation.",
             id="assent.E013",
         )
+
+
+def _programs() -> Iterator[CheckMessage]:
+    """Those that the process of the git buses runs."""
+    version = _git_version()
+    if version < OLDEST_GIT:
+        shown = ".".join(map(str, version))
+        yield Error(
+            f"git {shown} is too old." if version else "The program git is not there.",
+            hint="Install git {}.{} or newer; the image has it.".format(*OLDEST_GIT),
+            id="assent.E015",
+        )
+    for program, missing in (
+        ("ssh", "buses at ssh:// cannot be reached"),
+        ("ssh-keygen", "no signature can be verified, and every request counts as unsigned"),
+    ):
+        if shutil.which(program) is None:
+            yield Warning(
+                f"The program {program} is not there: {missing}.",
+                hint="Install OpenSSH's client; the image has it.",
+                id="assent.W002",
+            )
+    if settings.GIT_BUS_LOCAL and is_public():
+        yield Warning(
+            "ASSENT_GIT_BUS_LOCAL is on: operators can name any folder of this host as a bus.",
+            hint="Set ASSENT_GIT_BUS_LOCAL=0.",
+            id="assent.W003",
+        )
+
+
+def _git_version() -> tuple[int, ...]:
+    """Empty if it cannot be run."""
+    try:
+        run = subprocess.run(["git", "--version"], capture_output=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.search(rb"(\d+)\.(\d+)", run.stdout)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _networks() -> Iterator[CheckMessage]:

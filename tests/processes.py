@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import connection
 
 from approvals.local import embedded_services
-from approvals.local.processes import COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
+from approvals.local.processes import BUS, COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
 
 ROOT = Path(settings.BASE_DIR)
 
@@ -110,6 +110,7 @@ class Product:
             ],
             "sweeper": [*SWEEPER.command],
             "courier": [*COURIER.command],
+            "bus": [*BUS.command],
             "commits": [*WORKER.command],
             "listener": [*SLACK.command],
         }.get(name, ["manage.py", "work"])

@@ -156,3 +156,34 @@ def test_a_courier_counts_with_all_its_sessions_and_a_worker_with_its_own(db, se
     assert too_many_sessions(connection) is None
     settings.WORKER_PROCESSES, settings.COURIER_PROCESSES = 1, 8
     assert "8 couriers x 10 (80)" in (too_many_sessions(connection) or "")
+
+
+def test_the_process_of_the_buses_needs_the_git_program(deployed, monkeypatch, tmp_path):
+    assert ids("bus") == set()
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert ids("bus") == {"E015", "W002"}
+    assert ids("web") == set(), "others run no git"
+
+
+def test_an_old_git_is_refused(deployed, monkeypatch, tmp_path):
+    (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.30.2\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    (danger,) = start_checks.dangers("bus")
+
+    assert (danger.id, danger.msg) == ("assent.E015", "git 2.30 is too old.")
+
+
+def test_folders_of_this_host_as_buses_are_for_tries_only(deployed):
+    deployed.GIT_BUS_LOCAL = True
+
+    assert ids("bus") == {"W003"}
+
+
+def test_the_buses_count_with_a_session_for_each_turn(db, settings):
+    settings.DATABASE_SESSIONS, settings.BUS_PROCESSES = 60, 3
+
+    assert "3 git bus x 4 (12)" in (too_many_sessions(connection) or "")

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -233,15 +234,20 @@ class Repository:
             stderr=subprocess.PIPE,
             start_new_session=True,
         ) as process:
+            _calls.add(process)
             try:
+                if _is_ending.is_set():
+                    raise GitFailed(ENDED)
                 written, errors = process.communicate(given, timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 raise GitFailed(f"git {arguments[0]} took more than {timeout_s:g} s.") from None
             finally:
                 # Its helpers (ssh, a remote helper) have the same group and would live on.
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
+                _calls.discard(process)
         if process.returncode:
+            if _is_ending.is_set():
+                raise GitFailed(ENDED)
             raise GitFailed(f"git {arguments[0]}: {self._shown(errors, written)}")
         return written
 
@@ -289,6 +295,23 @@ class Repository:
         path = Path(self._secrets.name) / "allowed_signers"
         path.write_text(signers.strip() + "\n")
         yield {"gpg.ssh.allowedSignersFile": str(path)}
+
+
+ENDED = "The process was told to stop; the next one repeats the pass."
+_calls: set[subprocess.Popen[bytes]] = set()
+_is_ending = threading.Event()
+
+
+def end_calls() -> None:
+    """Kill the calls of all threads, and let no other begin: this process ends."""
+    _is_ending.set()
+    for process in list(_calls):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 # Settings of every call; nothing comes from files.

@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
 
 from a2a.models.tasks import Task
@@ -26,6 +26,12 @@ class Strangers(models.TextChoices):
     ACCEPT = "accept", "take it"
     ASK = "ask", "ask a person first"
     REFUSE = "refuse", "answer with an error"
+
+
+class GitBusQuerySet(models.QuerySet["GitBus"]):
+    def without_secrets(self) -> GitBusQuerySet:
+        """For pages: a secret that cannot be decrypted would fail them."""
+        return self.defer("deploy_key", "password")
 
 
 class GitBus(models.Model):
@@ -72,6 +78,8 @@ class GitBus(models.Model):
     look_at = models.DateTimeField(db_default=Now())
     busy_until = models.DateTimeField(null=True)
     hold = models.PositiveIntegerField(default=0)
+
+    objects = GitBusQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "git buses"
@@ -121,6 +129,13 @@ class Wish(models.TextChoices):
     RETRY = "retry", "look at it again"
 
 
+class BusRequestQuerySet(models.QuerySet["BusRequest"]):
+    def stuck(self) -> BusRequestQuerySet:
+        """Claimed by others, without an answer for longer than the bus lets them take."""
+        late = Q(claimed_at__lte=Now() - F("bus__stuck_after"))
+        return self.filter(late, progress=Progress.ELSEWHERE, ended_at=None)
+
+
 class BusRequest(models.Model):
     """One request of a bus: one that we take (``is_ours`` false), or one that we have sent."""
 
@@ -154,6 +169,8 @@ class BusRequest(models.Model):
     claimed_at = models.DateTimeField(null=True, help_text="By the time of the commit.")
     at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)
+
+    objects = BusRequestQuerySet.as_manager()
 
     class Meta:
         constraints = [

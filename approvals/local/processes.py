@@ -61,8 +61,10 @@ COURIER = Process(
 )
 SWEEPER = Process("sweeper", ("manage.py", "sweep"), secrets=frozenset({"ASSENT_AUDIT_KEY"}))
 SLACK = Process("slack", ("manage.py", "slack_listen"))  # for Socket Mode only
+# The git program on repositories of strangers: in a process that serves nothing else.
+BUS = Process("bus", ("manage.py", "bus", "listen"))
 
-PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK)
+PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK, BUS)
 SECRETS_OF_ONE = frozenset[str]().union(*(process.secrets for process in PROCESSES))
 
 

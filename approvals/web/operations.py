@@ -22,6 +22,7 @@ from a2a.states import TaskEventKind
 from approvals import metrics, slack
 from approvals.desk import limits
 from approvals.models import Role
+from approvals.web import buses
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event
@@ -62,6 +63,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "full_agents": limits.agents_near_a_limit(tenants),
         "refusals": limits.recent_refusals(tenants),
         "remotes": list(remotes.order_by("agent__slug")),
+        "buses": buses.seen_by(tenants),
         "bar_minutes": int(BAR.total_seconds() // 60),
     }
     return render(request, "desk/operations.html", context)

@@ -10,6 +10,7 @@ from django.conf import settings
 # has a pool, and one more for /readyz.
 WORKER_SESSIONS = 2
 COURIER_SESSIONS = 10
+BUS_SESSIONS = 4  # one for each turn at the same time
 SWEEPER_SESSIONS = 20  # the one that works
 STANDBY_SESSIONS = 1  # one is enough for a sweeper that waits for its turn
 SPARE = 5  # migrate, psql, a backup
@@ -31,6 +32,7 @@ def needed() -> dict[str, int]:
         **_of("web", settings.WEB_PROCESSES, settings.DATABASE_POOL + 1),
         **_of("workers", settings.WORKER_PROCESSES, WORKER_SESSIONS),
         **_of("couriers", settings.COURIER_PROCESSES, COURIER_SESSIONS),
+        **_of("git bus", settings.BUS_PROCESSES, BUS_SESSIONS),
         "the sweeper and its stand-by": SWEEPER_SESSIONS + STANDBY_SESSIONS,
         "to spare": SPARE,
     }

@@ -10,12 +10,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models.functions import Now
 
 from a2a.git_bus import listening
+from a2a.git_bus.turns import AT_ONCE, Turns
 from a2a.models import GitBus
 from ledger import doorbell, liveness
 from ledger.database import sessions
 from ledger.start_checks import refuse_if_unsafe
-
-LOOK_EVERY_S = 1.0
 
 
 class Command(BaseCommand):
@@ -29,7 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_if_unsafe("bus")
-        sessions.bound("bus")
+        sessions.bound("bus", pool=AT_ONCE)
         doorbell.ring_in_background()
         if options["step"] == "listen":
             self._listen()
@@ -44,9 +43,8 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        while not stop.is_set():
-            listening.serve_due()
-            stop.wait(LOOK_EVERY_S)
+        self.stdout.write("Looking once a second which bus is due.")
+        Turns().run(stop)
 
     def _pass(self, bus: GitBus) -> None:
         GitBus.objects.filter(pk=bus.pk).update(look_at=Now())

@@ -117,6 +117,7 @@ class Command(BaseCommand):
             "ASSENT_WEB_PROCESSES": "2",
             "ASSENT_WORKER_PROCESSES": str(workers),
             "ASSENT_COURIER_PROCESSES": "1",
+            "ASSENT_BUS_PROCESSES": "1",
         }
         environment = {**numbers_of_processes, **environment}
         # On Linux each has a socket of its own at this port, and the kernel spreads connections;
@@ -128,6 +129,7 @@ class Command(BaseCommand):
         working = [
             *(_program(processes.SWEEPER, environment, name=f"sweeper-{i}") for i in (1, 2)),
             _program(processes.COURIER, environment),
+            _program(processes.BUS, environment),
             *(_program(processes.WORKER, environment, name=f"worker-{i}") for i in numbers),
         ]
         patience_s = longest_call_s() + TO_RECORD_S

@@ -1,0 +1,89 @@
+"""Turns of the buses in threads, some at the same time: a server that hangs stops its own bus only.
+
+A thread lives for one turn, and gives its database session back at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from django.db import connection
+from django.db.models.functions import Now
+
+from a2a.git_bus import git, listening
+from a2a.models import GitBus
+from ledger.database.sessions import CONNECTION_LOST
+from ledger.encryption import SecretUnreadable
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 4  # turns; each has a database session
+LOOK_EVERY_S = 1.0
+# What a process that is told to stop gives to its turns, and then to their last statements.
+PATIENCE_S, LAST_S = 4.0, 2.0
+
+
+class Turns:
+    """Begins a turn of each bus that is due, in a thread of its own, until it is told to stop."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, threading.Thread] = {}  # by the key of the bus
+
+    def run(self, stop: threading.Event) -> None:
+        """Return when ``stop`` is set. Turns that last are ended; the next process repeats them."""
+        while not stop.is_set():
+            self._begin_due()
+            stop.wait(LOOK_EVERY_S)
+        self._join(PATIENCE_S)
+        git.end_calls()
+        self._join(LAST_S)
+
+    def _begin_due(self) -> None:
+        self._running = {pk: turn for pk, turn in self._running.items() if turn.is_alive()}
+        for pk in _due(but=set(self._running), most=AT_ONCE - len(self._running)):
+            turn = threading.Thread(target=_turn, args=[pk], name=f"bus {pk}", daemon=True)
+            self._running[pk] = turn
+            turn.start()
+
+    def _join(self, patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
+        for turn in self._running.values():
+            turn.join(max(0.0, deadline - time.monotonic()))
+
+
+def _due(*, but: set[int], most: int) -> list[int]:
+    """The buses whose turn it is, the one that has waited longest first; none without database."""
+    if most <= 0:
+        return []
+    try:
+        due = GitBus.objects.filter(listening.DUE).exclude(pk__in=but).order_by("look_at", "pk")
+        return list(due.values_list("pk", flat=True)[:most])
+    except CONNECTION_LOST as failure:
+        logger.warning("the buses that are due are not known: %s", failure)
+        return []
+    finally:
+        connection.close()
+
+
+def _turn(pk: int) -> None:
+    try:
+        listening.serve(pk)
+    except CONNECTION_LOST as failure:
+        logger.warning("bus %s: the database was lost: %s", pk, failure)
+    except SecretUnreadable as failure:
+        _note(pk, str(failure))
+    except Exception as failure:
+        logger.exception("bus %s: a pass failed", pk)
+        _note(pk, f"A pass failed, which the log of the process shows: {type(failure).__name__}.")
+    finally:
+        connection.close()
+
+
+def _note(pk: int, error: str) -> None:
+    """Show why the bus stands still; the next turn is when its hold ends."""
+    try:
+        GitBus.objects.filter(pk=pk).update(error=error, look_at=Now())
+    except CONNECTION_LOST as failure:
+        logger.warning("bus %s: %s, and the database was lost: %s", pk, error, failure)

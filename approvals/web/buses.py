@@ -1,0 +1,44 @@
+"""Git buses on the operations page: which can be reached, and what waits there for a person."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q
+
+from a2a.git_bus import senders
+from a2a.models import BusRequest, GitBus, Progress
+
+SHOWN = 20  # requests of one bus
+WAITING = (Progress.LEFT, Progress.HELD, Progress.PROBLEM)
+
+
+def seen_by(tenants: Iterable[str]) -> list[dict[str, Any]]:
+    """The buses of these tenants, each with what waits there."""
+    rows = GitBus.objects.without_secrets().filter(agent__tenant__in=tenants)
+    buses = list(rows.select_related("agent").order_by("agent__tenant", "agent__slug"))
+    waiting = _waiting(buses)
+    return [{"row": bus, "waiting": waiting[bus.pk]} for bus in buses]
+
+
+def _waiting(buses: list[GitBus]) -> dict[int, list[dict[str, Any]]]:
+    """Requests that a person has to look at, the newest first."""
+    stuck = set(BusRequest.objects.filter(bus__in=buses).stuck().values_list("pk", flat=True))
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for bus in buses:
+        rows = BusRequest.objects.filter(Q(progress__in=WAITING) | Q(pk__in=stuck), bus=bus)
+        for row in rows.select_related("task", "admission").order_by("-pk")[:SHOWN]:
+            found[bus.pk].append({"row": row, "why": _why(row)})
+    return found
+
+
+def _why(row: BusRequest) -> str:
+    if row.progress == Progress.ELSEWHERE:
+        return f"claimed by {row.processed_by or 'another participant'}, and not answered"
+    if row.progress == Progress.HELD:
+        return f"a person is asked whether to take it. {senders.trust_in(row)}"
+    return (
+        row.problem or "left in the inbox: it is for nobody whom we know, or waits for its parent"
+    )
