@@ -42,6 +42,7 @@ class TaskEventKind(StrEnum):
     COMPLETED = "task_completed"
     FAILED = "task_failed"
     CANCELED = "task_canceled"
+    EXCHANGED = "task_exchanged"
     CONTENT_ERASED = "task_content_erased"
     LEGAL_HOLD_PLACED = "task_legal_hold_placed"
     LEGAL_HOLD_RELEASED = "task_legal_hold_released"
@@ -82,6 +83,9 @@ COMPLETE = _move(_K.COMPLETED, _S.WORKING, to=_S.COMPLETED)
 FAIL = _move(_K.FAILED, _S.SUBMITTED, _S.WORKING, _S.AUTH_REQUIRED, to=_S.FAILED)
 CANCEL = _move(_K.CANCELED, *OPEN, to=_S.CANCELED)
 
+# A commit of a git repository carried it, or what came of it; also after its end.
+EXCHANGE = _move(_K.EXCHANGED, *_S, to=None)
+
 # Retention: the content of what has ended is erased in time, unless an operator holds it back.
 CONTENT_ERASED = _move(_K.CONTENT_ERASED, *FINAL, to=None)
 LEGAL_HOLD_PLACED = _move(_K.LEGAL_HOLD_PLACED, *_S, to=None)
@@ -89,7 +93,7 @@ LEGAL_HOLD_RELEASED = _move(_K.LEGAL_HOLD_RELEASED, *_S, to=None)
 
 MOVES = (
     SUBMIT, REJECT, CLAIM, PUT_BACK, HAND_OVER, REPORT, ADD_ARTIFACT, ADD_MESSAGE, DECLINE, ASK,
-    ANSWER, LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL, CONTENT_ERASED,
+    ANSWER, LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL, EXCHANGE, CONTENT_ERASED,
     LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.

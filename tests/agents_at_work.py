@@ -21,6 +21,7 @@ INPUT = {
 }
 OUTPUT = {"type": "object", "required": ["summary"]}
 GOOD_INPUT = {"transcripts": ["one", "two"]}
+GOOD_RESULT = {"summary": "Both say the same."}
 
 
 @pytest.fixture

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import mimetypes
-import re
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from a2a.errors import Reason
-from a2a.git_bus import files
-from a2a.git_bus.files import Attachment
+from a2a.git_bus import attachments, files, record, secrets_in
+from a2a.git_bus.attachments import Attached
 from a2a.git_bus.git import Change
 from a2a.git_bus.passes import Pass
-from a2a.models import Artifact, BusRequest, Progress, Task
+from a2a.models import BusRequest, Progress, Task
 from a2a.states import TaskState
+from ledger.execution import crash_points
 
 # Codes of JSON-RPC; from -32000 on those that a protocol defines for itself.
 INTERNAL, REFUSED = -32603, -32000
@@ -31,7 +27,18 @@ CODES = {
     Reason.TIMED_OUT: -32004,
     Reason.DECLINED: -32005,
 }
-UNUSABLE = re.compile(r"[^A-Za-z0-9._-]+")
+KEPT_BACK = "The answer has what looks like a secret ({}), so it is not published."
+NOT_CLAIMED = "It is no longer among the claimed ones, so its answer was not published."
+FASTER = "Somebody else has published an answer before us. Ours is on the task only."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is published; exactly one of ``result`` and ``error`` is set."""
+
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    attached: Attached = field(default_factory=Attached)
 
 
 def answer_all(here: Pass) -> None:
@@ -39,71 +46,97 @@ def answer_all(here: Pass) -> None:
     ended = BusRequest.objects.filter(
         bus=here.bus, is_ours=False, progress=Progress.TAKEN, task__ended_at__isnull=False
     )
-    for row in ended.select_related("task").order_by("task__ended_at"):
+    for row in ended.select_related("task", "bus__agent").order_by("task__ended_at"):
         assert row.task is not None
-        if row.task.state == TaskState.COMPLETED:
-            _publish(here, row, result=_result_of(row.task), attachments=_attachments_of(row.task))
-        else:
-            _publish(here, row, error=_error_of(row.task))
+        _publish(here, row, _without_secrets(_answer_of(row.task)))
 
 
-def refuse(here: Pass, row: BusRequest, code: int, message: str) -> None:
-    """Answer a claimed request with an error, without a task."""
-    _publish(here, row, error={"code": code, "message": message})
+def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
+    """Answer a claimed request with an error, without a task. Always true: it was claimed."""
+    _publish(here, row, Answer(error={"code": code, "message": message}))
+    return True
 
 
-def _publish(
-    here: Pass,
-    row: BusRequest,
-    *,
-    result: dict[str, Any] | None = None,
-    error: dict[str, Any] | None = None,
-    attachments: list[Attachment] | None = None,
-) -> None:
+def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
+    written = _files_of(here, row, answer)
     folders, request_id = here.folders, row.request_id
-    by = here.bus.participant
-    written = {
-        folders.attachment(request_id, each.name): each.content for each in attachments or []
-    }
-    if attachments:
-        written[folders.attachment(request_id, "metadata.json")] = files.metadata_file(
-            request_id,
-            attachments,
-            processed_by=by,
-            at=timezone.now(),
-            summary=str((result or {}).get("summary", f"Answer to {request_id}."))[:500],
-        )
-    written[folders.response(request_id)] = files.response_file(
-        request_id, processed_by=by, result=result, error=error
-    )
+    claimed, response = folders.claimed(request_id), folders.response(request_id)
 
     def change() -> Change | None:
-        claimed = folders.claimed(request_id)
-        found = here.repository.entries(here.head, [claimed, folders.response(request_id)])
-        if claimed not in found or folders.response(request_id) in found:
+        found = here.entries([claimed, response])
+        if claimed not in found or response in found:
             return None
-        return Change(
-            folders.processed.format(request_id=request_id),
-            renamed={claimed: folders.archived(request_id)},
-            written=written,
-        )
+        message = folders.processed.format(request_id=request_id)
+        return Change(message, renamed={claimed: folders.archived(request_id)}, written=written)
 
     commit = here.publish(change)
-    row.answer_commit, row.ended_at = commit or "", Now()
-    row.progress = Progress.DONE if commit or _is_ours(here, row) else Progress.PROBLEM
-    if row.progress == Progress.PROBLEM:
-        row.problem = "It is no longer among the claimed ones, so its answer was not published."
-    row.save()
+    crash_points.reach("bus answer pushed")
+    if commit is None and not _is_published_by_us(here, row):
+        record.problem(row, FASTER if here.has(response) else NOT_CLAIMED)
+        return
+    refusal = answer.error["message"] if answer.error and row.task_id is None else ""
+    record.done(row, refusal, answer_commit=commit or "", processed_by=here.bus.participant)
+    record.exchanged(here, row, commit or here.head, response)
 
 
-def _is_ours(here: Pass, row: BusRequest) -> bool:
+def _files_of(here: Pass, row: BusRequest, answer: Answer) -> dict[str, bytes]:
+    folders, request_id, by = here.folders, row.request_id, here.bus.participant
+    written = {
+        folders.attachment(request_id, each.name): each.content for each in answer.attached.files
+    }
+    if answer.attached.files:
+        written[folders.attachment(request_id, files.METADATA)] = files.metadata_file(
+            request_id,
+            answer.attached.files,
+            processed_by=by,
+            at=timezone.now(),
+            summary=str((answer.result or {}).get("summary", f"Answer to {request_id}."))[:500],
+        )
+    result = answer.result
+    if result is not None:
+        result = _with_places(here, row, result, answer.attached)
+    written[folders.response(request_id)] = files.response_file(
+        request_id, processed_by=by, result=result, error=answer.error
+    )
+    return written
+
+
+def _with_places(
+    here: Pass, row: BusRequest, result: dict[str, Any], attached: Attached
+) -> dict[str, Any]:
+    """The result with what readers need to find the files, and what it revises."""
+    more: dict[str, Any] = {"parent_id": row.parent_id} if row.parent_id else {}
+    if attached.files:
+        folder = here.folders.attachment(row.request_id, "")
+        more["envelope"] = {
+            "path": folder,
+            "artifact_files": [each.name for each in attached.files],
+            "metadata": f"{folder}{files.METADATA}",
+        }
+    if attached.left_out:
+        more["left_out"] = attached.left_out
+    return {**more, **result}
+
+
+def _is_published_by_us(here: Pass, row: BusRequest) -> bool:
     """Whether the answer that is there was pushed by us, before a process died."""
-    path = here.folders.response(row.request_id)
-    entry = here.repository.entries(here.head, [path]).get(path)
+    entry = here.entry(here.folders.response(row.request_id))
     if entry is None or (entry.size or 0) > files.LARGEST_RESPONSE:
         return False
-    response = files.response_of(row.request_id, here.repository.read(entry))
+    try:
+        response = files.response_of(row.request_id, here.repository.read(entry))
+    except files.RequestInvalid:
+        return False
     return response.processed_by == here.bus.participant
+
+
+# --- from the task to the answer --------------------------------------------------------------
+
+
+def _answer_of(task: Task) -> Answer:
+    if task.state == TaskState.COMPLETED:
+        return Answer(result=_result_of(task), attached=attachments.of(task))
+    return Answer(error=_error_of(task))
 
 
 def _result_of(task: Task) -> dict[str, Any]:
@@ -119,47 +152,10 @@ def _error_of(task: Task) -> dict[str, Any]:
     return {"code": CODES.get(reason, INTERNAL), "message": task.reason, "data": data}
 
 
-# --- attachments ----------------------------------------------------------------------------------
-
-
-def _attachments_of(task: Task) -> list[Attachment]:
-    """The artifacts as files with different names, within the limits of the bus."""
-    kept: dict[str, Attachment] = {}
-    size = 0
-    for each in _files_of(task):
-        size += len(each.content)
-        if len(each.content) <= files.LARGEST_FILE and size <= files.LARGEST_FOLDER:
-            kept.setdefault(each.name.lower(), each)
-    return list(kept.values())
-
-
-def _files_of(task: Task) -> Iterator[Attachment]:
-    for artifact in task.artifacts.order_by("pk"):
-        for number, part in enumerate(artifact.parts):
-            if part.get("data") != task.result or "data" not in part:
-                yield from _file_of(artifact, part, number)
-
-
-def _file_of(artifact: Artifact, part: dict[str, Any], number: int) -> Iterator[Attachment]:
-    if "text" in part:
-        content, media_type = part["text"].encode(), part.get("mediaType", "text/plain")
-    elif "data" in part:
-        text = json.dumps(part["data"], ensure_ascii=False, indent=2)
-        content, media_type = f"{text}\n".encode(), "application/json"
-    elif "raw" in part:
-        content = base64.b64decode(part["raw"])
-        media_type = part.get("mediaType", "application/octet-stream")
-    else:
-        return
-    yield Attachment(
-        _name_of(artifact, part, media_type, number), media_type, artifact.name, content
-    )
-
-
-def _name_of(artifact: Artifact, part: dict[str, Any], media_type: str, number: int) -> str:
-    given = UNUSABLE.sub("-", str(part.get("filename") or "").rpartition("/")[2]).strip(".-")[-100:]
-    if given and files.is_usable_id(given) and given.lower() != "metadata.json":
-        return given
-    plain = UNUSABLE.sub("-", artifact.artifact_id).strip(".-")[:80] or "artifact"
-    suffix = mimetypes.guess_extension(media_type.partition(";")[0]) or ".bin"
-    return f"{plain}-{number + 1}{suffix}"
+def _without_secrets(answer: Answer) -> Answer:
+    """The answer, or an error in its place: what is pushed cannot be taken back."""
+    contents = [each.content for each in answer.attached.files]
+    kind = secrets_in.first([answer.result, answer.error], contents)
+    if kind is None:
+        return answer
+    return Answer(error={"code": REFUSED, "message": KEPT_BACK.format(kind)})

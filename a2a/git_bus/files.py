@@ -15,6 +15,7 @@ from typing import Any
 
 from ledger.characters import without_nul
 
+METADATA = "metadata.json"
 SETTINGS_PATH = "config/a2a-environment.json"
 MAJOR_VERSION = "1"
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -26,6 +27,7 @@ LARGEST_REQUEST = 1024 * 1024  # bytes
 LARGEST_RESPONSE = 10 * 1024 * 1024
 LARGEST_FILE = 10 * 1024 * 1024
 LARGEST_FOLDER = 50 * 1024 * 1024
+MOST_FILES = 200  # beside one answer
 LONGEST_SENDER = 200  # characters
 
 
@@ -66,6 +68,15 @@ class Folders:
 
     def attachment(self, request_id: str, name: str) -> str:
         return f"{self.outbox}/{request_id}/{name}"
+
+    def all_of(self, request_id: str) -> list[str]:
+        """Where a request of that id, or its answer, may be."""
+        return [
+            self.request(request_id),
+            self.claimed(request_id),
+            self.archived(request_id),
+            self.response(request_id),
+        ]
 
     def manifest(self, agent_id: str) -> str:
         return f"{self.manifests}/{agent_id}.json"
@@ -137,6 +148,20 @@ def _folder(named: Mapping[str, Any], key: str, usual: str) -> str:
 def is_usable_id(text: str) -> bool:
     """Whether an id can be a file name everywhere."""
     return bool(ID.fullmatch(text)) and not DEVICES.match(text) and not text.endswith(".")
+
+
+def is_request(name: str) -> bool:
+    """Whether a file of that name in a queue folder is a request."""
+    return name.endswith(".json") and is_usable_id(id_of(name))
+
+
+def is_passed_over(name: str) -> bool:
+    """Names that mean nothing: hidden files, and those that somebody is still writing."""
+    return name.startswith(".") or name.endswith((".tmp", ".swp", "~"))
+
+
+def id_of(name: str) -> str:
+    return name.removesuffix(".json")
 
 
 # --- requests -----------------------------------------------------------------------------------
@@ -240,6 +265,28 @@ def response_of(request_id: str, text: bytes) -> Response:
     if result is None and isinstance(error, dict):
         return Response(None, error, str(fields.get("processed_by", ""))[:200])
     raise RequestInvalid(-32603, "The answer has not exactly one of result and error.")
+
+
+def names_a_folder(response: Response) -> bool:
+    """Whether the answer says that there are attachments."""
+    envelope = (response.result or {}).get("envelope")
+    return isinstance(envelope, dict) and bool(envelope.get("artifact_files"))
+
+
+def attachments_in(text: bytes) -> dict[str, str]:
+    """The media type of each file that a ``metadata.json`` lists. Raises ``RequestInvalid``."""
+    fields = _object(text)
+    listed = fields.get("files") if fields is not None else None
+    if not isinstance(listed, list) or len(listed) > MOST_FILES:
+        raise RequestInvalid(-32603, f"{METADATA} lists no files, or more than {MOST_FILES}.")
+    named: dict[str, str] = {}
+    for each in listed:
+        name = each.get("name") if isinstance(each, dict) else None
+        if not isinstance(name, str) or not is_usable_id(name):
+            raise RequestInvalid(-32603, f"{METADATA} names a file that cannot be one.")
+        media_type = each.get("type")
+        named[name] = media_type[:100] if isinstance(media_type, str) else ""
+    return named
 
 
 def metadata_file(

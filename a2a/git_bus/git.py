@@ -18,6 +18,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 REGULAR_FILE = "100644"
@@ -83,6 +84,7 @@ class Author:
     signature: str  # git's %G?: G good, N none, and others
     signer: str  # the principal of the allowed signer; only of a good signature
     key: str  # its fingerprint
+    at: datetime  # by the committer's clock, which nothing proves
 
     @property
     def is_signed(self) -> bool:
@@ -185,16 +187,22 @@ class Repository:
 
     def author_of(self, commit: str, path: str, allowed_signers: str = "") -> Author | None:
         """Who put the file there last, in the history of the commit."""
-        form = "--format=%H%x00%an%x00%ae%x00%G?%x00%GS%x00%GF"
+        form = "--format=%H%x00%an%x00%ae%x00%G?%x00%GS%x00%GF%x00%ct"
         with self._allowed(allowed_signers) as settings:
             text = self._run("log", "-1", form, commit, "--", path, settings=settings)
         fields = text.decode(errors="replace").strip("\n").split("\0")
-        if len(fields) != 6:
+        if len(fields) != 7:
             return None
-        commit_id, name, email, signature, signer, key = (field[:200] for field in fields)
+        commit_id, name, email, signature, signer, key, at = (field[:200] for field in fields)
         is_good = signature == "G"
         return Author(
-            commit_id, name, email, signature, signer if is_good else "", key if is_good else ""
+            commit_id,
+            name,
+            email,
+            signature,
+            signer if is_good else "",
+            key if is_good else "",
+            _time(at),
         )
 
     def message_of(self, commit: str) -> str:
@@ -359,6 +367,14 @@ def _ssh_command(secrets: Path) -> str:
     }
     words = [f"-o {name}={value}" for name, value in options.items()]
     return " ".join(["ssh", "-F", os.devnull, "-i", str(secrets / "key"), *words])
+
+
+def _time(seconds: str) -> datetime:
+    """A time that a stranger has written; now, if it is none."""
+    try:
+        return min(datetime.fromtimestamp(int(seconds), UTC), datetime.now(UTC))
+    except (ValueError, OverflowError, OSError):
+        return datetime.now(UTC)
 
 
 def _entry(line: str) -> Entry:

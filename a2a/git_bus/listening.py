@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from a2a.git_bus import answering, files, receiving
+from a2a.git_bus import (
+    answering,
+    collecting,
+    files,
+    manifests,
+    oversight,
+    receiving,
+    sending,
+)
 from a2a.git_bus.files import BusUnusable
 from a2a.git_bus.git import Entry, GitFailed, Remote, Repository
-from a2a.git_bus.passes import Pass
+from a2a.git_bus.passes import HOLD, HoldLost, Pass
 from a2a.models import GitBus
+from ledger.characters import without_nul
 from ledger.database import update_returning
 
 logger = logging.getLogger(__name__)
 
-HOLD = timedelta(minutes=10)  # longer than a pass may take
 MOST_CLAIMS = 20  # in one turn, then the next bus has its turn
+MOST_UNUSABLE = 20  # names that operators are shown
 DUE = Q(is_active=True, look_at__lte=Now()) & (Q(busy_until=None) | Q(busy_until__lte=Now()))
 
 
@@ -41,15 +49,16 @@ def serve(pk: int) -> None:
     error = ""
     try:
         _turn(bus)
-    except (GitFailed, BusUnusable) as failure:
-        error = str(failure)
-        logger.warning("bus %s: %s", bus.pk, error)
+    except (GitFailed, BusUnusable, HoldLost) as failure:
+        error = without_nul(str(failure))
+        logger.warning("%s: %s", bus, error)
     held = GitBus.objects.filter(pk=pk, hold=bus.hold)
     held.update(
         busy_until=None,
         look_at=Now() + bus.poll_every,
         fetched_at=F("fetched_at") if error else Now(),
         head=bus.head,
+        unusable=bus.unusable,
         error=error,
     )
 
@@ -57,13 +66,25 @@ def serve(pk: int) -> None:
 def _turn(bus: GitBus) -> None:
     with Repository(folder_of(bus), remote_of(bus)) as repository:
         here = Pass.begin(bus, repository)
-        receiving.recover(here)
-        answering.answer_all(here)
-        for _ in range(MOST_CLAIMS):
-            if not receiving.take_next(here):
-                break
-        answering.answer_all(here)
-        bus.head = here.head
+        try:
+            _serve(here)
+        finally:
+            bus.head = here.head
+
+
+def _serve(here: Pass) -> None:
+    oversight.note_history(here)
+    manifests.publish(here)
+    oversight.grant_wishes(here)
+    receiving.recover(here)
+    answering.answer_all(here)
+    collecting.collect_all(here)
+    sending.withdraw_all(here)
+    sending.send_all(here)
+    receiving.take_all(here, MOST_CLAIMS)
+    answering.answer_all(here)
+    oversight.follow_others(here)
+    here.bus.unusable = here.unusable[:MOST_UNUSABLE]
 
 
 def folder_of(bus: GitBus) -> Path:

@@ -8,27 +8,39 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.db.models.functions import Now
 
 from a2a.git_bus import files
 from a2a.git_bus.files import BusUnusable, Folders
-from a2a.git_bus.git import Change, GitFailed, Repository
+from a2a.git_bus.git import Change, Entry, GitFailed, Repository
 from a2a.models import GitBus
 from ledger.execution import crash_points
 
+HOLD = timedelta(minutes=5)  # longer than the longest call of git
 TRIES = 5  # of a push, while others push
 PAUSE_S = 0.5  # at most, between two
 
 
+class HoldLost(Exception):
+    """Another process has the bus now."""
+
+
 @dataclass
 class Pass:
-    """The repository as it is at one moment; ``head`` moves with every commit that is pushed."""
+    """The repository as it is at one moment; ``head`` moves with every commit that is pushed.
+
+    ``unusable`` collects the names in the inbox that can be no requests.
+    """
 
     bus: GitBus
     repository: Repository
     head: str
     folders: Folders
+    unusable: list[str] = field(default_factory=list)
 
     @classmethod
     def begin(cls, bus: GitBus, repository: Repository) -> Pass:
@@ -42,21 +54,39 @@ class Pass:
             raise BusUnusable(f"{files.SETTINGS_PATH} is too large.")
         return cls(bus, repository, head, files.folders_of(repository.read(settings)))
 
+    def entry(self, path: str) -> Entry | None:
+        return self.repository.entries(self.head, [path]).get(path)
+
     def has(self, path: str) -> bool:
-        return path in self.repository.entries(self.head, [path])
+        return self.entry(path) is not None
+
+    def inbox(self) -> list[Entry]:
+        """In the order of names, which is the order in which requests are taken."""
+        return self.repository.folder(self.head, self.folders.inbox)
+
+    def claimed(self) -> dict[str, Entry]:
+        """The requests that anybody has claimed, by id."""
+        listed = self.repository.folder(self.head, self.folders.processing)
+        return {files.id_of(entry.name): entry for entry in listed if files.is_request(entry.name)}
+
+    def entries(self, paths: Iterable[str]) -> dict[str, Entry]:
+        return self.repository.entries(self.head, list(paths))
 
     def publish(self, change_of: Callable[[], Change | None]) -> str | None:
         """Commit and push a change; its commit, or ``None`` if there is nothing to change any more.
 
-        ``change_of`` is asked again when another push came first. Raises ``GitFailed``.
+        ``change_of`` is asked again when another push came first. Raises ``GitFailed, HoldLost``.
         """
         for _ in range(TRIES):
+            self._keep_hold()
             change = change_of()
             if change is None:
                 return None
-            name = self.bus.agent.name
             commit = self.repository.commit(
-                self.head, change, name=name, email=f"{self.bus.participant}@assent.invalid"
+                self.head,
+                change,
+                name=self.bus.agent.name,
+                email=f"{self.bus.participant}@assent.invalid",
             )
             crash_points.reach("bus commit made")
             if self.repository.push(commit):
@@ -66,3 +96,8 @@ class Pass:
             time.sleep(random.uniform(0, PAUSE_S))
             self.head = self.repository.fetch()
         raise GitFailed("Others push all the time. It is tried again in the next pass.")
+
+    def _keep_hold(self) -> None:
+        held = GitBus.objects.filter(pk=self.bus.pk, hold=self.bus.hold, is_active=True)
+        if not held.update(busy_until=Now() + HOLD):
+            raise HoldLost("Another process has the bus, or it was switched off.")

@@ -2,40 +2,95 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from django.db.models.functions import Lower
+
 from a2a import submissions
-from a2a.git_bus import answering, senders
-from a2a.git_bus.files import (
-    LARGEST_REQUEST,
-    Request,
-    RequestInvalid,
-    is_usable_id,
-    request_of,
-)
+from a2a.git_bus import admission, answering, files, record, senders
+from a2a.git_bus.admission import Admission
+from a2a.git_bus.files import Request, RequestInvalid
 from a2a.git_bus.git import Change, Entry
 from a2a.git_bus.passes import Pass
-from a2a.models import BusMethod, BusRequest, Progress, Strangers
+from a2a.git_bus.record import VIA
+from a2a.models import BusMethod, BusRequest, Progress, Task
 from a2a.submissions import Submission
+from a2a.validation import json_schemas
 from ledger.agents.callers import Caller
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, LimitReached
+from ledger.execution import crash_points
 from ledger.models import Scope
-from ledger.principals import Surface
-
-VIA = Surface.A2A
 
 
-def take_next(here: Pass) -> bool:
-    """Claim one request that is for us, in the order of names; ``False``: there is none."""
+def recover(here: Pass) -> None:
+    """Go on with claims whose process died: they were pushed by us, by another, or not at all."""
+    rows = BusRequest.objects.filter(bus=here.bus, is_ours=False, progress=Progress.CLAIMING)
+    for row in rows.select_related("bus__agent", "task"):
+        entry = here.entry(here.folders.claimed(row.request_id))
+        if entry is not None and _is_claimed_by_us(here, row, entry.path):
+            _work_on(here, row, entry)
+        elif entry is not None or not here.has(here.folders.request(row.request_id)):
+            record.note(row, progress=Progress.ELSEWHERE)
+
+
+def take_all(here: Pass, most: int) -> None:
+    """Claim what is for us in the inbox, at most that many requests."""
+    entries = _requests_in(here)
+    known = _known(here, entries)
+    answered = _answered(here, entries)
+    claimed = here.claimed()
     offered = _offered(here)
-    for entry in here.repository.folder(here.head, here.folders.inbox):
-        request_id = entry.name.removesuffix(".json")
-        if entry.name.startswith(".") or entry.name == request_id or not is_usable_id(request_id):
+    for request_id, entry in entries.items():
+        row = known.get(request_id.lower()) or BusRequest(
+            bus=here.bus, request_id=request_id, progress=Progress.LEFT
+        )
+        if row.is_ours:
             continue
-        row = _row_of(here, request_id)
-        if row.progress in {Progress.TAKEN, Progress.DONE, Progress.SENT, Progress.PROBLEM}:
-            continue
-        if _take(here, row, entry, offered):
-            return True
-    return False
+        if row.request_id != request_id:
+            here.unusable.append(f"{entry.name}: differs from {row.request_id} in case only")
+        elif request_id in answered:
+            _answered_before(here, row, entry, answered[request_id])
+        elif request_id in claimed:
+            _leave_to_operator(row, entry, "It is in the inbox, and among the claimed ones too.")
+        elif _take(here, row, entry, offered):
+            most -= 1
+        if most <= 0:
+            return
+
+
+# --- what is in the inbox ---------------------------------------------------------------------
+
+
+def _requests_in(here: Pass) -> dict[str, Entry]:
+    entries: dict[str, Entry] = {}
+    for entry in here.inbox():
+        if files.is_request(entry.name):
+            entries[files.id_of(entry.name)] = entry
+        elif not files.is_passed_over(entry.name):
+            here.unusable.append(f"{entry.name[:200]}: no name of a request")
+    return entries
+
+
+def _known(here: Pass, ids: Iterable[str]) -> dict[str, BusRequest]:
+    """The rows of these ids, by the id in lower case."""
+    lowered = [request_id.lower() for request_id in ids]
+    rows = BusRequest.objects.annotate(lower=Lower("request_id")).filter(
+        bus=here.bus, lower__in=lowered
+    )
+    return {row.lower: row for row in rows.select_related("bus__agent", "task", "admission")}
+
+
+def _answered(here: Pass, ids: Iterable[str]) -> dict[str, Entry | None]:
+    """Those that have an answer or are in the archive, with their file there."""
+    responses = {here.folders.response(request_id): request_id for request_id in ids}
+    archived = {here.folders.archived(request_id): request_id for request_id in ids}
+    found = here.entries([*responses, *archived])
+    answered: dict[str, Entry | None] = {
+        responses[path]: None for path in found if path in responses
+    }
+    return answered | {archived[path]: found[path] for path in found if path in archived}
 
 
 def _offered(here: Pass) -> dict[str, str]:
@@ -44,29 +99,115 @@ def _offered(here: Pass) -> dict[str, str]:
     return dict(rows.values_list("method", "skill"))
 
 
-def _row_of(here: Pass, request_id: str) -> BusRequest:
-    known = BusRequest.objects.filter(bus=here.bus, request_id__iexact=request_id).first()
-    return known or BusRequest(bus=here.bus, request_id=request_id, progress=Progress.CLAIMING)
+# --- one request ------------------------------------------------------------------------------
 
 
-def recover(here: Pass) -> None:
-    """Go on with claims whose process died: they were pushed by us, by another, or not at all."""
-    for row in BusRequest.objects.filter(bus=here.bus, progress=Progress.CLAIMING):
-        path = here.folders.claimed(row.request_id)
-        entry = here.repository.entries(here.head, [path]).get(path)
-        if entry is not None and _is_claimed_by(here, row, path):
-            _go_on(here, row, entry)
-        elif not here.has(here.folders.request(row.request_id)):
-            row.progress = Progress.ELSEWHERE
-            row.save()
+def _answered_before(here: Pass, row: BusRequest, entry: Entry, archived: Entry | None) -> None:
+    """A request that was answered is in the inbox again: the same is removed, another one left."""
+    if archived is None or archived.object_id != entry.object_id:
+        _leave_to_operator(row, entry, "An answer to another request of this id is published.")
+        return
+
+    def change() -> Change | None:
+        if here.entry(entry.path) != entry:
+            return None
+        return Change(f"Duplicate {row.request_id}", removed=[entry.path])
+
+    here.publish(change)
 
 
-def _is_claimed_by(here: Pass, row: BusRequest, path: str) -> bool:
-    author = here.repository.author_of(here.head, path)
-    if author is None or _mark_of(row) not in here.repository.message_of(author.commit):
+def _leave_to_operator(row: BusRequest, entry: Entry, text: str) -> None:
+    row.blob = entry.object_id
+    record.problem(row, text)
+
+
+def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
+    """Whether the request was claimed; else its row says why it is left."""
+    is_changed = row.blob != entry.object_id
+    if not is_changed and row.progress in {Progress.TAKEN, Progress.DONE} and row.task is not None:
+        return _claim(here, row, entry)  # somebody has taken back our claim: the task is the same
+    if row.task is not None:
+        _leave_to_operator(row, entry, "Another request of this id has become a task already.")
         return False
-    row.claim_commit = author.commit
-    return True
+    if not is_changed and row.progress == Progress.PROBLEM:
+        return False
+    if is_changed or not row.method:
+        senders.note_author(here, row, entry.path)
+        try:
+            _describe(row, entry, _read(here, entry))
+        except RequestInvalid as invalid:
+            return _refuse_unreadable(here, row, entry, invalid)
+    if (reason := _reason_to_leave(here, row, offered)) is not None:
+        _leave(row, reason)
+        return False
+    decided, _ = admission.of(row, lambda: _read(here, entry).params)
+    if decided == Admission.ASKED:
+        return False
+    return _claim(here, row, entry) and _work_on(here, row, entry)
+
+
+def _refuse_unreadable(here: Pass, row: BusRequest, entry: Entry, invalid: RequestInvalid) -> bool:
+    row.blob = entry.object_id
+    if not entry.is_plain_file:
+        _leave_to_operator(row, entry, "It is no regular file. Nothing was done with it.")
+        return False
+    if senders.is_stranger(row) and row.bus.strangers != "accept":
+        _leave_to_operator(row, entry, f"{invalid} Nobody known has signed it.")
+        return False
+    return _claim(here, row, entry) and answering.refuse(here, row, invalid.code, str(invalid))
+
+
+def _reason_to_leave(here: Pass, row: BusRequest, offered: Mapping[str, str]) -> str | None:
+    if row.method not in offered:
+        return f"It asks for {row.method!r}, which is not offered here."
+    if row.parent_id and not here.has(here.folders.response(row.parent_id)):
+        return f"It revises {row.parent_id!r}, whose answer is not published."
+    return None
+
+
+def _leave(row: BusRequest, reason: str) -> None:
+    if row._state.adding or (row.progress, row.problem) != (Progress.LEFT, reason):
+        record.note(row, **senders.columns_of(row), progress=Progress.LEFT, problem=reason)
+
+
+def _read(here: Pass, entry: Entry) -> Request:
+    """Raises ``RequestInvalid``."""
+    if not entry.is_plain_file or entry.size is None:
+        raise RequestInvalid(-32600, "The request is no regular file.")
+    if entry.size > files.LARGEST_REQUEST:
+        raise RequestInvalid(-32600, f"The request has more than {files.LARGEST_REQUEST} bytes.")
+    return files.request_of(entry.name, here.repository.read(entry))
+
+
+def _describe(row: BusRequest, entry: Entry, request: Request) -> None:
+    row.blob, row.method = entry.object_id, request.method
+    row.sender_id, row.parent_id = request.sender_id, request.parent_id
+
+
+# --- the claim --------------------------------------------------------------------------------
+
+
+def _claim(here: Pass, row: BusRequest, entry: Entry) -> bool:
+    """Move the file to the claimed ones; whoever pushes first has it."""
+    had_task = row.task is not None
+    before = Progress.TAKEN if had_task else Progress.CLAIMING
+    record.note(row, **senders.columns_of(row), progress=before, problem="")
+    target = here.folders.claimed(row.request_id)
+
+    def change() -> Change | None:
+        found = here.entries([entry.path, target])
+        if target in found or found.get(entry.path) != entry:
+            return None
+        message = f"Claimed {row.request_id} by {here.bus.participant}\n\n{_mark_of(row)}"
+        return Change(message, renamed={entry.path: target})
+
+    commit = here.publish(change)
+    crash_points.reach("bus claimed")
+    if commit is None and not had_task:
+        record.note(row, progress=Progress.ELSEWHERE)
+    elif commit is not None:
+        record.note(row, claim_commit=commit)
+    return commit is not None
 
 
 def _mark_of(row: BusRequest) -> str:
@@ -74,116 +215,88 @@ def _mark_of(row: BusRequest) -> str:
     return f"Claim: {row.pk}\n"
 
 
-def _go_on(here: Pass, row: BusRequest, entry: Entry) -> None:
-    offered = _offered(here)
-    try:
-        request = _read(here, entry)
-    except RequestInvalid as invalid:
-        answering.refuse(here, row, invalid.code, str(invalid))
-        return
-    if request.method in offered:
-        _enter(row, request, offered[request.method])
-
-
-def _take(here: Pass, row: BusRequest, entry: Entry, offered: dict[str, str]) -> bool:
-    try:
-        request = _read(here, entry)
-    except RequestInvalid as invalid:
-        if _is_answered(here, row.request_id):
-            return _conflict(row, "It has been answered already, and is in the inbox again.")
-        if _claim(here, row, entry):
-            answering.refuse(here, row, invalid.code, str(invalid))
-        return True
-    if request.method not in offered or not _has_parent(here, request):
+def _is_claimed_by_us(here: Pass, row: BusRequest, path: str) -> bool:
+    author = here.repository.author_of(here.head, path)
+    if author is None or _mark_of(row) not in here.repository.message_of(author.commit):
         return False
-    if _is_answered(here, request.id):
-        return _conflict(row, "It has been answered already, and is in the inbox again.")
-    senders.note(
-        row,
-        here.repository.author_of(here.head, entry.path, here.bus.allowed_signers),
-    )
-    _describe(row, request)
-    if senders.is_stranger(here.bus, row) and here.bus.strangers == Strangers.ASK:
-        return _hold(row)
-    if senders.is_stranger(here.bus, row) and here.bus.strangers == Strangers.REFUSE:
-        if _claim(here, row, entry):
-            answering.refuse(here, row, answering.REFUSED, "No allowed signer has signed it.")
+    record.note(row, claim_commit=author.commit)
+    return True
+
+
+def _work_on(here: Pass, row: BusRequest, entry: Entry) -> bool:
+    """Enter the claimed request as a task, or answer it with an error."""
+    try:
+        request = _read(here, entry)
+    except RequestInvalid as invalid:
+        return answering.refuse(here, row, invalid.code, str(invalid))
+    offered = _offered(here)
+    if request.method not in offered:
+        return answering.refuse(here, row, -32601, f"{request.method!r} is not offered here.")
+    decided, reason = admission.of(row, lambda: request.params)
+    if decided == Admission.REFUSED:
+        return answering.refuse(here, row, answering.REFUSED, reason)
+    if decided == Admission.ASKED:
         return True
-    return _claim(here, row, entry) and _enter(row, request, offered[request.method])
+    return _enter(here, row, request, offered[request.method])
 
 
-def _read(here: Pass, entry: Entry) -> Request:
-    """Raises ``RequestInvalid``."""
-    if not entry.is_plain_file or entry.size is None:
-        raise RequestInvalid(-32600, "The request is no regular file.")
-    if entry.size > LARGEST_REQUEST:
-        raise RequestInvalid(-32600, f"The request has more than {LARGEST_REQUEST} bytes.")
-    return request_of(entry.name, here.repository.read(entry))
-
-
-def _has_parent(here: Pass, request: Request) -> bool:
-    """A revision waits until the answer that it revises is published."""
-    return not request.parent_id or here.has(here.folders.response(request.parent_id))
-
-
-def _is_answered(here: Pass, request_id: str) -> bool:
-    paths = (here.folders.response(request_id), here.folders.archived(request_id))
-    return bool(here.repository.entries(here.head, paths))
-
-
-def _describe(row: BusRequest, request: Request) -> None:
-    row.method, row.sender_id = request.method, request.sender_id
-    row.parent_id = request.parent_id
-
-
-def _conflict(row: BusRequest, problem: str) -> bool:
-    row.progress, row.problem = Progress.PROBLEM, problem
-    row.save()
-    return False
-
-
-def _hold(row: BusRequest) -> bool:
-    row.progress = Progress.HELD
-    row.save()
-    return False
-
-
-def _claim(here: Pass, row: BusRequest, entry: Entry) -> bool:
-    """Move the file to the claimed ones; whoever pushes first has it."""
-    row.progress = Progress.CLAIMING
-    row.save()
-    target = here.folders.claimed(row.request_id)
-
-    def change() -> Change | None:
-        found = here.repository.entries(here.head, [entry.path, target])
-        if target in found or found.get(entry.path) != entry:
-            return None
-        message = f"Claimed {row.request_id} by {here.bus.participant}\n\n{_mark_of(row)}"
-        return Change(message, renamed={entry.path: target})
-
-    commit = here.publish(change)
-    row.progress, row.claim_commit = (
-        (Progress.CLAIMING, commit) if commit else (Progress.ELSEWHERE, "")
-    )
-    row.save()
-    return commit is not None
-
-
-def _enter(row: BusRequest, request: Request, skill: str) -> bool:
+def _enter(here: Pass, row: BusRequest, request: Request, slug: str) -> bool:
     """Enter the task. May run twice: the key makes it the same task."""
     agent = row.bus.agent
     caller = Caller(agent.principal, agent.tenant_id, frozenset({Scope.SUBMIT.value}))
     submission = Submission(
-        skill=skill,
+        skill=slug,
         input=request.params,
         message_id=request.id,
         context_id=f"git-{row.bus_id}-{request.id}"[:100],
+        metadata={"git_bus": _origin(here, row)},
         idempotency_key=f"git:{row.bus_id}:{request.id}",
     )
+    if (parent := _parent_of(row, slug)) is not None:
+        submission = _revision(submission, parent)
     try:
-        row.task = submissions.submit(submission, caller=caller, via=VIA).task
-        row.progress = Progress.TAKEN
+        task = submissions.submit(submission, caller=caller, via=VIA).task
+    except LimitReached as later:
+        record.note(row, problem=later.detail)  # it stays claimed, and is tried in the next pass
+        return True
     except LedgerError as refusal:
-        row.progress, row.problem = Progress.PROBLEM, refusal.detail
-    row.save()
+        return answering.refuse(here, row, answering.REFUSED, refusal.detail)
+    record.note(row, task=task, progress=Progress.TAKEN, problem="")
+    record.exchanged(here, row, row.claim_commit, here.folders.claimed(row.request_id))
+    crash_points.reach("bus task entered")
     return True
+
+
+def _parent_of(row: BusRequest, slug: str) -> Task | None:
+    """The task that the request revises, if we have done it by the same skill."""
+    parents = BusRequest.objects.filter(bus=row.bus_id, request_id=row.parent_id, is_ours=False)
+    parent = parents.select_related("task__skill").first() if row.parent_id else None
+    task = parent.task if parent is not None else None
+    return task if task is not None and task.skill_slug == slug else None
+
+
+def _revision(submission: Submission, parent: Task) -> Submission:
+    """What is new lies on top: as the input if it is a whole one, else as what is to change."""
+    schema = parent.skill.input_schema if parent.skill else {}
+    is_whole = not json_schemas.misfits(schema, submission.input)
+    comment = submission.input.get("comment")
+    text = comment if isinstance(comment, str) else json.dumps(submission.input, indent=2)
+    return replace(
+        submission,
+        revises=parent.pk,
+        context_id=parent.context_id,
+        input=submission.input if is_whole else parent.input,
+        parts=[{"text": text}],
+    )
+
+
+def _origin(here: Pass, row: BusRequest) -> dict[str, str]:
+    """What the worker is told about where the task comes from."""
+    return {
+        "repository": here.bus.url,
+        "branch": here.bus.branch,
+        "request_id": row.request_id,
+        "parent_id": row.parent_id,
+        "sender_id": row.sender_id,
+        "trust": senders.trust_in(row),
+    }

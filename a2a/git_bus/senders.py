@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from a2a.git_bus.git import Author
-from a2a.models import BusRequest, GitBus
+from typing import Any
+
+from a2a.git_bus.passes import Pass
+from a2a.models import BusRequest, Strangers
 
 
-def note(row: BusRequest, author: Author | None) -> None:
-    """Keep what the commit says about its author."""
-    if author is None:
-        return
-    row.commit = author.commit
-    row.author = f"{author.name} <{author.email}>"
-    row.signer, row.key = author.signer, author.key
+def note_author(here: Pass, row: BusRequest, path: str) -> None:
+    """Set, and do not save, what the newest commit of the file says about its author."""
+    author = here.repository.author_of(here.head, path, here.bus.allowed_signers)
+    row.commit, row.author, row.signer, row.key = "", "", "", ""
+    if author is not None:
+        row.commit = author.commit
+        row.author = f"{author.name} <{author.email}>"
+        row.signer, row.key = author.signer, author.key
 
 
-def is_stranger(bus: GitBus, row: BusRequest) -> bool:
-    """Nobody whom the bus names among its allowed signers has signed the commit."""
-    return not (row.signer and bus.allowed_signers.strip())
+def is_stranger(row: BusRequest) -> bool:
+    """None of the bus's allowed signers has signed the commit."""
+    return not (row.signer and row.bus.allowed_signers.strip())
+
+
+def columns_of(row: BusRequest) -> dict[str, Any]:
+    """What was read of the file and of its commit, to be saved."""
+    names = ("blob", "method", "sender_id", "parent_id", "commit", "author", "signer", "key")
+    return {name: getattr(row, name) for name in names}
+
+
+def is_refused(row: BusRequest) -> bool:
+    """The bus demands signatures, and there is none that counts."""
+    return row.bus.strangers == Strangers.REFUSE and is_stranger(row)
 
 
 def trust_in(row: BusRequest) -> str:

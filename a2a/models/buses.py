@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
@@ -187,6 +188,12 @@ class BusRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.request_id} of {self.bus}"
+
+    @property
+    def sent_task(self) -> UUID:
+        """The task of a request that we have sent, which has one."""
+        assert self.task_id is not None
+        return self.task_id
 
     def clean(self) -> None:
         if not self.request_id:

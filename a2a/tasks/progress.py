@@ -6,12 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from a2a import states
 from a2a.models import Message, Skill, Task
 from a2a.tasks.leases import advance_as_holder, lease_from_now
-from a2a.tasks.transitions import ALWAYS, advance
+from a2a.tasks.transitions import ALWAYS, advance, record_event
 from a2a.validation.parts import refuse_unstorable
 from ledger.principals import Principal, Surface
 
@@ -47,6 +48,13 @@ def report(
 def report_note(task_id: UUID, note: str, *, by: Principal, via: Surface) -> Task:
     """Record progress of a task without a leased worker. Raises ``TaskNotPossible``."""
     return advance(task_id, states.REPORT, by=by, via=via, reason=note[:2000], note=note)
+
+
+def record_exchange(task_id: UUID, *, by: Principal, via: Surface, details: dict[str, Any]) -> Task:
+    """Seal which commit of a git repository carried the task, or its answer. At any time."""
+    return record_event(
+        task_id, states.EXCHANGE, by=by, via=via, details=details, columns={"updated_at": Now()}
+    )
 
 
 def add_message(task_id: UUID, message: Message, *, by: Principal, via: Surface) -> Task:

@@ -62,6 +62,8 @@ class ChangeKind(StrEnum):
     REMOTE_AGENT_ADDED = "remote_agent_added"
     REMOTE_AGENT_CHANGED = "remote_agent_changed"
     REMOTE_AGENT_PINNED = "remote_agent_pinned"
+    BUS_HISTORY_REWRITTEN = "bus_history_rewritten"
+    BUS_REQUEST_SETTLED = "bus_request_settled"
     SLACK_LINK_ASKED = "slack_link_asked"
     SLACK_LINKED = "slack_linked"
     SLACK_UNLINKED = "slack_unlinked"
@@ -109,6 +111,8 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.REMOTE_AGENT_ADDED: "registered a remote agent",
     ChangeKind.REMOTE_AGENT_CHANGED: "changed a remote agent",
     ChangeKind.REMOTE_AGENT_PINNED: "pinned the card of a remote agent",
+    ChangeKind.BUS_HISTORY_REWRITTEN: "found the history of a git repository rewritten",
+    ChangeKind.BUS_REQUEST_SETTLED: "did with a request what an operator wanted",
     ChangeKind.SLACK_LINK_ASKED: "asked to link a Slack user",
     ChangeKind.SLACK_LINKED: "linked a Slack user",
     ChangeKind.SLACK_UNLINKED: "unlinked a Slack user",

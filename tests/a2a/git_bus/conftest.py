@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db.models.functions import Now
 
-from a2a import tasks
-from a2a.models import BusMethod, GitBus, Task
+from a2a import submissions, tasks
+from a2a.git_bus import listening
+from a2a.models import BusMethod, BusRequest, GitBus, Skill, Strangers, Task
+from a2a.submissions import Submission
+from ledger.agents.callers import Caller
 from ledger.models import Agent
 from ledger.principals import Surface
+from tests.agents_at_work import GOOD_INPUT, GOOD_RESULT
 
 FOLDERS = ("inbox", "processing", "outbox", "archive", ".well-known/agents", "config")
 ENVIRONMENT = {"a2a_environment_version": "1.0", "jsonrpc_version": "2.0"}
@@ -25,6 +29,7 @@ class Participant:
 
     def __init__(self, folder: Path, url: Path) -> None:
         self.folder = folder
+        self.upstream = url
         subprocess.run(["git", "clone", "-q", url, folder], check=True, capture_output=True)
 
     def git(self, *arguments: str) -> str:
@@ -46,7 +51,9 @@ class Participant:
     def pull(self) -> None:
         self.git("pull", "-q", "--ff-only", "origin", "main")
 
-    def submit(self, request_id: str, method: str, params: Any, **more: Any) -> None:
+    def submit(
+        self, request_id: str, method: str = "consolidate", params: Any = GOOD_INPUT, **more: Any
+    ) -> None:
         request = {
             "jsonrpc": "2.0",
             "method": method,
@@ -58,6 +65,15 @@ class Participant:
         }
         self.write(f"inbox/{request_id}.json", json.dumps(request))
         self.push(f"Submitted {request_id}")
+
+    def answer(self, request_id: str, **outcome: Any) -> None:
+        """Claim, work and publish in one go, as the protocol's own commits do."""
+        self.pull()
+        response = {"jsonrpc": "2.0", "result": None, "error": None, "id": request_id}
+        response |= {"processed_by": "ann_agent", **outcome}
+        self.write(f"outbox/res_{request_id}.json", json.dumps(response))
+        self.git("mv", f"inbox/{request_id}.json", f"archive/{request_id}.json")
+        self.push(f"Processed {request_id}")
 
     def names(self, folder: str) -> list[str]:
         self.pull()
@@ -83,36 +99,79 @@ def participant(tmp_path: Path) -> Participant:
 
 
 class Bus:
-    """One of our buses."""
+    """One of our buses, and the process that serves it."""
 
-    def __init__(self, row: GitBus) -> None:
-        self.row = row
+    def __init__(self, row: GitBus, participant: Participant) -> None:
+        self.row, self.participant = row, participant
 
-    def is_due(self) -> None:
-        GitBus.objects.filter(pk=self.row.pk).update(look_at=Now())
+    def turn(self) -> GitBus:
+        """One turn, as the process has it when the bus is due; the row after it."""
+        GitBus.objects.filter(pk=self.row.pk).update(look_at=Now(), busy_until=None)
+        listening.serve(self.row.pk)
+        self.row.refresh_from_db()
+        return self.row
+
+    def set(self, **columns: Any) -> None:
+        GitBus.objects.filter(pk=self.row.pk).update(**columns)
+
+    def request(self, request_id: str) -> BusRequest:
+        return BusRequest.objects.get(bus=self.row, request_id=request_id)
+
+    def response(self, request_id: str) -> dict[str, Any]:
+        self.participant.pull()
+        found: dict[str, Any] = json.loads(self.participant.read(f"outbox/res_{request_id}.json"))
+        return found
 
 
 @pytest.fixture
-def bus(participant: Participant, consolidate: Any, settings: Any, tmp_path: Path) -> Iterator[Bus]:
+def buses(settings: Any, tmp_path: Path) -> Callable[..., Bus]:
+    """Makes buses of a tenant on the participant's repository."""
     settings.GIT_BUS_LOCAL, settings.GIT_BUS_FOLDER = True, str(tmp_path / "buses")
-    agent = Agent.objects.create(tenant=consolidate.agent.tenant, slug="partner", name="Partner")
-    row = GitBus.objects.create(
-        agent=agent,
-        url=str(participant.folder.parent / "upstream.git"),
-        participant="assent_acme",
-        strangers="accept",
-    )
-    BusMethod.objects.create(bus=row, method="consolidate", skill=consolidate.slug)
-    return Bus(row)
+
+    def make(tenant: Any, participant: Participant, name: str = "partner") -> Bus:
+        agent = Agent.objects.create(tenant=tenant, slug=name, name=name.title())
+        row = GitBus.objects.create(
+            agent=agent,
+            url=str(participant.upstream),
+            participant=f"assent_{name}",
+            strangers=Strangers.ACCEPT,
+        )
+        return Bus(row, participant)
+
+    return make
 
 
 @pytest.fixture
-def complete(consolidate: Any) -> Callable[[Task, Any], None]:
-    """The skill's worker claims the task and completes it."""
+def bus(participant: Participant, consolidate: Any, buses: Callable[..., Bus]) -> Bus:
+    """Offers the skill ``consolidate`` there."""
+    made = buses(consolidate.agent.tenant, participant)
+    BusMethod.objects.create(bus=made.row, method="consolidate", skill=consolidate.slug)
+    return made
 
-    def complete(task: Task, result: Any) -> None:
+
+@pytest.fixture
+def work(consolidate: Any) -> Callable[..., None]:
+    """The worker of the skill claims a task and completes it."""
+
+    def work(task: Task, result: Any = GOOD_RESULT, artifacts: Any = ()) -> None:
         worker = consolidate.agent.principal
         claimed = tasks.claim_task(task.pk, by=worker, via=Surface.REST)
-        tasks.finish(claimed.pk, by=worker, via=Surface.REST, result=result, artifacts=[])
+        tasks.finish(claimed.pk, by=worker, via=Surface.REST, result=result, artifacts=artifacts)
 
-    return complete
+    return work
+
+
+@pytest.fixture
+def draft(bus: Bus) -> Skill:
+    """A skill of the tenant that is done by whoever takes it on the bus."""
+    BusMethod.objects.create(bus=bus.row, method="text.draft", skill="draft", is_ours=False)
+    return Skill.objects.create(agent=bus.row.agent, slug="draft", name="Draft a text")
+
+
+@pytest.fixture
+def ask_for_draft(draft: Skill, client_of: Caller) -> Callable[..., Task]:
+    def ask(**submission: Any) -> Task:
+        wanted = Submission(skill="draft", **{"input": {"topic": "tea"}, **submission})
+        return submissions.submit(wanted, caller=client_of, via=Surface.REST).task
+
+    return ask

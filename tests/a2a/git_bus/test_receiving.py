@@ -3,38 +3,180 @@
 from __future__ import annotations
 
 import json
+import shutil
+from datetime import timedelta
 
 import pytest
+from django.db.models.functions import Now
 
+from a2a import states, tasks
+from a2a.errors import Reason
 from a2a.git_bus import listening
-from a2a.models import BusRequest, Progress, Task
-from a2a.states import TaskState
+from a2a.models import BusRequest, Progress, Question, Task
+from a2a.states import TaskEventKind, TaskState
+from ledger.principals import Surface
+from tests.agents_at_work import GOOD_INPUT, GOOD_RESULT
 
 pytestmark = pytest.mark.django_db
 
 
-def test_a_request_becomes_a_task_and_its_result_an_answer(bus, participant, complete):
-    participant.submit("r-1", "consolidate", {"transcripts": ["one", "two"]})
+def fail(task: Task, code: Reason, reason: str) -> None:
+    tasks.end(task.pk, states.FAIL, by=task.submitter, via=Surface.REST, code=code, reason=reason)
 
-    listening.serve_due()
+
+def test_a_request_becomes_a_task_and_its_result_an_answer(bus, participant, work):
+    participant.submit("r-1")
+    bus.turn()
 
     task = Task.objects.get()
-    assert (task.state, task.input) == (TaskState.SUBMITTED, {"transcripts": ["one", "two"]})
+    assert (task.state, task.input) == (TaskState.SUBMITTED, GOOD_INPUT)
+    assert task.submitted_by == str(bus.row.agent.principal)
     assert participant.names("processing") == ["r-1.json"]
 
-    complete(task, {"summary": "Done."})
-    bus.is_due()
-    listening.serve_due()
+    work(task)
+    bus.turn()
 
-    participant.pull()
-    answer = json.loads(participant.read("outbox/res_r-1.json"))
-    assert answer == {
+    assert bus.response("r-1") == {
         "jsonrpc": "2.0",
-        "result": {"summary": "Done."},
+        "result": GOOD_RESULT,
         "error": None,
         "id": "r-1",
-        "processed_by": "assent_acme",
+        "processed_by": "assent_partner",
     }
     assert participant.names("archive") == ["r-1.json"]
-    assert participant.log()[0] == "Processed r-1"
-    assert BusRequest.objects.get().progress == Progress.DONE
+    assert participant.names("processing") == participant.names("inbox") == []
+    assert participant.log()[:2] == ["Processed r-1", "Claimed r-1 by assent_partner"]
+    assert bus.request("r-1").progress == Progress.DONE
+
+
+def test_the_chain_of_the_task_names_the_commits_that_carried_it(bus, participant, work):
+    participant.submit("r-1")
+    bus.turn()
+    work(Task.objects.get())
+    bus.turn()
+
+    row = bus.request("r-1")
+    carried = row.task.events.filter(kind=TaskEventKind.EXCHANGED).order_by("seq")
+    commits = [json.loads(event.details)["commit"] for event in carried]
+    assert commits == [row.claim_commit, row.answer_commit]
+    participant.pull()
+    assert set(commits) <= set(participant.git("log", "--format=%H").split())
+
+
+def test_our_manifest_says_which_methods_we_offer(bus, participant):
+    bus.turn()
+
+    assert participant.names(".well-known/agents") == ["assent_partner.json"]
+    manifest = json.loads(participant.read(".well-known/agents/assent_partner.json"))
+    assert (manifest["agent_id"], manifest["inbox_path"]) == ("assent_partner", "inbox/")
+    assert manifest["methods"] == manifest["capabilities"] == ["consolidate"]
+    head = bus.row.head
+    assert bus.turn().head == head, "it is written once"
+
+
+def test_the_copy_on_disk_can_be_thrown_away_at_any_moment(bus, participant, work, settings):
+    participant.submit("r-1")
+    bus.turn()
+    shutil.rmtree(settings.GIT_BUS_FOLDER)
+    work(Task.objects.get())
+    bus.turn()
+
+    assert bus.response("r-1")["result"] == GOOD_RESULT
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        (Reason.WORKER_FAILED, -32603),
+        (Reason.TIMED_OUT, -32004),
+        (Reason.NOT_SIGNED_OFF, -32001),
+    ],
+)
+def test_a_task_that_fails_is_answered_with_an_error(bus, participant, code, number):
+    participant.submit("r-1")
+    bus.turn()
+    fail(Task.objects.get(), code, "The well is dry.")
+    bus.turn()
+
+    answer = bus.response("r-1")
+    assert answer["result"] is None
+    assert (answer["error"]["code"], answer["error"]["message"]) == (number, "The well is dry.")
+    assert answer["error"]["data"]["reason"]["code"] == code.value
+
+
+def test_a_question_that_nobody_answers_is_told_to_the_sender(bus, participant, consolidate):
+    participant.submit("r-1")
+    bus.turn()
+    task, worker = Task.objects.get(), consolidate.agent.principal
+    claimed = tasks.claim_task(
+        task.pk, by=worker, via=Surface.REST, lease_expires_at=Now() + timedelta(minutes=1)
+    )
+    question = tasks.questions.ask(
+        task.pk,
+        agent=worker,
+        fencing_token=claimed.fencing_token,
+        text="Which year?",
+        via=Surface.REST,
+    )
+    Question.objects.update(expires_at=Now() - timedelta(seconds=1))
+    tasks.questions.lapse(question.pk)
+    bus.turn()
+
+    error = bus.response("r-1")["error"]
+    assert (error["code"], error["data"]["question"]) == (-32003, "Which year?")
+
+
+def test_input_that_does_not_fit_is_answered_with_what_is_wrong(bus, participant):
+    participant.submit("r-1", params={"transcripts": "none"})
+    bus.turn()
+
+    error = bus.response("r-1")["error"]
+    assert (error["code"], error["data"]["reason"]["code"]) == (-32602, "schema_mismatch")
+    assert error["data"]["reason"]["errors"]
+
+
+def test_what_is_for_others_is_left_and_shown(bus, participant):
+    participant.submit("r-1", method="astrology.chart")
+    bus.turn()
+
+    row = bus.request("r-1")
+    assert (row.progress, row.method) == (Progress.LEFT, "astrology.chart")
+    assert "not offered here" in row.problem
+    assert participant.names("inbox") == ["r-1.json"]
+    assert not Task.objects.exists()
+
+
+def test_a_method_that_is_offered_later_is_taken_then(bus, participant, consolidate):
+    participant.submit("r-1", method="merge")
+    bus.turn()
+    bus.row.methods.create(method="merge", skill=consolidate.slug)
+    bus.turn()
+
+    assert bus.request("r-1").task is not None
+
+
+def test_what_somebody_else_claims_and_answers_is_followed(bus, participant):
+    participant.submit("r-1", method="astrology.chart")
+    bus.turn()
+    participant.pull()
+    participant.git("mv", "inbox/r-1.json", "processing/r-1.json")
+    participant.push("Claimed r-1 by ann")
+    bus.turn()
+    row = bus.request("r-1")
+    assert (row.progress, row.processed_by) == (Progress.ELSEWHERE, "Ann")
+    assert row.claimed_at is not None
+
+    participant.git("mv", "processing/r-1.json", "archive/r-1.json")
+    participant.push("Processed r-1")
+    bus.turn()
+    assert bus.request("r-1").progress == Progress.DONE
+
+
+def test_requests_are_taken_in_the_order_of_names_a_few_in_each_turn(bus, participant, monkeypatch):
+    monkeypatch.setattr(listening, "MOST_CLAIMS", 2)
+    for name in ("c", "a", "b"):
+        participant.submit(f"r-{name}")
+    bus.turn()
+    assert list(BusRequest.objects.values_list("request_id", flat=True)) == ["r-a", "r-b"]
+    bus.turn()
+    assert Task.objects.count() == 3

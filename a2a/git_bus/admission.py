@@ -1,0 +1,101 @@
+"""Whether a stranger's request is taken: at once, never, or after a person has said so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from a2a import submissions, tasks
+from a2a.errors import TaskNotPossible
+from a2a.git_bus import record, senders
+from a2a.git_bus.record import VIA
+from a2a.models import BusRequest, Progress, Strangers, Task
+from a2a.models.builtin_skills import ASK_A_PERSON
+from a2a.states import TaskState
+from a2a.submissions import Submission
+from ledger import intents
+from ledger.agents.callers import Caller
+from ledger.errors import LedgerError
+from ledger.models import Scope
+
+TAKE, REFUSE = "take it", "refuse it"
+FORM = {"type": "string", "enum": [TAKE, REFUSE]}
+NOT_SIGNED = "The request is not signed by anybody who is known here."
+NOBODY = "The request is not signed, and a person has not let it in."
+NOT_SHOWABLE = "The request is not signed, and cannot be shown to a person: {}"
+
+
+class Admission(Enum):
+    ADMITTED = "admitted"
+    ASKED = "asked"
+    REFUSED = "refused"
+
+
+def of(row: BusRequest, params: Callable[[], dict[str, Any]]) -> tuple[Admission, str]:
+    """What was decided about the request, and why it is refused; asks a person if that is wanted.
+
+    A person decides about one content: another file of the same id is asked about anew.
+    """
+    if not senders.is_stranger(row) or row.bus.strangers == Strangers.ACCEPT:
+        return Admission.ADMITTED, ""
+    if row.bus.strangers == Strangers.REFUSE:
+        return Admission.REFUSED, NOT_SIGNED
+    if row.admission is None or row.admission.idempotency_key != _key_of(row):
+        try:
+            _ask(row, params())
+        except LedgerError as failure:
+            return Admission.REFUSED, NOT_SHOWABLE.format(failure.detail)
+    return _decided(row)
+
+
+def _decided(row: BusRequest) -> tuple[Admission, str]:
+    task = row.admission
+    if task is None or not task.is_final:
+        return Admission.ASKED, ""
+    answer = task.result.get("answer") if isinstance(task.result, dict) else None
+    if task.state == TaskState.COMPLETED and answer == TAKE:
+        return Admission.ADMITTED, ""
+    return Admission.REFUSED, NOBODY
+
+
+def _key_of(row: BusRequest) -> str:
+    return f"git:{row.bus_id}:{row.request_id}:{row.blob}"
+
+
+def _ask(row: BusRequest, params: dict[str, Any]) -> None:
+    """Put the whole request before a person. Raises ``LedgerError`` for what cannot be shown."""
+    withdraw(row)
+    agent = row.bus.agent
+    shown = json.dumps(params, ensure_ascii=False, indent=2)
+    text = (
+        f"{row.sender_id} asks {agent.name} for {row.method}, over {row.bus.url}. "
+        f"{senders.trust_in(row)} Shall the request be taken?"
+    )
+    evidence = [{"text": shown, "filename": f"{row.request_id}.json"}]
+    intents.refuse_unsafe_text([text, evidence], "the request")
+    task = submissions.submit(
+        Submission(
+            skill=ASK_A_PERSON.id,
+            input={"text": text, "form": FORM, "evidence": evidence},
+            context_id=f"git-{row.bus_id}-{row.request_id}"[:100],
+            idempotency_key=_key_of(row),
+        ),
+        caller=Caller(agent.principal, agent.tenant_id, frozenset({Scope.SUBMIT.value})),
+        via=VIA,
+    ).task
+    record.note(row, admission=task, progress=Progress.HELD, problem="", **senders.columns_of(row))
+
+
+def withdraw(row: BusRequest) -> None:
+    """Ask no longer: the request has gone, or has another content now."""
+    if row.admission is not None and not row.admission.is_final:
+        cancel_quietly(row.admission, "The request is not in the inbox any more, or was changed.")
+
+
+def cancel_quietly(task: Task, reason: str) -> None:
+    try:
+        tasks.cancel(task.pk, by=record.BUS, via=VIA, reason=reason)
+    except TaskNotPossible:
+        return

@@ -1,0 +1,167 @@
+"""Answers of others to the requests that we have sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from a2a import states, tasks
+from a2a.errors import Reason, TaskNotPossible
+from a2a.git_bus import attachments, files, record, senders
+from a2a.git_bus.files import RequestInvalid, Response
+from a2a.git_bus.git import Entry
+from a2a.git_bus.passes import Pass
+from a2a.git_bus.record import VIA
+from a2a.models import BusRequest, Progress
+from ledger.errors import LedgerError
+from ledger.execution import crash_points
+
+LARGEST_KEPT = 1024 * 1024  # bytes of a file that becomes part of the task
+MOST_KEPT = 4 * 1024 * 1024  # bytes of all of them
+NOT_SIGNED = "The answer is not signed by anybody who is known here, which this bus demands."
+INCOMPLETE = "An answer is there, but not all of the files that it names."
+ILLEGIBLE = "The answer that {author} published cannot be read: {fault}"
+
+
+def collect_all(here: Pass) -> None:
+    """Complete or fail the tasks whose answers are published; say of others who claimed them."""
+    rows = BusRequest.objects.filter(bus=here.bus, is_ours=True, progress=Progress.SENT)
+    sent = list(rows.select_related("task", "bus__agent").order_by("pk"))
+    responses = here.entries([here.folders.response(row.request_id) for row in sent])
+    claimed = here.claimed() if sent else {}
+    for row in sent:
+        entry = responses.get(here.folders.response(row.request_id))
+        if entry is not None:
+            _collect(here, row, entry)
+        elif row.request_id in claimed and row.claimed_at is None:
+            _note_claim(here, row, claimed[row.request_id])
+
+
+def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
+    author = here.repository.author_of(here.head, entry.path)
+    if author is None:
+        return
+    record.note(row, claimed_at=author.at, processed_by=author.name)
+    with suppress(TaskNotPossible):
+        note = f"{author.name} has claimed it."
+        tasks.report_note(row.sent_task, note, by=here.bus.agent.principal, via=VIA)
+
+
+def _collect(here: Pass, row: BusRequest, entry: Entry) -> None:
+    senders.note_author(here, row, entry.path)
+    if senders.is_refused(row):
+        if row.problem != NOT_SIGNED:
+            record.note(row, problem=NOT_SIGNED, author=row.author, commit=row.commit)
+        return
+    try:
+        response = _read(here, row, entry)
+        found = _attached(here, row, response)
+    except RequestInvalid as invalid:
+        _fail(here, row, ILLEGIBLE.format(author=row.author, fault=invalid), [])
+    else:
+        if found is None:
+            record.note(row, problem=INCOMPLETE)
+            return
+        _end(here, row, response, found)
+    record.exchanged(here, row, row.commit, entry.path)
+
+
+def _end(
+    here: Pass, row: BusRequest, response: Response, artifacts: list[tasks.WholeArtifact]
+) -> None:
+    row.processed_by = response.processed_by
+    crash_points.reach("bus answer read")
+    if response.error is not None:
+        text = str(response.error.get("message") or "The answer is an error without a message.")
+        _fail(here, row, text[:2000], [response.error])
+        return
+    by, text = here.bus.agent.principal, ""
+    try:
+        tasks.finish(row.sent_task, by=by, via=VIA, result=response.result, artifacts=artifacts)
+    except TaskNotPossible:
+        text = "The answer came after the task had ended."
+    except LedgerError as refusal:
+        _fail(here, row, f"The answer cannot be kept: {refusal.detail}", [])
+        return
+    record.done(row, text, **_columns(row))
+
+
+def _fail(here: Pass, row: BusRequest, reason: str, errors: list[dict[str, Any]]) -> None:
+    text = ""
+    try:
+        tasks.end(
+            row.sent_task,
+            states.FAIL,
+            by=here.bus.agent.principal,
+            via=VIA,
+            code=Reason.REMOTE_FAILED,
+            reason=reason,
+            errors=errors,
+        )
+    except TaskNotPossible:
+        text = "The answer came after the task had ended."
+    record.done(row, text, **_columns(row))
+
+
+def _columns(row: BusRequest) -> dict[str, Any]:
+    names = ("processed_by", "commit", "author", "signer", "key")
+    return {name: getattr(row, name) for name in names}
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def _read(here: Pass, row: BusRequest, entry: Entry) -> Response:
+    """Raises ``RequestInvalid``."""
+    if not entry.is_plain_file or entry.size is None:
+        raise RequestInvalid(-32603, "it is no regular file.")
+    if entry.size > files.LARGEST_RESPONSE:
+        raise RequestInvalid(-32603, f"it has more than {files.LARGEST_RESPONSE} bytes.")
+    return files.response_of(row.request_id, here.repository.read(entry))
+
+
+def _attached(here: Pass, row: BusRequest, response: Response) -> list[tasks.WholeArtifact] | None:
+    """The attachments as one artifact; ``None`` while not all that are named are there.
+
+    Raises ``RequestInvalid``.
+    """
+    folder = here.folders.attachment(row.request_id, "").rstrip("/")
+    there = {entry.name: entry for entry in here.repository.folder(here.head, folder)}
+    result = _result_artifact(response)
+    if not there:
+        return None if files.names_a_folder(response) else result
+    metadata = there.pop(files.METADATA, None)
+    if metadata is None or not _is_small(metadata):
+        return None
+    named = files.attachments_in(here.repository.read(metadata))
+    if any(name not in there for name in named):
+        return None
+    parts = list(_parts(here, named, there))
+    return [*result, tasks.WholeArtifact("attachments", "Attachments", parts)]
+
+
+def _result_artifact(response: Response) -> list[tasks.WholeArtifact]:
+    if response.result is None:
+        return []
+    return [tasks.WholeArtifact("result", "Result", [{"data": response.result}])]
+
+
+def _is_small(entry: Entry) -> bool:
+    return entry.is_plain_file and (entry.size or 0) <= files.LARGEST_REQUEST
+
+
+def _parts(
+    here: Pass, named: Mapping[str, str], there: Mapping[str, Entry]
+) -> Iterable[dict[str, Any]]:
+    """Small files as they are; of larger ones, and of what is no file, where it lies."""
+    left = MOST_KEPT
+    for name, media_type in named.items():
+        entry = there[name]
+        size = entry.size or 0
+        if entry.is_plain_file and size <= min(LARGEST_KEPT, left):
+            left -= size
+            yield attachments.part_of(name, media_type, here.repository.read(entry))
+        else:
+            place = {"repository": here.bus.url, "commit": here.head, "path": entry.path}
+            yield {"data": {**place, "size": size, "blob": entry.object_id}, "filename": name}

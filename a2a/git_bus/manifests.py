@@ -1,0 +1,42 @@
+"""Our manifest in the repository: which methods we offer there."""
+
+from __future__ import annotations
+
+from a2a.git_bus import files
+from a2a.git_bus.git import Change
+from a2a.git_bus.passes import Pass
+from a2a.models import BusMethod, Skill
+
+
+def publish(here: Pass) -> None:
+    """Write or refresh it, if it is not as it should be."""
+    path, content = here.folders.manifest(here.bus.participant), _manifest_of(here)
+
+    def change() -> Change | None:
+        entry = here.entry(path)
+        if entry is not None and _is_small(entry.size) and here.repository.read(entry) == content:
+            return None
+        return Change(f"Manifest of {here.bus.participant}", written={path: content})
+
+    here.publish(change)
+
+
+def _is_small(size: int | None) -> bool:
+    return (size or 0) <= files.LARGEST_REQUEST
+
+
+def _manifest_of(here: Pass) -> bytes:
+    offered = dict(
+        BusMethod.objects.filter(bus=here.bus, is_ours=True).values_list("method", "skill")
+    )
+    agent = here.bus.agent
+    skills = Skill.objects.offered_to(agent.tenant_id).filter(slug__in=offered.values())
+    texts = {skill.slug: skill.description for skill in skills}
+    lines = [f"{method}: {texts.get(slug, slug)}" for method, slug in sorted(offered.items())]
+    return files.manifest_file(
+        here.bus.participant,
+        here.folders,
+        role=agent.name,
+        description="\n".join(lines) or "Offers nothing; sends requests.",
+        methods=list(offered),
+    )

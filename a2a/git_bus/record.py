@@ -1,0 +1,74 @@
+"""What happens on a bus, on the rows and in the audit log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from a2a import tasks
+from a2a.git_bus.passes import Pass
+from a2a.models import BusRequest, GitBus, Progress
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.principals import Principal, Surface, system
+
+VIA = Surface.GIT
+BUS = system("bus", "Git bus")
+
+
+def note(row: BusRequest, **columns: Any) -> None:
+    """Write these columns of the row; a new row is written whole."""
+    for name, value in columns.items():
+        setattr(row, name, value)
+    if row._state.adding:
+        row.save(force_insert=True)
+    else:
+        row.save(update_fields=list(columns))
+
+
+def problem(row: BusRequest, text: str) -> None:
+    """Leave the request to an operator, who reads why."""
+    note(row, progress=Progress.PROBLEM, problem=text[:2000], blob=row.blob)
+
+
+def done(row: BusRequest, text: str = "", **columns: Any) -> None:
+    note(row, progress=Progress.DONE, problem=text[:2000], ended_at=Now(), **columns)
+
+
+def exchanged(here: Pass, row: BusRequest, commit: str, path: str) -> None:
+    """Seal in the task's chain which commit of the bus carried the file, there or here."""
+    if row.task_id is None:
+        return
+    details = {"repository": here.bus.url, "branch": here.bus.branch, "commit": commit}
+    tasks.record_exchange(
+        row.task_id,
+        by=here.bus.agent.principal,
+        via=VIA,
+        details={**details, "path": path, "author": row.author, "signer": row.signer},
+    )
+
+
+def rewritten(here: Pass, known: str) -> None:
+    """The commit that we knew is not in the history any more."""
+    here.bus.rewritten_at = timezone.now()
+    GitBus.objects.filter(pk=here.bus.pk).update(rewritten_at=here.bus.rewritten_at)
+    details = {"was_at": known, "is_at": here.head}
+    change(here.bus, ChangeKind.BUS_HISTORY_REWRITTEN, details)
+
+
+def change(
+    bus: GitBus, kind: ChangeKind, details: dict[str, Any], *, by: Principal = BUS, reason: str = ""
+) -> None:
+    """Seal what concerns the bus and no task."""
+    account_changes.record(
+        f"git_bus:{bus.pk}",
+        kind,
+        tenant=bus.agent.tenant_id,
+        by=by,
+        via=VIA,
+        name=str(bus),
+        details=details,
+        reason=reason,
+    )

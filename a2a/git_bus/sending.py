@@ -1,0 +1,173 @@
+"""Tasks for a skill that is done over the bus: each becomes a request in the inbox."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from django.db.transaction import atomic
+
+from a2a import states, tasks
+from a2a.errors import Reason, TaskNotPossible
+from a2a.git_bus import files, record, secrets_in
+from a2a.git_bus.git import Change
+from a2a.git_bus.passes import Pass
+from a2a.git_bus.record import VIA
+from a2a.models import BusMethod, BusRequest, Progress, Role, Task
+from a2a.states import TaskState
+from ledger.execution import crash_points
+
+MOST_SENT = 20  # in one turn
+HAS_SECRET = "The task has what looks like a secret ({}), so it was not sent."
+TOO_LARGE = f"The request would have more than {files.LARGEST_REQUEST} bytes, so it was not sent."
+
+
+def send_all(here: Pass) -> None:
+    """Send what waits, and go on with what a process that died had begun to send."""
+    for begun in _begun(here):
+        _send(here, begun)
+    for task, method in _waiting(here):
+        if (row := _begin(here, task, method)) is not None:
+            _send(here, row)
+
+
+def withdraw_all(here: Pass) -> None:
+    """Take back what nobody has claimed and nobody here waits for any more."""
+    ended = BusRequest.objects.filter(
+        bus=here.bus, is_ours=True, progress=Progress.SENT, task__ended_at__isnull=False
+    )
+    for row in ended.select_related("task", "bus__agent"):
+        _withdraw(here, row)
+
+
+def _begun(here: Pass) -> list[BusRequest]:
+    rows = BusRequest.objects.filter(bus=here.bus, is_ours=True, progress=Progress.SENDING)
+    return list(rows.select_related("task", "bus__agent").order_by("pk"))
+
+
+def _waiting(here: Pass) -> list[tuple[Task, str]]:
+    """Tasks that nobody has begun, with the method that each asks for."""
+    methods = dict(
+        BusMethod.objects.filter(bus=here.bus, is_ours=False).values_list("skill", "method")
+    )
+    waiting = Task.objects.claimable().filter(
+        owner=str(here.bus.agent.principal), skill_slug__in=methods, bus_request=None
+    )
+    return [(task, methods[task.skill_slug]) for task in waiting.order_by("pk")[:MOST_SENT]]
+
+
+def _begin(here: Pass, task: Task, method: str) -> BusRequest | None:
+    """Claim the task for the bus; ``None`` if it was canceled or claimed meanwhile."""
+    # In one transaction: a claimed task without a request would never be sent.
+    with suppress(TaskNotPossible), atomic():
+        tasks.claim_task(
+            task.pk,
+            by=here.bus.agent.principal,
+            via=VIA,
+            details={"repository": here.bus.url},
+            note="Being put into the repository.",
+        )
+        return BusRequest.objects.create(
+            bus=here.bus,
+            request_id=str(task.pk),
+            is_ours=True,
+            progress=Progress.SENDING,
+            task=task,
+            method=method,
+            parent_id=_parent_of(here, task),
+            sender_id=here.bus.participant,
+        )
+    return None
+
+
+def _parent_of(here: Pass, task: Task) -> str:
+    """The request of the task that this one revises, if it was done over the same bus."""
+    sent = BusRequest.objects.filter(bus=here.bus, is_ours=True, task=task.revises_id)
+    return sent.values_list("request_id", flat=True).first() or ""
+
+
+def _send(here: Pass, row: BusRequest) -> None:
+    task = row.task
+    assert task is not None
+    task.refresh_from_db()
+    if task.is_final:
+        record.done(row, "The task ended before it was sent.")
+        return
+    params = _params_of(task)
+    content = files.request_file(
+        row.request_id,
+        row.method,
+        params,
+        sender_id=row.sender_id,
+        at=task.created_at,
+        parent_id=row.parent_id,
+    )
+    if (kind := secrets_in.first([params])) is not None:
+        _give_up(here, row, HAS_SECRET.format(kind))
+    elif len(content) > files.LARGEST_REQUEST:
+        _give_up(here, row, TOO_LARGE)
+    else:
+        _publish(here, row, content)
+
+
+def _publish(here: Pass, row: BusRequest, content: bytes) -> None:
+    path, all_paths = here.folders.request(row.request_id), here.folders.all_of(row.request_id)
+
+    def change() -> Change | None:
+        if here.entries(all_paths):
+            return None  # it was sent before, by a process that died
+        return Change(f"Submitted {row.request_id}", written={path: content})
+
+    commit = here.publish(change)
+    crash_points.reach("bus request pushed")
+    record.note(row, progress=Progress.SENT, commit=commit or "")
+    record.exchanged(here, row, commit or here.head, path)
+    with suppress(TaskNotPossible):
+        note = f"In the repository, as {path}; nobody has claimed it yet."
+        tasks.report_note(row.sent_task, note, by=here.bus.agent.principal, via=VIA)
+
+
+def _params_of(task: Task) -> dict[str, Any]:
+    """The input; with what a revision is to change, and the files that came with the task."""
+    params = dict(task.input) if isinstance(task.input, dict) else {"value": task.input}
+    first = task.messages.filter(role=Role.USER).order_by("pk").first()
+    parts: list[dict[str, Any]] = first.parts if first else []
+    texts = [part["text"] for part in parts if "text" in part and "filename" not in part]
+    if task.revises_id is not None and texts:
+        params.setdefault("comment", "\n".join(texts))
+    attached = [part for part in parts if "raw" in part or "url" in part or "filename" in part]
+    if attached:
+        params.setdefault("files", attached)
+    return params
+
+
+def _give_up(here: Pass, row: BusRequest, reason: str) -> None:
+    with suppress(TaskNotPossible):
+        tasks.end(
+            row.sent_task,
+            states.FAIL,
+            by=here.bus.agent.principal,
+            via=VIA,
+            code=Reason.REFUSED,
+            reason=reason,
+        )
+    record.done(row, reason)
+
+
+def _withdraw(here: Pass, row: BusRequest) -> None:
+    path = here.folders.request(row.request_id)
+    assert row.task is not None
+    if row.task.state == TaskState.COMPLETED:
+        record.done(row)
+        return
+
+    def change() -> Change | None:
+        if here.entry(path) is None:
+            return None
+        return Change(f"Withdrawn {row.request_id}", removed=[path])
+
+    commit = here.publish(change)
+    if commit is not None:
+        record.exchanged(here, row, commit, path)
+    taken = "" if commit else "It was taken already; its answer will not be waited for."
+    record.done(row, f"The task ended before its answer came. {taken}".strip())
