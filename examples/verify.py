@@ -96,6 +96,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "task_completed": ({"working"}, "completed"),
         "task_failed": ({"submitted", "working", "auth-required"}, "failed"),
         "task_canceled": (OPEN_TASK, "canceled"),
+        "task_exchanged": (OPEN_TASK | ENDED_TASK, None),
         "task_content_erased": (ENDED_TASK, None),
         "task_legal_hold_placed": (OPEN_TASK | ENDED_TASK, None),
         "task_legal_hold_released": (OPEN_TASK | ENDED_TASK, None),

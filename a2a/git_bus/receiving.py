@@ -79,7 +79,10 @@ def _known(here: Pass, ids: Iterable[str]) -> dict[str, BusRequest]:
     rows = BusRequest.objects.annotate(lower=Lower("request_id")).filter(
         bus=here.bus, lower__in=lowered
     )
-    return {row.lower: row for row in rows.select_related("bus__agent", "task", "admission")}
+    return {
+        row.request_id.lower(): row
+        for row in rows.select_related("bus__agent", "task", "admission")
+    }
 
 
 def _answered(here: Pass, ids: Iterable[str]) -> dict[str, Entry | None]:

@@ -30,6 +30,7 @@ WRITERS = {
 }
 # setattr with a name that is not written there; none of these names is a state.
 DYNAMIC = {
+    "a2a.git_bus.record": "columns of a request of a bus, which has no state",
     "approvals.admin.people": "flags of an account",
     "approvals.people.rights": "flags of an account",
     "approvals.slack.messages.posting": "columns of a message in Slack",
