@@ -1,58 +1,53 @@
-"""The git program on a bare repository, of which nothing is ever checked out.
+"""A bare git repository as a bus: fetched, read, committed to and pushed.
 
-The repository belongs to strangers. Without a work tree there is nothing that hooks, filters,
-symbolic links, submodules or odd paths could do; objects are verified when they arrive. The git
-program is used, and no library, so that each call can be given a time and killed, and transports,
-keys and signatures behave as everywhere. Nothing is read from the machine's own git settings.
+The repository belongs to strangers. Nothing of it is ever checked out, so there is nothing that
+hooks, filters, symbolic links, submodules or odd paths could do; objects are verified when they
+arrive. The copy has only the newest history and, where the server can leave them out, no files
+that are too large to be used: it can be made again at any time.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import tempfile
-import threading
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
+
+from a2a.git_bus.authors import Author, Histories
+from a2a.git_bus.program import GitFailed, Program, Remote, end_calls, is_usable
+
+__all__ = (
+    "HEAD",
+    "LEFT_OUT",
+    "Author",
+    "Change",
+    "Entry",
+    "GitFailed",
+    "NotThere",
+    "Remote",
+    "Repository",
+    "end_calls",
+    "is_usable",
+)
 
 REGULAR_FILE = "100644"
 HEAD = "refs/bus/head"  # the branch of the bus, as last fetched
 WORK = "refs/bus/work"  # a commit of ours that may not be pushed yet
 FETCH_TIMEOUT_S = 120.0
-TIMEOUT_S = 30.0
-COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-# `git@host:path`, the short form of ssh.
-SHORT_SSH = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s]+")
-
-
-class GitFailed(Exception):
-    """A git call failed or took too long. The text is safe to show: it has no secrets."""
+MOST_ENTRIES = 100_000  # names in a folder
+LARGEST_BLOB = 10 * 1024 * 1024 + 1  # bytes; of larger ones the server is asked to leave them out
+LEFT_OUT = 2**63 - 1  # the size of a file that the server has left out
+FIRST_DEPTH = 50  # commits
+DEPTHS = (500, 5_000)  # for questions about older history
+# When the copy is tidied.
+MOST_COMMITS, MOST_FETCHED_PACKS, MOST_PACKS = 2_000, 150, 30
+FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+PLAIN_PATH = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
 class NotThere(GitFailed):
     """The repository has no such branch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Where the repository is, and with what its server knows us.
-
-    ``key`` is a private SSH key, ``known_hosts`` the lines of its server's keys; ``token`` is sent
-    as HTTP basic password over https.
-    """
-
-    url: str
-    branch: str
-    key: str = ""
-    known_hosts: str = ""
-    token: str = ""
-    allow_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +69,6 @@ class Entry:
         return self.mode == REGULAR_FILE
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who made a commit: named by the commit itself, and by its signature if that is good."""
-
-    commit: str
-    name: str
-    email: str
-    signature: str  # git's %G?: G good, N none, and others
-    signer: str  # the principal of the allowed signer; only of a good signature
-    key: str  # its fingerprint
-    at: datetime  # by the committer's clock, which nothing proves
-
-    @property
-    def is_signed(self) -> bool:
-        return self.signature == "G"
-
-
 @dataclass(slots=True)
 class Change:
     """The files of one commit of ours. ``renamed`` and ``written`` by path; all of them regular."""
@@ -101,50 +79,48 @@ class Change:
     removed: list[str] = field(default_factory=list)
 
 
-def is_usable(url: str, *, allow_local: bool) -> bool:
-    """Whether git may be given the URL: https, ssh, or a local path where that is allowed."""
-    if url.startswith("-") or "\n" in url or "\0" in url:
-        return False
-    if url.startswith(("https://", "ssh://")) or SHORT_SSH.fullmatch(url):
-        return "::" not in url
-    return allow_local and url.startswith(("/", "file:///"))
-
-
 class Repository:
     """A bus's repository: ``folder`` has its objects, a copy that can be made again."""
 
     def __init__(self, folder: Path, remote: Remote) -> None:
         self._folder, self._remote = folder, remote
-        self._secrets: tempfile.TemporaryDirectory[str] | None = None
+        self._program = Program(folder, remote)
+        self._run = self._program.run
 
     def __enter__(self) -> Repository:
-        self._secrets = tempfile.TemporaryDirectory(prefix="assent-bus-")
-        for name, text in (("key", self._remote.key), ("known_hosts", self._remote.known_hosts)):
-            path = Path(self._secrets.name) / name
-            path.touch(mode=0o600)
-            path.write_text(text.strip() + "\n")
+        self._program.__enter__()
         if not (self._folder / "HEAD").exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
             self._run("init", "--quiet", "--bare", "--template=", str(self._folder))
+        self._program.remove_leftovers()
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._secrets is not None
-        self._secrets.cleanup()
+        self._program.__exit__()
 
     # --- to and from the server -------------------------------------------------------------------
 
     def fetch(self) -> str:
         """The newest commit of the branch. Raises ``GitFailed``; ``NotThere`` without a branch."""
-        branch = f"+refs/heads/{self._remote.branch}:{HEAD}"
-        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        is_first = not (self._folder / HEAD).exists()
         try:
-            self._run("fetch", *options, self._remote.url, branch, timeout_s=FETCH_TIMEOUT_S)
+            self._fetch(*((f"--depth={FIRST_DEPTH}",) if is_first else ()))
         except GitFailed as failure:
             if "couldn't find remote ref" in str(failure):
                 raise NotThere(f"There is no branch {self._remote.branch!r}.") from None
             raise
         return self._run("rev-parse", HEAD).decode().strip()
+
+    def _fetch(self, *options: str) -> None:
+        branch = f"+refs/heads/{self._remote.branch}:{HEAD}"
+        self._run(
+            "fetch",
+            *FETCH_OPTIONS,
+            *options,
+            "bus",
+            branch,
+            timeout_s=FETCH_TIMEOUT_S,
+            settings={"remote.bus.url": self._remote.url, **PARTIAL},
+        )
 
     def push(self, commit: str) -> bool:
         """Make the commit the newest of the branch; ``False`` if another one came first."""
@@ -161,190 +137,128 @@ class Repository:
     # --- reading ----------------------------------------------------------------------------------
 
     def folder(self, commit: str, path: str) -> list[Entry]:
-        """What is in a folder of the commit, in the order of names; empty if it is not there."""
-        listed = self._run("ls-tree", "-z", "-l", "--full-tree", commit, "--", f"{path}/")
-        return [_entry(line) for line in listed.decode(errors="replace").split("\0") if line]
+        """What is in a folder of the commit, in the order of names; empty if it is not there.
+
+        Raises ``GitFailed``, also for more than ``MOST_ENTRIES`` names.
+        """
+        return self._listed(commit, f"{path}/")
 
     def entries(self, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
         """Those of the paths that the commit has."""
-        if not paths:
-            return {}
-        listed = self._run("ls-tree", "-z", "-l", "--full-tree", commit, "--", *paths)
-        found = (_entry(line) for line in listed.decode(errors="replace").split("\0") if line)
-        return {entry.path: entry for entry in found}
+        return {entry.path: entry for entry in self._listed(commit, *paths)} if paths else {}
 
     def read(self, entry: Entry) -> bytes:
-        """The bytes of a file, whose size the caller has checked."""
-        return self._run("cat-file", "blob", entry.object_id)
+        """The bytes of a file, whose size the caller has checked. Raises ``GitFailed``."""
+        if entry.size is None or entry.size == LEFT_OUT:
+            raise GitFailed(f"{entry.path} is no file, or too large to be fetched.")
+        return self._run("cat-file", "blob", entry.object_id, most=entry.size)
+
+    def _listed(self, commit: str, *paths: str) -> list[Entry]:
+        arguments = ("-z", "--full-tree", commit, "--", *paths)
+        try:
+            lines = self._run("ls-tree", "-l", *arguments).split(b"\0")
+        except GitFailed:  # as when the server has left out one of the files
+            lines = self._with_sizes(self._run("ls-tree", *arguments).split(b"\0"))
+        if len(lines) > MOST_ENTRIES + 1:
+            raise GitFailed(f"{paths[0]} has more than {MOST_ENTRIES:,} names.")
+        return [_entry(line.decode(errors="replace")) for line in lines if line]
+
+    def _with_sizes(self, lines: list[bytes]) -> list[bytes]:
+        """The lines as ``ls-tree -l`` writes them; without a size for what is not there."""
+        terms = [line.partition(b"\t") for line in lines if line]
+        ids = b"".join(before.split()[2] + b"\n" for before, _, _ in terms)
+        form = "--batch-check=%(objectsize)"
+        sizes = self._run("cat-file", form, given=ids).split(b"\n")
+        return [
+            b"%s %s\t%s" % (before, b"-" if size.endswith(b"missing") else size, path)
+            for (before, _, path), size in zip(terms, sizes, strict=False)
+        ]
+
+    # --- history ----------------------------------------------------------------------------------
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
-        """Whether the history of ``later`` has ``earlier`` in it."""
-        try:
-            self._run("merge-base", "--is-ancestor", earlier, later)
-        except GitFailed:
-            return False
-        return True
+        """Whether the history of ``later`` has ``earlier`` in it.
+
+        Older history is fetched as far as that is needed; ``False`` if ``earlier`` is not found in
+        the newest 5,000 commits. Raises ``GitFailed``.
+        """
+        return any(self._histories.is_ancestor(earlier, later) for _ in self._deeper())
 
     def author_of(self, commit: str, path: str, allowed_signers: str = "") -> Author | None:
-        """Who put the file there last, in the history of the commit."""
-        form = "--format=%H%x00%an%x00%ae%x00%G?%x00%GS%x00%GF%x00%ct"
-        with self._allowed(allowed_signers) as settings:
-            text = self._run("log", "-1", form, commit, "--", path, settings=settings)
-        fields = text.decode(errors="replace").strip("\n").split("\0")
-        if len(fields) != 7:
+        """Who put the file there, as it is in the commit; ``None`` if it has no such file.
+
+        Older history is fetched as far as that is needed. With ``allowed_signers`` (lines as
+        ssh-keygen knows them) its signature is verified; it counts only if this very content is in
+        the signed commit and nobody has changed the file since. Raises ``GitFailed``.
+        """
+        found = None
+        for _ in self._deeper():
+            found = self._histories.introduction(commit, path)
+            if found is None or found not in self._histories.cut_off():
+                break
+        if found is None:
             return None
-        commit_id, name, email, signature, signer, key, at = (field[:200] for field in fields)
-        is_good = signature == "G"
-        return Author(
-            commit_id,
-            name,
-            email,
-            signature,
-            signer if is_good else "",
-            key if is_good else "",
-            _time(at),
-        )
+        return self._histories.author(found, commit, path, allowed_signers)
 
     def message_of(self, commit: str) -> str:
         return self._run("log", "-1", "--format=%B", commit).decode(errors="replace")
 
+    @property
+    def _histories(self) -> Histories:
+        return Histories(self._program)
+
+    def _deeper(self) -> Iterator[None]:
+        """Once with the history that is here, and again with more of it while there is more."""
+        yield
+        for depth in DEPTHS:
+            if not self._histories.cut_off():
+                return
+            self._fetch(f"--depth={depth}")
+            yield
+
     # --- writing ----------------------------------------------------------------------------------
 
     def commit(self, parent: str, change: Change, *, name: str, email: str) -> str:
-        """A commit upon ``parent``, only here yet; its id."""
+        """A commit upon ``parent``, only here yet; its id. Raises ``GitFailed``."""
         stream = b"".join(_stream(parent, change, name, email))
-        answer = self._run(
-            "fast-import",
-            "--quiet",
-            "--force",
-            "--date-format=now",
-            "--cat-blob-fd=1",
-            given=stream,
+        options = ("--quiet", "--force", "--date-format=now", "--cat-blob-fd=1")
+        return self._run("fast-import", *options, given=stream).decode().strip()
+
+    # --- housekeeping -----------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Keep the copy small; quick while there is nothing to do. Raises ``GitFailed``.
+
+        To be called when all that was committed is pushed. Small packs are joined. A copy with a
+        long history is made again, with the newest history only.
+        """
+        packs = self._folder / "objects" / "pack"
+        fetched = {path.stem for path in packs.glob("*.promisor")}
+        for name in fetched:  # not to be joined with ours: others may be missing from them
+            (packs / f"{name}.keep").touch()
+        if len(fetched) > MOST_FETCHED_PACKS or self._histories.length(HEAD) > MOST_COMMITS:
+            self._make_again()
+        elif len(list(packs.glob("*.pack"))) - len(fetched) > MOST_PACKS:
+            self._run("repack", "--geometric=2", "-d", "--quiet", timeout_s=FETCH_TIMEOUT_S)
+
+    def _make_again(self) -> None:
+        new, old = (
+            self._folder.with_name(f"{self._folder.name}.{word}") for word in ("new", "old")
         )
-        return answer.decode().strip()
-
-    # --- the program ------------------------------------------------------------------------------
-
-    def _run(
-        self,
-        *arguments: str,
-        given: bytes = b"",
-        timeout_s: float = TIMEOUT_S,
-        settings: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """What the call writes. Raises ``GitFailed`` with its last lines of errors."""
-        with subprocess.Popen(
-            ["git", *arguments],
-            cwd=self._folder,
-            env=self._environment(settings or {}),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as process:
-            _calls.add(process)
-            try:
-                if _is_ending.is_set():
-                    raise GitFailed(ENDED)
-                written, errors = process.communicate(given, timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                raise GitFailed(f"git {arguments[0]} took more than {timeout_s:g} s.") from None
-            finally:
-                # Its helpers (ssh, a remote helper) have the same group and would live on.
-                _kill(process)
-                _calls.discard(process)
-        if process.returncode:
-            if _is_ending.is_set():
-                raise GitFailed(ENDED)
-            raise GitFailed(f"git {arguments[0]}: {self._shown(errors, written)}")
-        return written
-
-    def _shown(self, *outputs: bytes) -> str:
-        text = (
-            b" ".join(outputs).decode(errors="replace").replace(self._remote.token or "\0", "••••")
-        )
-        return " ".join(text.split())[-500:]
-
-    def _environment(self, settings: Mapping[str, str]) -> dict[str, str]:
-        assert self._secrets is not None
-        secrets = Path(self._secrets.name)
-        all_settings = {**SETTINGS, **self._credentials(), **settings}
-        environment = {
-            "PATH": os.pathsep.join(os.get_exec_path()),
-            "HOME": str(secrets),
-            "LC_ALL": "C",
-            "GIT_DIR": str(self._folder),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_ASKPASS": "false",
-            "SSH_ASKPASS": "false",
-            "GIT_ALLOW_PROTOCOL": "https:ssh:file" if self._remote.allow_local else "https:ssh",
-            "GIT_SSH_VARIANT": "ssh",
-            "GIT_SSH_COMMAND": _ssh_command(secrets),
-            "GIT_CONFIG_COUNT": str(len(all_settings)),
-        }
-        for place, (name, value) in enumerate(all_settings.items()):
-            environment |= {f"GIT_CONFIG_KEY_{place}": name, f"GIT_CONFIG_VALUE_{place}": value}
-        return environment
-
-    def _credentials(self) -> dict[str, str]:
-        """In the environment, as command lines can be seen by everybody on the machine."""
-        if not self._remote.token:
-            return {}
-        encoded = b64encode(f"git:{self._remote.token}".encode()).decode()
-        return {"http.extraHeader": f"Authorization: Basic {encoded}"}
-
-    @contextmanager
-    def _allowed(self, signers: str) -> Iterator[dict[str, str]]:
-        """Settings with which git knows the allowed signers (a file of ssh-keygen's format)."""
-        assert self._secrets is not None
-        path = Path(self._secrets.name) / "allowed_signers"
-        path.write_text(signers.strip() + "\n")
-        yield {"gpg.ssh.allowedSignersFile": str(path)}
+        for folder in (new, old):
+            shutil.rmtree(folder, ignore_errors=True)
+        with Repository(new, self._remote) as repository:
+            repository.fetch()
+        self._folder.rename(old)
+        new.rename(self._folder)
+        shutil.rmtree(old, ignore_errors=True)
 
 
-ENDED = "The process was told to stop; the next one repeats the pass."
-_calls: set[subprocess.Popen[bytes]] = set()
-_is_ending = threading.Event()
-
-
-def end_calls() -> None:
-    """Kill the calls of all threads, and let no other begin: this process ends."""
-    _is_ending.set()
-    for process in list(_calls):
-        _kill(process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-# Settings of every call; nothing comes from files.
-SETTINGS = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "core.alternateRefsCommand": "true",
-    "protocol.allow": "never",
-    "protocol.https.allow": "always",
-    "protocol.ssh.allow": "always",
-    "protocol.file.allow": "always",  # GIT_ALLOW_PROTOCOL decides
-    "http.followRedirects": "false",
-    "http.lowSpeedLimit": "1000",  # bytes a second
-    "http.lowSpeedTime": "20",  # seconds
-    "transfer.fsckObjects": "true",
-    "fetch.recurseSubmodules": "false",
-    "fetch.writeCommitGraph": "false",
-    "submodule.recurse": "false",
-    "credential.helper": "",
-    "gpg.program": "false",
-    "safe.bareRepository": "explicit",
-    "fastimport.unpackLimit": "1000",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "core.quotePath": "false",
+# The server is asked to leave out files that are too large to be used. Only a fetch has these
+# settings: no other call can fetch such a file later.
+PARTIAL = {
+    "remote.bus.promisor": "true",
+    "remote.bus.partialCloneFilter": f"blob:limit={LARGEST_BLOB}",
 }
 REJECTIONS = ("[rejected]", "fetch first", "non-fast-forward", "cannot lock ref", "stale info")
 
@@ -354,38 +268,19 @@ def _is_rejected(answer: str) -> bool:
     return any(words in answer for words in REJECTIONS)
 
 
-def _ssh_command(secrets: Path) -> str:
-    options = {
-        "IdentitiesOnly": "yes",
-        "BatchMode": "yes",
-        "StrictHostKeyChecking": "yes",
-        "UserKnownHostsFile": str(secrets / "known_hosts"),
-        "GlobalKnownHostsFile": os.devnull,
-        "ConnectTimeout": "10",
-        "ServerAliveInterval": "10",
-        "ServerAliveCountMax": "3",
-    }
-    words = [f"-o {name}={value}" for name, value in options.items()]
-    return " ".join(["ssh", "-F", os.devnull, "-i", str(secrets / "key"), *words])
-
-
-def _time(seconds: str) -> datetime:
-    """A time that a stranger has written; now, if it is none."""
-    try:
-        return min(datetime.fromtimestamp(int(seconds), UTC), datetime.now(UTC))
-    except (ValueError, OverflowError, OSError):
-        return datetime.now(UTC)
-
-
 def _entry(line: str) -> Entry:
     """One line of ``git ls-tree -l``: ``<mode> <type> <object> <size>\\t<path>``."""
     terms, _, path = line.partition("\t")
-    mode, _, object_id, size = terms.split()
-    return Entry(path, mode, object_id, int(size) if size.isdecimal() else None)
+    mode, kind, object_id, shown = terms.split()
+    size = int(shown) if shown.isdecimal() else LEFT_OUT
+    return Entry(path, mode, object_id, size if kind == "blob" else None)
 
 
 def _stream(parent: str, change: Change, name: str, email: str) -> Iterable[bytes]:
     """The commit as git fast-import reads it; its id is asked for at the end."""
+    for path in (*change.removed, *change.renamed, *change.renamed.values(), *change.written):
+        if not PLAIN_PATH.fullmatch(path):
+            raise ValueError(f"{path!r} is no path of a bus.")
     yield f"commit {WORK}\nmark :1\n".encode()
     yield f"committer {_plain(name)} <{_plain(email)}> now\n".encode()
     yield from _data(change.message.encode())
