@@ -30,6 +30,7 @@ PROBLEMS = {
 NO_KEYGEN = "ssh-keygen is not installed: signatures cannot be checked."
 CHANGED = "The file is not as it was signed, or was changed in between."
 JOINED = "A merge has brought it from another history."
+TOO_OLD = "It is older than the history that is known."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ class Histories:
     def author(self, introduced: str, commit: str, path: str, signers: str) -> Author:
         """The author of the file that ``introduced`` put there, as it is in ``commit``."""
         named = self._author(introduced, signers)
+        if introduced in self.cut_off():  # it only looks as if this one had put it there
+            return Author(named.commit, "unknown", "", "N", "", "", named.at, TOO_OLD)
         if not named.signer:
             return named
         problem = self._problem(introduced, commit, path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,11 +40,11 @@ MOST_ENTRIES = 100_000  # names in a folder
 LARGEST_BLOB = 10 * 1024 * 1024 + 1  # bytes; of larger ones the server is asked to leave them out
 LEFT_OUT = 2**63 - 1  # the size of a file that the server has left out
 FIRST_DEPTH = 50  # commits
-DEPTHS = (500, 5_000)  # for questions about older history
+DEEPER = 1_000  # more commits, for questions about older history
 # When the copy is tidied.
-MOST_COMMITS, MOST_FETCHED_PACKS, MOST_PACKS = 2_000, 150, 30
+MOST_COMMITS, MOST_FETCHED_PACKS, MOST_PACKS = 5_000, 150, 30
 FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-PLAIN_PATH = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+PLAIN_NAME = re.compile(r"(?!\.+$|\.git$)[A-Za-z0-9._-]+")
 
 
 class NotThere(GitFailed):
@@ -88,10 +89,12 @@ class Repository:
         self._run = self._program.run
 
     def __enter__(self) -> Repository:
-        self._program.__enter__()
-        if not (self._folder / "HEAD").exists():
-            self._run("init", "--quiet", "--bare", "--template=", str(self._folder))
-        self._program.remove_leftovers()
+        with ExitStack() as failed:
+            failed.enter_context(self._program)
+            if not (self._folder / "HEAD").exists():
+                self._run("init", "--quiet", "--bare", "--template=", str(self._folder))
+            self._program.remove_leftovers()
+            failed.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -177,19 +180,19 @@ class Repository:
     # --- history ----------------------------------------------------------------------------------
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
-        """Whether the history of ``later`` has ``earlier`` in it.
+        """Whether the history of ``later`` has ``earlier`` in it, as far as it is known.
 
-        Older history is fetched as far as that is needed; ``False`` if ``earlier`` is not found in
-        the newest 5,000 commits. Raises ``GitFailed``.
+        Older history is fetched if needed, 1,000 commits of it. Raises ``GitFailed``.
         """
         return any(self._histories.is_ancestor(earlier, later) for _ in self._deeper())
 
     def author_of(self, commit: str, path: str, allowed_signers: str = "") -> Author | None:
         """Who put the file there, as it is in the commit; ``None`` if it has no such file.
 
-        Older history is fetched as far as that is needed. With ``allowed_signers`` (lines as
-        ssh-keygen knows them) its signature is verified; it counts only if this very content is in
-        the signed commit and nobody has changed the file since. Raises ``GitFailed``.
+        Older history is fetched if needed, 1,000 commits of it; what is older has no known author.
+        With ``allowed_signers`` (lines as ssh-keygen knows them) the signature is verified. It
+        counts only if this very content is in the signed commit, and unchanged since. Raises
+        ``GitFailed``.
         """
         found = None
         for _ in self._deeper():
@@ -208,12 +211,10 @@ class Repository:
         return Histories(self._program)
 
     def _deeper(self) -> Iterator[None]:
-        """Once with the history that is here, and again with more of it while there is more."""
+        """Once with the history that is here, and again with more of it if there is more."""
         yield
-        for depth in DEPTHS:
-            if not self._histories.cut_off():
-                return
-            self._fetch(f"--depth={depth}")
+        if self._histories.cut_off() and self._histories.length(HEAD) < DEEPER:
+            self._fetch(f"--deepen={DEEPER}")
             yield
 
     # --- writing ----------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ def _entry(line: str) -> Entry:
 def _stream(parent: str, change: Change, name: str, email: str) -> Iterable[bytes]:
     """The commit as git fast-import reads it; its id is asked for at the end."""
     for path in (*change.removed, *change.renamed, *change.renamed.values(), *change.written):
-        if not PLAIN_PATH.fullmatch(path):
+        if not all(PLAIN_NAME.fullmatch(part) for part in path.split("/")):
             raise ValueError(f"{path!r} is no path of a bus.")
     yield f"commit {WORK}\nmark :1\n".encode()
     yield f"committer {_plain(name)} <{_plain(email)}> now\n".encode()
