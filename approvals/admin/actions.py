@@ -51,7 +51,7 @@ class RowActions(ModelAdmin):
             request, object_id, form_url, {**(extra_context or {}), **offered}
         )
 
-    def offered(self, person: Any, row: Any) -> dict[str, bool]:
+    def offered(self, person: Any, row: Any) -> dict[str, Any]:
         """The buttons that the page shows. The functions behind them check the right again."""
         may_act = person.has_perm(OPERATE)
         is_held = row.legal_hold_at is not None
@@ -71,7 +71,7 @@ class RowActions(ModelAdmin):
         return self.act(request, pk, "Release the legal hold", form, type(self).release_verb)
 
     def act(
-        self, request: HttpRequest, pk: UUID, title: str, form: forms.Form, verb: Callable[..., Any]
+        self, request: HttpRequest, pk: Any, title: str, form: forms.Form, verb: Callable[..., Any]
     ) -> HttpResponse:
         """Show the form; when it is sent, call ``verb`` and go back to the row."""
         if not request.user.has_perm(OPERATE):

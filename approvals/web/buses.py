@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Q
+from django.urls import reverse
 
 from a2a.git_bus import senders
 from a2a.models import BusRequest, GitBus, Progress
@@ -20,7 +21,14 @@ def seen_by(tenants: Iterable[str]) -> list[dict[str, Any]]:
     rows = GitBus.objects.without_secrets().filter(agent__tenant__in=tenants)
     buses = list(rows.select_related("agent").order_by("agent__tenant", "agent__slug"))
     waiting = _waiting(buses)
-    return [{"row": bus, "waiting": waiting[bus.pk]} for bus in buses]
+    return [
+        {
+            "row": bus,
+            "waiting": waiting[bus.pk],
+            "address": reverse("admin:a2a_gitbus_change", args=[bus.pk]),
+        }
+        for bus in buses
+    ]
 
 
 def _waiting(buses: list[GitBus]) -> dict[int, list[dict[str, Any]]]:
@@ -30,7 +38,8 @@ def _waiting(buses: list[GitBus]) -> dict[int, list[dict[str, Any]]]:
     for bus in buses:
         rows = BusRequest.objects.filter(Q(progress__in=WAITING) | Q(pk__in=stuck), bus=bus)
         for row in rows.select_related("task", "admission").order_by("-pk")[:SHOWN]:
-            found[bus.pk].append({"row": row, "why": _why(row)})
+            address = reverse("admin:a2a_busrequest_change", args=[row.pk])
+            found[bus.pk].append({"row": row, "why": _why(row), "address": address})
     return found
 
 

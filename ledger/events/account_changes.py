@@ -62,6 +62,9 @@ class ChangeKind(StrEnum):
     REMOTE_AGENT_ADDED = "remote_agent_added"
     REMOTE_AGENT_CHANGED = "remote_agent_changed"
     REMOTE_AGENT_PINNED = "remote_agent_pinned"
+    BUS_ADDED = "bus_added"
+    BUS_CHANGED = "bus_changed"
+    BUS_REQUEST_WISHED = "bus_request_wished"
     BUS_HISTORY_REWRITTEN = "bus_history_rewritten"
     BUS_REQUEST_SETTLED = "bus_request_settled"
     SLACK_LINK_ASKED = "slack_link_asked"
@@ -111,6 +114,9 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.REMOTE_AGENT_ADDED: "registered a remote agent",
     ChangeKind.REMOTE_AGENT_CHANGED: "changed a remote agent",
     ChangeKind.REMOTE_AGENT_PINNED: "pinned the card of a remote agent",
+    ChangeKind.BUS_ADDED: "added a git bus",
+    ChangeKind.BUS_CHANGED: "changed a git bus",
+    ChangeKind.BUS_REQUEST_WISHED: "wants something to be done with a request of a git bus",
     ChangeKind.BUS_HISTORY_REWRITTEN: "found the history of a git repository rewritten",
     ChangeKind.BUS_REQUEST_SETTLED: "did with a request what an operator wanted",
     ChangeKind.SLACK_LINK_ASKED: "asked to link a Slack user",

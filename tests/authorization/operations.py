@@ -87,7 +87,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
     values = {
         "transaction_id": row.pk,
         "task_id": task.pk,
-        "pk": task.pk if "/a2a/task/" in operation else row.pk,
+        "pk": _key(operation, scene, row, task),
         "question_id": scene.question.pk,
         "delivery_id": scene.delivery.pk,
         "form": "csv",
@@ -102,6 +102,12 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "place": "0/000.p/1",
     }
     return values
+
+
+def _key(operation: str, scene: Scene, row: Any, task: Any) -> Any:
+    if "/a2a/busrequest/" in operation:
+        return scene.bus_request.pk
+    return task.pk if "/a2a/task/" in operation else row.pk
 
 
 def _object_id(operation: str, scene: Scene) -> Any:
@@ -119,6 +125,8 @@ def _object_id(operation: str, scene: Scene) -> Any:
         "task": scene.task,
         "question": scene.question,
         "remoteagent": scene.remote,
+        "gitbus": scene.bus,
+        "busrequest": scene.bus_request,
         "checkpoint": Checkpoint.objects.first(),
         "idempotencykey": IdempotencyKey.objects.first(),
     }
@@ -171,6 +179,8 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/hold", {"reason": "A claim."}),
         ("/release", {"reason": "Settled."}),
         ("/answer", {"answer": "this one"}),
+        ("/refuse", {"reason": "Nobody takes it."}),
+        ("/retry", {"reason": "It is mended."}),
         ("/cancel", {"reason": "Not needed."}),
     ]
     return next((form for end, form in forms if operation.rstrip("/").endswith(end)), {})

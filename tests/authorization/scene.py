@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from a2a import submissions, tasks
-from a2a.models import PushConfig, RemoteAgent, Skill
+from a2a.models import BusRequest, GitBus, Progress, PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
@@ -150,6 +150,13 @@ class Scene:
         )
         agent = Agent.objects.create(tenant=self.acme, slug="far", name="Far")
         self.remote = RemoteAgent.objects.create(agent=agent, url="https://far.example")
+        partner = Agent.objects.create(tenant=self.acme, slug="partner", name="Partner")
+        self.bus = GitBus.objects.create(
+            agent=partner, url="https://git.example/bus", participant="assent"
+        )
+        self.bus_request = BusRequest.objects.create(
+            bus=self.bus, request_id="r-1", progress=Progress.PROBLEM
+        )
 
     def fresh_task(self) -> Any:
         caller = Caller(self.agents["owner"].principal, "acme", frozenset({Scope.SUBMIT}))
