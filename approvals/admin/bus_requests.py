@@ -14,8 +14,9 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a.git_bus import senders, wishes
+from a2a.git_bus import senders
 from a2a.models import BusRequest, Wish
+from approvals.admin import bus_wishes
 from approvals.admin.actions import ReasonForm, RowActions
 from approvals.desk.policies import who_can
 from approvals.http.middleware import roles_of
@@ -116,7 +117,7 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
         return page
 
     def offered(self, person: Any, row: BusRequest) -> dict[str, Any]:
-        possible = wishes.possible_for(row) if person.has_perm(OPERATE) else []
+        possible = bus_wishes.possible_for(row) if person.has_perm(OPERATE) else []
         names = {wish: self._name(wish.value) for wish in possible}
         return {
             "wishes": [
@@ -134,7 +135,7 @@ def wish_for(user: User, pk: int, wish: Wish, *, via: Surface, reason: str) -> B
         raise NotFound()
     if Role.OPERATOR not in roles_of(user)[tenant]:
         raise NotAllowed(f"You are not an operator of {tenant}. {who_can(tenant, Role.OPERATOR)}")
-    return wishes.wish_for(pk, wish, by=principal_of(user), via=via, reason=reason)
+    return bus_wishes.wish_for(pk, wish, by=principal_of(user), via=via, reason=reason)
 
 
 def _link(task: Any) -> SafeString | str:
