@@ -37,7 +37,7 @@ desk = OriginValidator(live.application, [settings.PUBLIC_URL])
 pages = Pages(
     wsgi.application,
     threads=settings.PAGE_THREADS,
-    largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    largest_body=settings.A2A_BODY_MAX,  # the files that people give; the gate allows others less
     body_within_s=settings.BODY_S,
     fast_path=fast_path.respond,
 )

@@ -114,6 +114,11 @@ class Task(models.Model):
         "self", on_delete=models.PROTECT, null=True, db_index=False, related_name="revisions"
     )
     revision = models.PositiveSmallIntegerField(null=True)
+    may_answer = ArrayField(
+        models.CharField(max_length=150),
+        null=True,
+        help_text="Who answers its questions where the worker names nobody; as in a question.",
+    )
     # Scopes that the client's token and envelope lent to this request; they limit hand-overs.
     lent_scopes = ArrayField(models.CharField(max_length=200), default=list)
     trace_id = models.CharField(max_length=128, blank=True)

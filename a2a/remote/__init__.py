@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from a2a.remote.cards import CardRefused, Unreachable, check_card
+from a2a.remote.outgoing import takes_files
 from a2a.remote.registration import due, pin, refetch, refetch_soon, register
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "refetch",
     "refetch_soon",
     "register",
+    "takes_files",
 ]

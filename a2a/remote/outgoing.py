@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from a2a.models import Mirror, Question, Role, Task
+from a2a.models import Mirror, Question, RemoteAgent, Role, Task
 from a2a.remote.cards import SKILLS_EXTENSION, skills_of
 from a2a.validation.parts import Part
 from a2a.wire.remote import RemoteCard, card_from_json
@@ -39,6 +39,15 @@ def accepted_by(card: RemoteCard, slug: str) -> Accepts:
         json=takes_json,
         requests=SKILLS_EXTENSION in card.extensions,
     )
+
+
+def takes_files(remote: RemoteAgent, slug: str) -> bool:
+    """Whether its card names, for this skill or for all, a type of files other than JSON."""
+    card = card_from_json(remote.card)
+    skill = skills_of(card).get(slug)
+    modes = (skill.input_modes if skill else []) or card.input_modes
+    kinds = {mode.partition(";")[0].strip().lower() for mode in modes}
+    return any("/" in kind and "json" not in kind and kind != "text/plain" for kind in kinds)
 
 
 def first_message(mirror: Mirror) -> dict[str, Any]:

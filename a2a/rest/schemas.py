@@ -36,6 +36,9 @@ class TaskIn(In):
     change_request: Annotated[str, Field(max_length=10_000)] = Field(
         "", description="What the revision is to change, in words."
     )
+    may_answer: Annotated[list[Annotated[str, Field(max_length=150)]], Field(max_length=20)] = (
+        Field([], description="Who answers its questions where the worker names nobody.")
+    )
 
 
 class AnswerIn(In):

@@ -60,6 +60,7 @@ def submit(
             trace_id=traceparent[3:35] if len(traceparent) == 55 else "",
             card_version=body.card_version,
             revises=body.revises,
+            may_answer=body.may_answer,
         ),
         caller=caller,
         via=VIA,

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from a2a import digests, states
 from a2a.errors import Reason
-from a2a.models import ASSENT, TASK_TTL, Message, Role, Skill, Task
+from a2a.models import ASSENT, TASK_TTL, Message, Role, Skill, Task, answerers
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.states import TaskState
 from a2a.submissions import addressing, envelope
@@ -57,12 +57,16 @@ class Submission:
     card_version: str = ""
     # The ended task of the same skill that this one is to be a revision of.
     revises: UUID | None = None
+    # Who answers the questions of its worker, where that names nobody; see ``answerers``.
+    may_answer: list[str] = field(default_factory=list)
 
     def fingerprint(self) -> str:
         """Equal for two requests that count as the same one, repeated."""
         content = [self.skill, self.input, self.parts, self.context_id, self.envelope]
         if self.revises is not None:
             content.append(str(self.revises))
+        if self.may_answer:
+            content.append(self.may_answer)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -116,6 +120,11 @@ class Draft:
     def _may_be_kept(self) -> bool:
         return self.denial is None or Scope.SUBMIT in self.request.caller.scopes
 
+    def _answerers(self) -> list[str] | None:
+        """Raises ``InvalidRequest`` for a name that cannot answer."""
+        named = self.submission.may_answer
+        return answerers.resolved(self.tenant, named) if named else None
+
     @property
     def _may_revise(self) -> bool:
         return self.denial is None or self.denial.code != Reason.NOT_REVISABLE
@@ -139,6 +148,7 @@ class Draft:
             parent=parent,
             depth=parent.depth + 1 if parent else 0,
             revises=revised,
+            may_answer=self._answerers(),
             revision=(revised.revision or 0) + 1 if revised else None,
             lent_scopes=sorted(envelope.lent_scopes(request)),
             trace_id=_trace_id(submission, request),
@@ -259,6 +269,7 @@ def _refuse_unstorable(submission: Submission) -> None:
             submission.parts,
             submission.input,
             submission.metadata,
+            submission.may_answer,
             submission.envelope,
             submission.skill,
             submission.message_id,

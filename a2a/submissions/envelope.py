@@ -248,7 +248,8 @@ def _wrong_sender(request: Request) -> Iterator[Denial]:
     if envelope is None:
         return
     slug = caller.principal.slug
-    if envelope.from_agent and envelope.from_agent not in {slug, caller.principal.id}:
+    names = {slug, caller.principal.id, str(caller.principal)}
+    if envelope.from_agent and envelope.from_agent not in names:
         yield Denial(
             Reason.TENANT_BOUNDARY,
             f"`from` is {envelope.from_agent}, but the token belongs to another agent.",

@@ -23,6 +23,7 @@ from a2a.tasks.endings import (
     put_back_or_fail,
     time_out,
 )
+from a2a.tasks.families import MOST_READ, Relative, family_of
 from a2a.tasks.leases import claim, claim_task, heartbeat, held_by, lost_or_missing, put_back
 from a2a.tasks.progress import (
     add_message,
@@ -36,6 +37,8 @@ from a2a.tasks.progress import (
 from a2a.tasks.withdrawals import close_request, request_key
 
 __all__ = [
+    "MOST_READ",
+    "Relative",
     "WholeArtifact",
     "add_artifact",
     "add_client_message",
@@ -51,6 +54,7 @@ __all__ = [
     "decline",
     "end",
     "fail",
+    "family_of",
     "finish",
     "hand_over",
     "heartbeat",

@@ -131,7 +131,7 @@ def _insert(question_id: UUID, task: Task, new: _NewQuestion, asked_by: Principa
         text=new.text,
         form=new.form,
         evidence=new.evidence,
-        may_answer=answerers.resolved(task.tenant, new.may_answer or [APPROVER, CLIENT]),
+        may_answer=answerers.resolved(task.tenant, new.may_answer or _answerers_of(task)),
         asked_by=str(asked_by),
         asked_by_name=asked_by.display_name,
         expires_at=Now() + ttl,
@@ -147,6 +147,11 @@ def _insert(question_id: UUID, task: Task, new: _NewQuestion, asked_by: Principa
         metadata={"question_id": str(question.pk)},
     )
     return question
+
+
+def _answerers_of(task: Task) -> list[str]:
+    """Whom the client named when it submitted the task; else approvers and the client."""
+    return task.may_answer or [APPROVER, CLIENT]
 
 
 # --- answering --------------------------------------------------------------------------------

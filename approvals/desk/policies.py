@@ -72,7 +72,10 @@ def may_answer(question: Question, principal: str, roles: Roles, now: datetime) 
         return May(False, "Its time is up; the task is being canceled.")
     # A viewer who is named may not answer: being named does not replace a role.
     own_roles = roles.get(question.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}
-    if own_roles and {principal, *own_roles} & set(question.may_answer):
+    own = {principal, *own_roles}
+    if question.task.submitted_by == principal:
+        own.add(CLIENT)
+    if own_roles and own & set(question.may_answer):
         return YES
     return May(False, f"You may not answer it. {who_may_answer(question)}")
 
@@ -86,10 +89,23 @@ def who_may_answer(question: Question) -> str:
     ]
     answerers += names_of(name for name in question.may_answer if ":" in name)
     if CLIENT in question.may_answer:
-        answerers.append("the agent that submitted the task")
+        answerers.append(_client_of(question.task))
     if not answerers:
         return "Nobody may answer it."
     return f"It may be answered by {', or '.join(answerers)}."
+
+
+def _client_of(task: Task) -> str:
+    if task.submitter.user_key is None:
+        return "the agent that submitted the task"
+    return f"{task.submitted_by_name}, who gave the task"
+
+
+def may_give(tenant: str, roles: Roles) -> May:
+    """Whether this person may give work to the agents of a tenant."""
+    if Role.APPROVER in roles.get(tenant, frozenset()):
+        return YES
+    return May(False, f"Only an approver of {tenant} may give work. {who_can(tenant)}")
 
 
 def may_cancel(task: Task, roles: Roles) -> May:

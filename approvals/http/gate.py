@@ -25,7 +25,8 @@ from ledger.limits.terms import Limit, Of
 from ledger.models import AgentToken
 from ledger.waiting.waiters import Waiter, Waiters, waiters
 
-A2A = "/a2a/"
+# Where files may be in a request: messages over A2A, and work that people give.
+WITH_FILES = ("/a2a/", "/tasks/")
 LARGEST_SOCKET_MESSAGE = 4 * 1024  # bytes; browsers send a few as a sign of life
 LEARN_AGAIN_S = 5.0
 
@@ -146,7 +147,7 @@ def address_of(scope: Any) -> str:
 
 def largest_body(path: str) -> int:
     """Bytes."""
-    if path.startswith(A2A):
+    if path.startswith(WITH_FILES):
         return int(settings.A2A_BODY_MAX)
     return 2 * int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 

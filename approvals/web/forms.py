@@ -6,11 +6,17 @@ from typing import Any
 
 from django import forms
 
+from a2a.models import Skill
 from a2a.states import TaskState
+from approvals.desk.giving import ANSWERERS
 from approvals.desk.inbox import Filters
 from approvals.desk.policies import OUTCOMES
 from ledger.contracts import RiskLevel
 from ledger.states import State
+
+HOUR, DAY = 3600, 86_400
+# Seconds that people choose among for a task.
+SPANS = (HOUR // 4, HOUR, 4 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 30 * DAY)
 
 
 class ReasonField(forms.CharField):
@@ -51,6 +57,28 @@ class CancelTaskForm(forms.Form):
     reason = ReasonField(
         max_length=2000, error_messages={"required": "Say why: the agent that asked reads it."}
     )
+
+
+class GiveForm(forms.Form):
+    """What is asked for beside the skill's own input. ``lasts`` is in seconds."""
+
+    key = forms.UUIDField()
+    change = ReasonField(required=False, max_length=10_000)
+    lasts = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
+    may_answer = forms.MultipleChoiceField(
+        choices=[(name, name) for name in ANSWERERS],
+        error_messages={"required": "Somebody has to be able to answer."},
+    )
+
+    def __init__(self, skill: Skill, *, is_revision: bool, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        limit = skill.timeout.total_seconds()
+        # The type of the field is not that of its declaration, because Django builds it anew.
+        lasts: Any = self.fields["lasts"]
+        lasts.choices = [("", ""), *((seconds, "") for seconds in SPANS if seconds < limit)]
+        if is_revision:
+            self.fields["change"].required = True
+            self.fields["change"].error_messages["required"] = "Say what should change."
 
 
 class TaskListForm(forms.Form):

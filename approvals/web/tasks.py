@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +13,12 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from a2a.models import Question, Task, TaskQuerySet
+from a2a.models import Message, Question, Role, Task, TaskQuerySet
 from a2a.states import TaskEventKind, TaskState
+from a2a.tasks import MOST_READ, Relative, family_of
 from a2a.validation import spellings
-from approvals.desk import decisions, policies
+from a2a.wire.plain_json import change_request_of
+from approvals.desk import decisions, giving, policies
 from approvals.people import principal_of
 from approvals.presentation.answer_forms import Unreadable, answer_from, fields_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
@@ -26,7 +29,7 @@ from ledger.models import Event
 from ledger.principals import Surface
 
 PAGE = 50
-MOST_BELOW = 100
+MOST_OF_TREE = 25
 
 
 @login_required
@@ -94,12 +97,14 @@ def tasks(request: HttpRequest) -> HttpResponse:
     page = keyset_page(rows, PAGE, before=(before,) if before else None)
     query = request.GET.copy()
     query.pop("before", None)
+    roles = roles_of_request(request)
     context = {
         "rows": page.rows,
         "form": form,
         "query": query.urlencode(),
         "next": page.cursor,
         "is_filtered": any(request.GET.values()),
+        "may_give": any(policies.may_give(tenant, roles) for tenant in roles),
     }
     return render(request, "desk/tasks.html", context)
 
@@ -146,7 +151,7 @@ def _task_page(
     request: HttpRequest, task_id: UUID, status: int = 200, problem: str = ""
 ) -> HttpResponse:
     visible = Task.objects.for_tenants(tenants_of_request(request))
-    row = visible.select_related("parent", "skill").filter(pk=task_id).first()
+    row = visible.select_related("parent", "skill__agent").filter(pk=task_id).first()
     if row is None:
         raise Http404
     template = "desk/_task.html" if wants_fragment(request) else "desk/task.html"
@@ -158,9 +163,9 @@ def _task_page(
         "artifacts": list(row.artifacts.order_by("pk")),
         "questions": list(row.questions.order_by("pk")),
         "events": _condensed(row.events[:500]),
-        "above": _above(row),
-        "below": list(_below(row)),
+        "tree": _tree(request, row),
         "may_cancel": policies.may_cancel(row, roles),
+        "may_revise": giving.may_revise(row, roles),
         "is_open": row.state in set(TaskState) and not row.is_final,
     }
     return render(request, template, context, status=status)
@@ -176,22 +181,35 @@ def _condensed(events: Iterable[Event]) -> list[Event]:
     return kept
 
 
-def _below(task: Task) -> Iterator[Task]:
-    """What was delegated from it, and from that: each followed by its own, 100 at most."""
-    waiting = list(task.children.order_by("-pk")[:MOST_BELOW])
-    for _ in range(MOST_BELOW):
-        if not waiting:
-            return
-        child = waiting.pop()
-        yield child
-        waiting += child.children.order_by("-pk")[:MOST_BELOW]
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The tree of a task's revisions and delegations, with what each revision was to change."""
+
+    rows: list[tuple[Relative, str]]
+    hidden: int  # after the last row
+
+    @property
+    def is_alone(self) -> bool:
+        return len(self.rows) == 1 and not self.hidden
+
+    @property
+    def others(self) -> str:
+        """The ids of the other tasks, whose news change this page."""
+        return " ".join(str(row.task.pk) for row, _ in self.rows if not row.is_this)
 
 
-def _above(task: Task) -> list[Task]:
-    """Its parents, the topmost first."""
-    above: list[Task] = []
-    parent = task.parent
-    while parent is not None and len(above) < 20:
-        above.insert(0, parent)
-        parent = parent.parent
-    return above
+def _tree(request: HttpRequest, row: Task) -> Tree:
+    most = MOST_READ if request.GET.get("tree") == "all" else MOST_OF_TREE
+    relatives, hidden = family_of(row, tenants_of_request(request), most)
+    changes = _changes(each.task for each in relatives if each.is_revision)
+    return Tree([(each, changes.get(each.task.pk, "")) for each in relatives], hidden)
+
+
+def _changes(revisions: Iterable[Task]) -> dict[UUID, str]:
+    """What each revision was to change, in one query."""
+    tasks = {row.pk: row for row in revisions}
+    asked = Message.objects.filter(task__in=tasks, role=Role.USER).order_by("task", "pk")
+    return {
+        message.task_id: change_request_of(tasks[message.task_id], [message])
+        for message in asked.distinct("task")
+    }

@@ -6,6 +6,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from approvals.web import (
+    giving,
     history,
     inbox,
     operations,
@@ -55,7 +56,10 @@ urlpatterns = [
     path("questions/<uuid:question_id>/", tasks.question, name="question"),
     path("questions/<uuid:question_id>/answer", tasks.answer, name="question-answer"),
     path("tasks/", tasks.tasks, name="tasks"),
+    path("tasks/new/", giving.choose, name="give-choose"),
+    path("tasks/new/<int:skill_id>/", giving.give, name="give"),
     path("tasks/<uuid:task_id>/", tasks.task, name="task"),
+    path("tasks/<uuid:task_id>/revise/", giving.revise, name="task-revise"),
     path("tasks/<uuid:task_id>/cancel", tasks.cancel, name="task-cancel"),
     path("ops/", operations.operations, name="operations"),
     path(

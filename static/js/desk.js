@@ -144,6 +144,11 @@ async function fetchList() {
 // --- the open item ------------------------------------------------------------------------------
 
 const openItem = () => $("#item [data-item]");
+// Whether one of them is the open item, or one that it shows beside itself.
+const concernsItem = (ids) => {
+  const { item, also = "" } = openItem()?.dataset ?? {};
+  return ids.some((id) => id === item || also.includes(id));
+};
 const openId = () => openItem()?.dataset.item;
 let openings = 0; // how many items were requested; only the last requested one is shown
 
@@ -210,6 +215,14 @@ document.addEventListener("click", (click) => {
   }
 });
 
+document.addEventListener("change", ({ target }) => {
+  if (!target.dataset?.mostBytes) return;
+  const size = [...target.files].reduce((sum, file) => sum + file.size, 0);
+  const isTooLarge = size > Number(target.dataset.mostBytes);
+  if (isTooLarge) target.value = "";
+  document.getElementById(`${target.id}-fault`).hidden = !isTooLarge;
+});
+
 document.addEventListener("htmx:afterSwap", () => { countGroups(); markOpen(); tick(); });
 document.addEventListener("htmx:sendError", () => {
   announce("Assent did not answer. Nothing was decided; try again.");
@@ -225,7 +238,7 @@ showCount(Number($("[data-waiting]")?.textContent || 0));
 listenToKeys({ openRow });
 if (document.body.dataset.socket) {
   connect(document.body.dataset.socket, {
-    onChanged: (ids) => { if (ids.includes(openId())) refreshItem(); return refreshRows(ids); },
+    onChanged: (ids) => { if (concernsItem(ids)) refreshItem(); return refreshRows(ids); },
     onCatchUp: () => { refreshItem(); return refreshList(); },
   });
 }

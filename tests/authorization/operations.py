@@ -56,6 +56,11 @@ def _methods(view: Any) -> list[str]:
     return ["GET", "POST"]
 
 
+GIVEN = {
+    "key": "00000000-0000-4000-8000-000000000001",
+    "may_answer": ["client"],
+    "input": "{}",
+}
 QUERIES = {
     "/api/v1/log/inclusion": "?event={event}",
     "/api/v1/log/consistency": "?old=1&new=2",
@@ -82,6 +87,8 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         row = scene.committed
     elif "/api/" in operation and operation.endswith(("/approve", "/reject")):
         row = scene.supervised
+    elif operation.endswith("/revise/"):
+        task = scene.ended
     elif "/questions/" in operation:
         task = scene.asked
     values = {
@@ -99,6 +106,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "token": "none",
         "job_id": "none",
         "skill": "consolidate",
+        "skill_id": scene.skill.pk,
         "place": "0/000.p/1",
     }
     return values
@@ -182,5 +190,7 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/refuse", {"reason": "Nobody takes it."}),
         ("/retry", {"reason": "It is mended."}),
         ("/cancel", {"reason": "Not needed."}),
+        ("/{skill_id}", GIVEN),
+        ("/revise", {**GIVEN, "change": "The tone."}),
     ]
     return next((form for end, form in forms if operation.rstrip("/").endswith(end)), {})

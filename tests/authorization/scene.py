@@ -145,6 +145,8 @@ class Scene:
         )
         self.task = self._claimed_task()
         self.waiting = self.fresh_task()
+        ended = self.fresh_task()
+        self.ended = tasks.cancel(ended.pk, by=self.agents["owner"].principal, via="api")
         self.push = PushConfig.objects.create(
             task=self.task, config_id="push", url="https://example.com/push"
         )

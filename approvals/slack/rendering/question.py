@@ -107,7 +107,13 @@ def _evidence(question: Question, detail: Detail) -> Iterator[Block]:
 def _deadline(question: Question) -> Iterator[Block]:
     yield rich(bold("Answer before "), regular_date(question.expires_at))
     if CLIENT in question.may_answer:
-        yield ContextBlock(elements=[plain("The agent that asked for the task may answer too.")])
+        yield ContextBlock(elements=[plain(_client_of(question))])
+
+
+def _client_of(question: Question) -> str:
+    if question.task.submitter.user_key is None:
+        return "The agent that asked for the task may answer too."
+    return f"{one_line(question.task.submitted_by_name)}, who gave the task, may answer too."
 
 
 def _outcome(question: Question, detail: Detail) -> Iterator[Block]:

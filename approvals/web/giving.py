@@ -1,0 +1,204 @@
+"""The pages on which people give agents work, and ask for revisions of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import UploadedFile
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from a2a.models import Skill, Task
+from a2a.models.answerers import APPROVER, CLIENT, OPERATOR
+from a2a.states import TaskState
+from approvals.desk import giving, policies
+from approvals.desk.giving import Work
+from approvals.presentation import schema_forms, schema_values
+from approvals.presentation.schema_forms import Node
+from approvals.web.forms import SPANS, GiveForm
+from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
+from ledger.errors import IdempotencyKeyReused, LedgerError, NotAllowed, NotFound
+from ledger.principals import Surface
+
+UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+
+
+@dataclass(slots=True)
+class Page:
+    """What one of the two forms is about, and what it shows."""
+
+    skill: Skill
+    node: Node
+    revised: Task | None = None
+    form: GiveForm | None = None
+    problem: str = ""
+    made: Task | None = None  # what the same form, or this click, made
+    files: int = 0  # chosen, and lost because the page was sent
+
+
+@login_required
+@require_safe
+def choose(request: HttpRequest) -> HttpResponse:
+    """The skills to which the person may give work."""
+    user, roles = cast(User, request.user), roles_of_request(request)
+    tenants = sorted(tenants_of_request(request))
+    refusals = [may.why_not for name in tenants if not (may := policies.may_give(name, roles))]
+    is_refused = len(refusals) == len(tenants)
+    context = {
+        "skills": giving.skills_for(user),
+        "has_tenants": len(tenants) > 1,
+        "refusals": refusals if is_refused else [],
+    }
+    return render(request, "desk/give_choose.html", context, status=403 if is_refused else 200)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def give(request: HttpRequest, skill_id: int) -> HttpResponse:
+    """The form of a skill; sent, it makes a task."""
+    try:
+        skill = giving.skill_for(cast(User, request.user), skill_id)
+    except NotFound:
+        raise Http404 from None
+    except NotAllowed as refusal:
+        return _refused(request, refusal.detail, reverse("desk:tasks"))
+    page = Page(skill, schema_forms.form_of(skill.input_schema))
+    if request.method == "POST":
+        return _given(request, page)
+    schema_values.show_defaults(page.node)
+    return _page(request, page)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    """The form of the task's skill with the task's input; sent, it makes a revision."""
+    visible = Task.objects.for_tenants(tenants_of_request(request))
+    row = visible.select_related("skill__agent__remote").filter(pk=task_id).first()
+    if row is None:
+        raise Http404
+    may = giving.may_revise(row, roles_of_request(request))
+    if not may or row.skill is None:
+        is_role = not policies.may_give(row.tenant, roles_of_request(request))
+        back = reverse("desk:task", args=[task_id])
+        return _refused(request, may.why_not, back, status=403 if is_role else 409)
+    page = Page(row.skill, schema_forms.form_of(row.skill.input_schema), revised=row)
+    if request.method == "POST":
+        return _given(request, page)
+    schema_values.show(page.node, row.input)
+    return _page(request, page)
+
+
+def _given(request: HttpRequest, page: Page) -> HttpResponse:
+    """Give the work, and lead to its task; what cannot be given is shown with the reasons."""
+    user = cast(User, request.user)
+    try:
+        work = _work_of(request, page)
+        if work is None:
+            return _page(request, page, 422)
+        submitted = giving.give(user, page.skill, work, via=Surface.WEB)
+    except IdempotencyKeyReused:
+        page.problem = "This form was sent before, with other content. Nothing was changed."
+        page.made = giving.task_of(user, work) if work is not None else None
+        return _page(request, page, 409)
+    except LedgerError as refusal:
+        page.problem = refusal.detail
+        return _page(request, page, refusal.status)
+    task = submitted.task
+    if task.state == TaskState.REJECTED:
+        page.problem, page.made = f"It was not taken: {task.reason}", task
+        return _page(request, page, 422)
+    address = reverse("desk:task", args=[task.pk])
+    if wants_fragment(request):
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return redirect(address)
+
+
+def _work_of(request: HttpRequest, page: Page) -> Work | None:
+    """What was sent, ``None`` with the errors on the page. Raises what the parts raise."""
+    is_revision = page.revised is not None
+    form = page.form = GiveForm(page.skill, is_revision=is_revision, data=request.POST)
+    files = _files_of(request, page)
+    value = schema_values.read(page.node, request.POST, page.skill.input_schema)
+    if not form.is_valid() or any(node.errors for node in page.node.every()):
+        return None
+    lasts = form.cleaned_data["lasts"]
+    return Work(
+        key=form.cleaned_data["key"],
+        input=value,
+        change=form.cleaned_data["change"],
+        files=files,
+        lasts=timedelta(seconds=lasts) if lasts else None,
+        may_answer=form.cleaned_data["may_answer"],
+        revises=page.revised.pk if page.revised else None,
+    )
+
+
+def _files_of(request: HttpRequest, page: Page) -> list[UploadedFile[Any]]:
+    """A file field that was left empty sends nothing, or an empty file without a name."""
+    if not giving.takes_files(page.skill):
+        return []
+    found = cast("list[UploadedFile[Any]]", request.FILES.getlist("files"))
+    page.files = len(found)
+    return found
+
+
+def _refused(request: HttpRequest, why_not: str, back: str, status: int = 403) -> HttpResponse:
+    context = {"why_not": why_not, "back": back}
+    return render(request, "desk/give_refused.html", context, status=status)
+
+
+def _page(request: HttpRequest, page: Page, status: int = 200) -> HttpResponse:
+    for number, node in enumerate(page.node.every()):
+        node.number = number
+    skill, sent = page.skill, request.POST
+    template = "desk/_give.html" if wants_fragment(request) else "desk/give.html"
+    context = {
+        "page": page,
+        "skill": skill,
+        "node": page.node,
+        "faulty": [node for node in page.node.every() if node.errors and node.label],
+        # The key stays while nothing was made, so that a lost answer does not give it twice.
+        "key": uuid4() if page.made or "key" not in sent else sent["key"],
+        "change": sent.get("change", ""),
+        "spans": [(span, in_words(span)) for span in SPANS if span < skill.timeout.total_seconds()],
+        "limit": in_words(skill.timeout.total_seconds()),
+        "lasts": sent.get("lasts", ""),
+        "answerers": _answerers(request, skill, page.revised),
+        "has_tenants": len(tenants_of_request(request)) > 1,
+        "takes_files": giving.takes_files(skill),
+        "most_files": giving.MOST_FILES,
+        "largest_files": giving.LARGEST_FILES // 1000,
+    }
+    return render(request, template, context, status=status)
+
+
+def _answerers(
+    request: HttpRequest, skill: Skill, revised: Task | None
+) -> list[tuple[str, str, bool]]:
+    """Value, label, and whether it is chosen: those of the earlier task at first."""
+    labels = {
+        CLIENT: "Me",
+        APPROVER: f"Approvers of {skill.tenant}",
+        OPERATOR: f"Operators of {skill.tenant}",
+    }
+    chosen = (revised.may_answer if revised else None) or [APPROVER, CLIENT]
+    if request.method == "POST":
+        chosen = request.POST.getlist("may_answer")
+    return [(name, label, name in chosen) for name, label in labels.items()]
+
+
+def in_words(seconds: float) -> str:
+    """``14400`` as ``4 hours``."""
+    for size, unit in UNITS:
+        if seconds >= size and seconds % size == 0:
+            number = round(seconds / size)
+            return f"{number} {unit}{'' if number == 1 else 's'}"
+    return f"{seconds:g} seconds"
