@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Start `make demo` from a copy of the project and carry one refund from proposal to receipt.
+"""Start `make demo` from a copy of the project and carry one refund from proposal to receipt, and a
+task to a participant of the git bus and back.
 
     VENV/bin/python .ci/smoke.py
 
@@ -158,6 +159,23 @@ def walk(demo: Demo) -> None:
             ended = demo.until(lambda: settled(agent.get(path)), STEP_LIMIT_S, "commit")
             if ended["ledger_status"] != "succeeded" or not ended["receipt"]:
                 raise Failed(f"commit: {ended}")
+            over_the_bus(demo, agent)
+
+
+def over_the_bus(demo: Demo, agent: httpx.Client) -> None:
+    """A task that a shell script does, with nothing but a git repository between us."""
+    sent = agent.post("/tasks", json={"skill": "count-words", "input": {"text": "one two three"}})
+    expect(sent, 201, "send over the bus")
+    path = f"/tasks/{sent.json()['task_id']}"
+
+    def ended() -> dict[str, Any] | None:
+        answer = agent.get(path)
+        task: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
+        return task if task.get("state") in {"completed", "failed"} else None
+
+    task = demo.until(ended, STEP_LIMIT_S, "answer over the bus")
+    if task["state"] != "completed" or task["result"]["words"] != 3:
+        raise Failed(f"answer over the bus: {task}")
 
 
 def settled(answer: httpx.Response) -> dict[str, Any] | None:

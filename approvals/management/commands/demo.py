@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from approvals.local import embedded_services
 from approvals.local.processes import environment_of
 from approvals.local.programs import Program
 from approvals.management.commands import up
-from approvals.management.commands.up import Ports, program
+from approvals.management.commands.up import ROOT, Ports, program
 from ledger.principals import Surface
 
 PEOPLE = {
@@ -23,6 +26,10 @@ PEOPLE = {
 }
 TOKEN_FILE = embedded_services.HOME / "demo_agent_token"
 WORKER_TOKEN_FILE = embedded_services.HOME / "demo_worker_token"
+# The git bus: its repository, and the clone of a participant that is a shell script.
+BUS, PARTNER = embedded_services.HOME / "bus.git", embedded_services.HOME / "partner"
+SCRIPTS = ROOT / "examples" / "git_participant"
+PARTNER_NAME = "partner@partner.example"
 
 
 class Command(up.Command):
@@ -38,6 +45,8 @@ class Command(up.Command):
                 "ASSENT_WEBHOOK_NETWORKS", "127.0.0.0/8,::1/128"
             ),
             "ASSENT_URL": f"http://localhost:{ports.web}",
+            "ASSENT_GIT_BUS_LOCAL": "1",
+            "ASSENT_GIT_BUS_FOLDER": str(embedded_services.HOME / "buses"),
         }
 
     def stages(
@@ -48,6 +57,8 @@ class Command(up.Command):
         data = str(embedded_services.HOME / "sandbox.sqlite3")
         consolidation = "examples/consolidation_worker.py"
         agent, worker = ("--token-file", str(TOKEN_FILE)), ("--token-file", str(WORKER_TOKEN_FILE))
+        forever = ("/bin/sh", str(SCRIPTS / "forever.sh"), str(PARTNER), "partner_agent")
+        partner = [Program("partner", forever, bare, ROOT)] if shutil.which("git") else []
         return [
             [program("sandbox", [*sandbox, "--data", data], bare)],
             *super().stages(ports, workers, environment),
@@ -55,12 +66,15 @@ class Command(up.Command):
                 program("agent", ["examples/agent.py", "forever", *agent], bare),
                 program("archivist", [consolidation, *worker], bare),
                 program("orchestrator", [consolidation, "keep-submitting", *agent], bare),
+                *partner,
             ],
         ]
 
     def prepare(self) -> None:
         make_demo_data(TOKEN_FILE)
         make_demo_worker(WORKER_TOKEN_FILE)
+        if shutil.which("git"):
+            make_demo_bus(BUS, PARTNER)
 
     def banner(self) -> str:
         address = settings.PUBLIC_URL
@@ -74,6 +88,7 @@ class Command(up.Command):
             f"  Ledger admin  {address}/admin/\n"
             f"  REST docs     {address}/api/v1/docs\n"
             f"  The sandbox   {os.environ['ASSENT_SANDBOX_URL']}\n"
+            f"  The git bus   git -C {PARTNER} log --oneline\n"
             "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n"
         )
 
@@ -149,6 +164,80 @@ def make_demo_worker(token_file: Path) -> None:
     )
     if not token_file.exists():
         _keep_token(token_file, enrolment.issue(archivist, scopes=[Scope.WORK.value], **by)[1])
+
+
+def make_demo_bus(repository: Path, clone: Path) -> None:
+    """A git bus with a participant that is a shell script; it asks us, and we ask it."""
+    from a2a import submissions
+    from a2a.models import BusMethod, GitBus, Skill
+    from a2a.submissions import Submission
+    from ledger.agents import enrolment
+    from ledger.agents.callers import Caller
+    from ledger.events import account_changes
+    from ledger.models import Scope
+
+    signer = _make_participant(repository, clone)
+    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    acme = enrolment.tenant_named("acme", **by)
+    partner = enrolment.agent_named(acme, "partner", "Partner, over git", **by)
+    bus, _ = GitBus.objects.update_or_create(
+        agent=partner,
+        defaults={
+            "url": str(repository),
+            "participant": "assent_acme",
+            "allowed_signers": f"{PARTNER_NAME} {signer}" if signer else "",
+            "strangers": "ask" if signer else "accept",
+            "poll_every": timedelta(seconds=3),
+        },
+    )
+    words = {"type": "object", "properties": {"text": {"type": "string", "title": "Text"}}}
+    Skill.objects.get_or_create(
+        tenant="acme",
+        slug="count-words",
+        defaults={
+            "agent": partner,
+            "name": "Count words",
+            "description": "Done by a shell script, over a git repository.",
+            "input_schema": {**words, "required": ["text"]},
+        },
+    )
+    for method, skill, is_ours in (
+        ("facts.consolidate", "consolidate", True),
+        ("text.count_words", "count-words", False),
+    ):
+        BusMethod.objects.get_or_create(
+            bus=bus, method=method, defaults={"skill": skill, "is_ours": is_ours}
+        )
+    helpdesk = enrolment.agent_named(acme, "helpdesk", **by)
+    caller = Caller(helpdesk.principal, "acme", frozenset({Scope.SUBMIT.value}))
+    text = Submission(skill="count-words", input={"text": "How many words are these?"})
+    submissions.submit(text, caller=caller, via=Surface.COMMAND)
+
+
+def _make_participant(repository: Path, clone: Path) -> str:
+    """The repository and the clone, once; the public key that signs the commits of the clone.
+
+    Empty where git cannot sign.
+    """
+    from a2a.git_bus import access
+
+    subprocess.run(["/bin/sh", SCRIPTS / "new_bus.sh", repository], check=True)
+    if not clone.exists():
+        subprocess.run(["git", "clone", "-q", repository, clone], check=True)
+    signs = shutil.which("ssh-keygen") is not None
+    key = clone.with_suffix(".key")
+    if not key.exists():
+        key.touch(mode=0o600)
+        key.write_text(access.new_key())
+    for name, value in (
+        ("user.name", "Partner"),
+        ("user.email", PARTNER_NAME),
+        ("gpg.format", "ssh"),
+        ("user.signingkey", str(key)),
+        ("commit.gpgsign", "true" if signs else "false"),
+    ):
+        subprocess.run(["git", "-C", clone, "config", name, value], check=True)
+    return access.public_line(key.read_text(), PARTNER_NAME) if signs else ""
 
 
 def _keep_token(token_file: Path, token: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -129,7 +130,7 @@ class Command(BaseCommand):
         working = [
             *(_program(processes.SWEEPER, environment, name=f"sweeper-{i}") for i in (1, 2)),
             _program(processes.COURIER, environment),
-            _program(processes.BUS, environment),
+            *([_program(processes.BUS, environment)] if shutil.which("git") else []),
             *(_program(processes.WORKER, environment, name=f"worker-{i}") for i in numbers),
         ]
         patience_s = longest_call_s() + TO_RECORD_S
