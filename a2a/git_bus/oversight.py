@@ -11,6 +11,8 @@ from a2a.models import BusRequest, Progress, Wish
 from ledger.events.account_changes import ChangeKind
 
 WITHDRAWN = "It is in the inbox no more, and nobody has claimed it."
+# Nobody else's, or left to an operator with a reason of its own.
+OURS = {Progress.CLAIMING, Progress.TAKEN, Progress.PROBLEM}
 BY_OPERATOR = "An operator has refused the request."
 
 
@@ -32,11 +34,13 @@ def follow_others(here: Pass) -> None:
             bus=here.bus, is_ours=True, request_id__in=list(claimed)
         ).values_list("request_id", flat=True)
     )
-    for request_id, entry in claimed.items():
-        row = known.get(request_id) or BusRequest(bus=here.bus, request_id=request_id)
-        if request_id not in ours and row.progress not in {Progress.CLAIMING, Progress.TAKEN}:
-            _note_claim(here, row, entry)
     waiting = {entry.name for entry in here.inbox()}
+    for request_id, entry in claimed.items():
+        if entry.name in waiting:
+            continue  # receiving has left it to an operator
+        row = known.get(request_id) or BusRequest(bus=here.bus, request_id=request_id)
+        if request_id not in ours and row.progress not in OURS:
+            _note_claim(here, row, entry)
     for row in known.values():
         if row.request_id not in claimed and f"{row.request_id}.json" not in waiting:
             _forget(row)

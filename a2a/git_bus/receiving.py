@@ -43,9 +43,8 @@ def take_all(here: Pass, most: int) -> None:
     claimed = here.claimed()
     offered = _offered(here)
     for request_id, entry in entries.items():
-        row = known.get(request_id.lower()) or BusRequest(
-            bus=here.bus, request_id=request_id, progress=Progress.LEFT
-        )
+        new = BusRequest(bus=here.bus, request_id=request_id, progress=Progress.LEFT)
+        row = known.setdefault(request_id.lower(), new)
         if row.is_ours:
             continue
         if row.request_id != request_id:

@@ -46,6 +46,8 @@ class Participant:
     def push(self, message: str) -> None:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
+        if self.git("ls-remote", "origin", "main"):
+            self.git("pull", "-q", "--rebase", "origin", "main")
         self.git("push", "-q", "origin", "HEAD:main")
 
     def pull(self) -> None:
