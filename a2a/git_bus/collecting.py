@@ -105,8 +105,7 @@ def _fail(here: Pass, row: BusRequest, reason: str, errors: list[dict[str, Any]]
 
 
 def _columns(row: BusRequest) -> dict[str, Any]:
-    names = ("processed_by", "commit", "author", "signer", "key")
-    return {name: getattr(row, name) for name in names}
+    return {name: getattr(row, name) for name in ("processed_by", *senders.OF_AUTHOR)}
 
 
 # --- reading ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from ledger.characters import without_nul
+from ledger import intents
 
 METADATA = "metadata.json"
 SETTINGS_PATH = "config/a2a-environment.json"
@@ -368,12 +368,11 @@ def _object(text: bytes) -> dict[str, Any] | None:
     """The one JSON object in the text; ``None`` if it is anything else, or cannot be stored."""
     try:
         value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
-        json.dumps(value, allow_nan=False)
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # ValueError: a surrogate
+        has_nul = any("\0" in part for part in intents.texts_in(value))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or without_nul(text.decode()) != text.decode():
-        return None
-    return value
+    return value if isinstance(value, dict) and not has_nul else None
 
 
 def _refuse(constant: str) -> None:

@@ -24,6 +24,8 @@ from a2a.git_bus.passes import HOLD, HoldLost, Pass
 from a2a.models import GitBus
 from ledger.characters import without_nul
 from ledger.database import update_returning
+from ledger.database.sessions import CONNECTION_LOST
+from ledger.encryption import SecretUnreadable
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +51,14 @@ def serve(pk: int) -> None:
     error = ""
     try:
         _turn(bus)
-    except (GitFailed, BusUnusable, HoldLost) as failure:
+    except (GitFailed, BusUnusable, HoldLost, SecretUnreadable) as failure:
         error = without_nul(str(failure))
         logger.warning("%s: %s", bus, error)
+    except CONNECTION_LOST:
+        raise  # of our own database: the bus is free again once its hold has run out
+    except Exception:
+        error = "The turn stopped at an error within Assent, which is in the log of this process."
+        logger.exception("%s", bus)
     held = GitBus.objects.filter(pk=pk, hold=bus.hold)
     held.update(
         busy_until=None,
@@ -70,6 +77,14 @@ def _turn(bus: GitBus) -> None:
             _serve(here)
         finally:
             bus.head = here.head
+        _tidy(bus, repository)
+
+
+def _tidy(bus: GitBus, repository: Repository) -> None:
+    try:
+        repository.tidy()
+    except GitFailed as failure:
+        logger.warning("%s: the copy was not tidied: %s", bus, failure)
 
 
 def _serve(here: Pass) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -12,16 +13,19 @@ from a2a import submissions
 from a2a.git_bus import admission, answering, files, record, senders
 from a2a.git_bus.admission import Admission
 from a2a.git_bus.files import Request, RequestInvalid
-from a2a.git_bus.git import Change, Entry
-from a2a.git_bus.passes import Pass
+from a2a.git_bus.git import Change, Entry, GitFailed
+from a2a.git_bus.passes import HoldLost, Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusMethod, BusRequest, Progress, Task
 from a2a.submissions import Submission
 from a2a.validation import json_schemas
 from ledger.agents.callers import Caller
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError, LimitReached
 from ledger.execution import crash_points
 from ledger.models import Scope
+
+logger = logging.getLogger(__name__)
 
 
 def recover(here: Pass) -> None:
@@ -53,7 +57,7 @@ def take_all(here: Pass, most: int) -> None:
             _answered_before(here, row, entry, answered[request_id])
         elif request_id in claimed:
             _leave_to_operator(row, entry, "It is in the inbox, and among the claimed ones too.")
-        elif _take(here, row, entry, offered):
+        elif _try_to_take(here, row, entry, offered):
             most -= 1
         if most <= 0:
             return
@@ -121,6 +125,20 @@ def _answered_before(here: Pass, row: BusRequest, entry: Entry, archived: Entry 
 def _leave_to_operator(row: BusRequest, entry: Entry, text: str) -> None:
     row.blob = entry.object_id
     record.problem(row, text)
+
+
+def _try_to_take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
+    """As ``_take``; a request that we cannot handle does not stop those after it."""
+    try:
+        return _take(here, row, entry, offered)
+    except (GitFailed, HoldLost, *CONNECTION_LOST):
+        raise
+    except Exception:
+        logger.exception("request %s of %s", row.request_id, here.bus)
+        columns = dict.fromkeys(("method", "sender_id", "parent_id", *senders.OF_AUTHOR), "")
+        text = "It could not be handled: an error within Assent, which is in the log."
+        record.note(row, **columns, blob=entry.object_id, progress=Progress.PROBLEM, problem=text)
+        return False
 
 
 def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:

@@ -7,13 +7,16 @@ from typing import Any
 from a2a.git_bus.passes import Pass
 from a2a.models import BusRequest, Strangers
 
+# Columns that say who made the commit.
+OF_AUTHOR = ("commit", "author", "signer", "key", "doubt")
+
 
 def note_author(here: Pass, row: BusRequest, path: str) -> None:
     """Set, and do not save, what the newest commit of the file says about its author."""
     author = here.repository.author_of(here.head, path, here.bus.allowed_signers)
-    row.commit, row.author, row.signer, row.key = "", "", "", ""
+    row.commit, row.author, row.signer, row.key, row.doubt = "", "", "", "", ""
     if author is not None:
-        row.commit = author.commit
+        row.commit, row.doubt = author.commit, author.problem[:200]
         row.author = f"{author.name} <{author.email}>"
         row.signer, row.key = author.signer, author.key
 
@@ -25,7 +28,7 @@ def is_stranger(row: BusRequest) -> bool:
 
 def columns_of(row: BusRequest) -> dict[str, Any]:
     """What was read of the file and of its commit, to be saved."""
-    names = ("blob", "method", "sender_id", "parent_id", "commit", "author", "signer", "key")
+    names = ("blob", "method", "sender_id", "parent_id", *OF_AUTHOR)
     return {name: getattr(row, name) for name in names}
 
 
@@ -39,5 +42,6 @@ def trust_in(row: BusRequest) -> str:
     if row.signer:
         return f"Signed by {row.signer} ({row.key})."
     if row.author:
-        return f"Not signed. The commit names {row.author}; nothing proves it."
+        doubt = row.doubt or "The commit is not signed."
+        return f"{doubt} It names {row.author}; nothing proves that."
     return "Nobody is known to have sent it."

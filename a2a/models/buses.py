@@ -163,6 +163,9 @@ class BusRequest(models.Model):
     author = models.CharField(max_length=400, blank=True)
     signer = models.CharField(max_length=200, blank=True)
     key = models.CharField(max_length=200, blank=True, help_text="Fingerprint of the signature.")
+    doubt = models.CharField(
+        max_length=200, blank=True, db_default="", help_text="Why no signature counts."
+    )
     # Ours.
     claim_commit = models.CharField(max_length=64, blank=True)
     answer_commit = models.CharField(max_length=64, blank=True)

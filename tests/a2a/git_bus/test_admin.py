@@ -215,7 +215,7 @@ def test_requests_are_found_by_their_id_and_say_who_sent_them(as_operator, reque
     request_of(Progress.PROBLEM, author="Ann <ann@partner.example>")
 
     found = as_operator.get("/admin/a2a/busrequest/?q=r-1").content.decode()
-    assert "The commit names Ann &lt;ann@partner.example&gt;; nothing proves it." in found
+    assert "It names Ann &lt;ann@partner.example&gt;; nothing proves that." in found
     assert "R-1" in found
     assert "R-1" not in as_operator.get("/admin/a2a/busrequest/?q=r-2").content.decode()
     assert "R-1" not in as_operator.get("/admin/a2a/busrequest/?progress=held").content.decode()

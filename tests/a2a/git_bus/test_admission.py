@@ -77,7 +77,7 @@ def test_a_person_sees_the_whole_request_and_lets_it_in(bus, participant, alice)
     assert participant.names("inbox") == ["r-1.json"]
     question = asked()
     assert question.text.startswith("human_pm asks Partner for consolidate, over ")
-    assert "Not signed. The commit names Ann <ann@partner.example>; nothing" in question.text
+    assert "The commit is not signed. It names Ann <ann@partner.example>; nothing" in question.text
     assert '"transcripts"' in question.evidence[0]["text"]
     bus.turn()
     assert Question.objects.count() == 1, "a person is asked once"

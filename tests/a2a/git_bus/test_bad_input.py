@@ -183,3 +183,17 @@ def test_folders_outside_of_the_repository_are_refused(bus, participant, folder)
         assert bus.turn().error == "", "it is read as a folder of the repository"
     else:
         assert "names no usable folder for 'inbox'" in bus.turn().error
+
+
+@pytest.mark.parametrize("text", ["\\u0000", "\\ud800", "\\udfff"])
+@pytest.mark.parametrize("member", ["method", "sender_id", "params"])
+def test_text_that_cannot_be_stored_stops_nothing(bus, participant, member, text):
+    fields = {"jsonrpc": "2.0", "method": "consolidate", "params": {}, "id": "a-1"}
+    fields |= {"sender_id": "x", "timestamp": "2026-11-22T10:00:00Z"}
+    fields[member] = {"a": "HERE"} if member == "params" else "HERE"
+    participant.write("inbox/a-1.json", json.dumps(fields).replace("HERE", text))
+    participant.submit("r-1")
+    bus.turn()
+
+    assert bus.response("a-1")["error"]["code"] == -32700
+    assert bus.request("r-1").progress == Progress.TAKEN

@@ -45,7 +45,7 @@ def test_what_waits_is_shown_with_its_reason_and_how_far_it_can_be_trusted(bus, 
     page = page_of(as_olga)
 
     assert "It has been answered already." in page
-    assert "The commit names Ann &lt;ann@partner.example&gt;; nothing proves it." in page
+    assert "It names Ann &lt;ann@partner.example&gt;; nothing proves that." in page
     assert "r-3" not in page
 
 
