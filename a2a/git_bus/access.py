@@ -24,10 +24,18 @@ class Unusable(ValueError):
 
 def check_address(url: str, *, allow_local: bool) -> None:
     """Raises ``Unusable``."""
+    if _has_secret(url):
+        raise Unusable("Put the access token into its own field: addresses are shown and logged.")
     if not is_usable(url, allow_local=allow_local):
         raise Unusable("Write https://host/path, ssh://git@host/path or git@host:path.")
-    if urlsplit(url).password or (url.startswith("https://") and urlsplit(url).username):
-        raise Unusable("Put the access token into its own field: addresses are shown and logged.")
+
+
+def _has_secret(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.password or (parts.scheme == "https" and parts.username))
 
 
 def check_key(text: str) -> None:

@@ -45,7 +45,7 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
     fields = (
         "request_id",
         "bus_",
-        "is_ours",
+        "sent_by_us",
         "progress",
         "problem",
         "wish",
@@ -82,7 +82,13 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
 
     @admin.display(description="who sent it")
     def trust(self, row: BusRequest) -> str:
-        return "We did." if row.is_ours else senders.trust_in(row)
+        if not row.is_ours:
+            return senders.trust_in(row)
+        return f"We did. The answer: {senders.trust_in(row)}" if row.author else "We did."
+
+    @admin.display(description="sent by us", boolean=True)
+    def sent_by_us(self, row: BusRequest) -> bool:
+        return row.is_ours
 
     @admin.display(description="task")
     def task_(self, row: BusRequest) -> SafeString | str:

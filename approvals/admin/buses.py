@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
@@ -25,6 +25,13 @@ KEEP = "Leave it empty to keep the one that is there; it is never shown."
 class BusForm(forms.ModelForm):
     """Secrets are entered in fields of their own, which never hold the stored ones."""
 
+    class Meta:
+        widgets: ClassVar[dict[str, Any]] = {
+            "url": forms.TextInput(attrs={"class": "vTextField"}),
+            "known_hosts": forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+            "allowed_signers": forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        }
+
     new_deploy_key = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "autocomplete": "off", "spellcheck": "false"}),
@@ -37,6 +44,7 @@ class BusForm(forms.ModelForm):
         "afterwards; give it to the git host, with the right to push.",
     )
     new_password = forms.CharField(
+        label="New access token",
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         max_length=2_000,
