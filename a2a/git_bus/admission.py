@@ -24,6 +24,8 @@ TAKE, REFUSE = "take it", "refuse it"
 FORM = {"type": "string", "enum": [TAKE, REFUSE]}
 NOT_SIGNED = "The request is not signed by anybody who is known here."
 NOBODY = "The request is not signed, and a person has not let it in."
+MOST_HELD = 20
+BUSY = "It waits: people are asked about others of this repository first."
 NOT_SHOWABLE = "The request is not signed, and cannot be shown to a person: {}"
 
 
@@ -43,11 +45,20 @@ def of(row: BusRequest, params: Callable[[], dict[str, Any]]) -> tuple[Admission
     if row.bus.strangers == Strangers.REFUSE:
         return Admission.REFUSED, NOT_SIGNED
     if row.admission is None or row.admission.idempotency_key != _key_of(row):
+        if _are_busy(row):
+            record.note(row, **senders.columns_of(row), progress=Progress.LEFT, problem=BUSY)
+            return Admission.ASKED, ""
         try:
             _ask(row, params())
         except LedgerError as failure:
             return Admission.REFUSED, NOT_SHOWABLE.format(failure.detail)
     return _decided(row)
+
+
+def _are_busy(row: BusRequest) -> bool:
+    """People are asked about a few requests of a bus at a time, however many arrive."""
+    held = BusRequest.objects.filter(bus=row.bus_id, progress=Progress.HELD).exclude(pk=row.pk)
+    return held.count() >= MOST_HELD
 
 
 def _decided(row: BusRequest) -> tuple[Admission, str]:

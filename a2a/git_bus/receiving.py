@@ -27,6 +27,8 @@ from ledger.models import Scope
 
 logger = logging.getLogger(__name__)
 
+MOST_READ = 200  # new requests in one turn; each costs some calls of git
+
 
 def recover(here: Pass) -> None:
     """Go on with claims whose process died: they were pushed by us, by another, or not at all."""
@@ -46,6 +48,7 @@ def take_all(here: Pass, most: int) -> None:
     answered = _answered(here, entries)
     claimed = here.claimed()
     offered = _offered(here)
+    reads = MOST_READ
     for request_id, entry in entries.items():
         new = BusRequest(bus=here.bus, request_id=request_id, progress=Progress.LEFT)
         row = known.setdefault(request_id.lower(), new)
@@ -57,8 +60,11 @@ def take_all(here: Pass, most: int) -> None:
             _answered_before(here, row, entry, answered[request_id])
         elif request_id in claimed:
             _leave_to_operator(row, entry, "It is in the inbox, and among the claimed ones too.")
-        elif _try_to_take(here, row, entry, offered):
-            most -= 1
+        elif (is_new := _is_unread(row, entry)) and reads == 0:
+            continue
+        else:
+            reads -= is_new
+            most -= _try_to_take(here, row, entry, offered)
         if most <= 0:
             return
 
@@ -127,6 +133,10 @@ def _leave_to_operator(row: BusRequest, entry: Entry, text: str) -> None:
     record.problem(row, text)
 
 
+def _is_unread(row: BusRequest, entry: Entry) -> bool:
+    return row.blob != entry.object_id or not row.method
+
+
 def _try_to_take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
     """As ``_take``; a request that we cannot handle does not stop those after it."""
     try:
@@ -151,7 +161,7 @@ def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str])
         return False
     if not is_changed and row.progress == Progress.PROBLEM:
         return False
-    if is_changed or not row.method:
+    if _is_unread(row, entry):
         senders.note_author(here, row, entry.path)
         try:
             _describe(row, entry, _read(here, entry))

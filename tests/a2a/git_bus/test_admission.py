@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from a2a import builtin
-from a2a.git_bus import senders
+from a2a.git_bus import admission, senders
 from a2a.models import Progress, Question, Strangers, Task
 from a2a.states import TaskState
 from a2a.tasks import questions
@@ -165,3 +165,19 @@ def test_an_unsigned_answer_does_not_end_a_task_where_signatures_are_demanded(
     task.refresh_from_db()
     assert (task.state, task.result) == (TaskState.WORKING, None)
     assert "not signed by anybody" in task.bus_request.problem
+
+
+def test_many_strangers_are_asked_about_a_few_at_a_time(bus, participant, alice, monkeypatch):
+    monkeypatch.setattr(admission, "MOST_HELD", 2)
+    bus.set(strangers=Strangers.ASK)
+    for number in range(4):
+        participant.submit(f"r-{number}")
+    bus.turn()
+    assert Question.objects.waiting().count() == 2
+    assert "people are asked about others" in bus.request("r-2").problem
+
+    answer(Question.objects.waiting().order_by("pk")[0], "refuse it", alice)
+    bus.turn()
+    bus.turn()
+    assert bus.request("r-2").progress == Progress.HELD
+    assert Question.objects.waiting().count() == 2

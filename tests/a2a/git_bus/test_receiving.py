@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from a2a import states, tasks
 from a2a.errors import Reason
-from a2a.git_bus import listening
+from a2a.git_bus import listening, receiving
 from a2a.models import BusRequest, Progress, Question, Task
 from a2a.states import TaskEventKind, TaskState
 from ledger.principals import Surface
@@ -177,6 +177,17 @@ def test_requests_are_taken_in_the_order_of_names_a_few_in_each_turn(bus, partic
     for name in ("c", "a", "b"):
         participant.submit(f"r-{name}")
     bus.turn()
-    assert list(BusRequest.objects.values_list("request_id", flat=True)) == ["r-a", "r-b"]
+    taken = BusRequest.objects.order_by("pk").values_list("request_id", flat=True)
+    assert list(taken) == ["r-a", "r-b"]
     bus.turn()
     assert Task.objects.count() == 3
+
+
+def test_a_flood_of_files_is_read_a_part_in_each_turn(bus, participant, monkeypatch):
+    monkeypatch.setattr(receiving, "MOST_READ", 3)
+    for number in range(5):
+        participant.submit(f"r-{number}", method="astrology.chart")
+    bus.turn()
+    assert BusRequest.objects.count() == 3
+    bus.turn()
+    assert BusRequest.objects.filter(progress=Progress.LEFT).count() == 5
