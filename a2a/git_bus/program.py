@@ -126,8 +126,12 @@ class Program:
         settings: Mapping[str, str] | None = None,
     ) -> bytes:
         """What the call writes, at most ``most`` bytes. Raises ``GitFailed``."""
-        growth = self._growth() if arguments[0] == "fetch" else lambda: 0
-        limits = Limits(arguments[0], time.monotonic() + timeout_s, timeout_s, most, growth)
+        before = self._unfinished()
+
+        def added() -> set[Path]:
+            return self._unfinished() - before
+
+        limits = Limits(arguments[0], time.monotonic() + timeout_s, timeout_s, most, added)
         try:
             process = self._start(arguments, settings or {})
         except OSError as error:
@@ -137,6 +141,8 @@ class Program:
                 answer, errors = _converse(process, given, limits)
             finally:
                 _end(process)
+                for path in added():  # else each attempt would leave as much again
+                    path.unlink(missing_ok=True)
         if process.returncode:
             raise GitFailed(f"git {arguments[0]}: {self._shown(errors, answer[-MOST_ERRORS:])}")
         return answer
@@ -159,15 +165,9 @@ class Program:
             start_new_session=True,
         )
 
-    def _growth(self) -> Callable[[], int]:
-        """How many bytes of unfinished packs there are."""
-        packs = self.folder / "objects" / "pack"
-        before = {path.name for path in packs.glob("tmp_*")}
-
-        def growth() -> int:
-            return sum(_size(path) for path in packs.glob("tmp_*") if path.name not in before)
-
-        return growth
+    def _unfinished(self) -> set[Path]:
+        """Packs that are being received."""
+        return set((self.folder / "objects" / "pack").glob("tmp_*"))
 
     def _shown(self, *outputs: bytes) -> str:
         """In one line, without control characters, secrets and paths of this machine."""
@@ -288,7 +288,7 @@ class Limits:
     deadline: float
     timeout_s: float
     most: int  # bytes that it writes
-    growth: Callable[[], int]  # bytes that it has added to the repository
+    unfinished: Callable[[], Iterable[Path]]  # files that it is adding to the repository
 
     def check(self, written: int) -> None:
         if _is_ending.is_set():
@@ -297,7 +297,7 @@ class Limits:
             raise GitFailed(f"git {self.name} took more than {self.timeout_s:g} s.")
         if written > self.most:
             raise GitFailed(f"git {self.name} wrote more than {self.most:,} bytes.")
-        if self.growth() > LARGEST_FETCH:
+        if sum(map(_size, self.unfinished())) > LARGEST_FETCH:
             raise GitFailed(f"git {self.name} received more than {LARGEST_FETCH:,} bytes.")
 
 
