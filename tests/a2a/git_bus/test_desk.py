@@ -24,7 +24,9 @@ def arrived(bus, participant):
     return Task.objects.get(skill_slug="consolidate")
 
 
-NOT_SIGNED = "Not signed. The commit names Ann &lt;ann@partner.example&gt;; nothing proves it."
+NOT_SIGNED = "It names Ann &lt;ann@partner.example&gt;; nothing proves that."
+    "The commit is not signed. It names Ann &lt;ann@partner.example&gt;; nothing proves that."
+)
 
 
 def test_a_task_that_came_over_a_bus_says_so_and_that_nothing_proves_its_sender(
@@ -54,7 +56,7 @@ def test_what_a_signer_has_signed_is_shown_with_the_key(arrived, as_alice):
     page = page_of(as_alice, arrived)
 
     assert "Signed by ann@partner.example (SHA256:abc)." in page
-    assert "Not signed" not in page
+    assert "not signed" not in page
 
 
 def test_a_task_below_is_told_of_where_the_one_above_came_from(arrived, a_task, as_alice):
@@ -90,7 +92,7 @@ def test_a_task_that_another_did_says_who_took_it(bus, participant, ask_for_draf
 
     page = page_of(as_alice, task)
     assert "<b><bdi>ann_agent</bdi></b> took it" in page
-    assert "The answer: Not signed." in page
+    assert "The answer: The commit is not signed." in page
 
 
 def claim(task: Task, worker):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -75,6 +76,20 @@ def test_a_request_is_claimed_done_answered_and_archived(clone):
         f"Claimed {request_id} by shell_agent",
     ]
     assert run("take.sh", clone, "shell_agent", "text.count_words", *COUNT) == "", "nothing left"
+
+
+def test_the_ten_lines_of_the_documentation_do_it_too(clone):
+    page = (ROOT / "docs" / "git-bus.md").read_text()
+    (lines,) = re.findall(r"```sh\n(git fetch.*?)```", page, re.DOTALL)
+    request_id = run("send.sh", clone, "human", "text.count_words", '{"text": "a b"}')
+    work = f"my_work() {{ {' '.join(COUNT)}; }}"
+    script = f"set -eu\nagent=doc_agent method=text.count_words\n{work}\n{lines}"
+
+    subprocess.run(["sh", "-c", script], cwd=clone, check=True, timeout=60)
+
+    answer = response(clone, request_id)
+    assert (answer["result"]["words"], answer["processed_by"]) == (2, "doc_agent")
+    assert log_of(clone)[0] == f"Processed {request_id}"
 
 
 def test_requests_for_others_stay_where_they_are(clone):
