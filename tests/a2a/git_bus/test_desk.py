@@ -25,8 +25,6 @@ def arrived(bus, participant):
 
 
 NOT_SIGNED = "It names Ann &lt;ann@partner.example&gt;; nothing proves that."
-    "The commit is not signed. It names Ann &lt;ann@partner.example&gt;; nothing proves that."
-)
 
 
 def test_a_task_that_came_over_a_bus_says_so_and_that_nothing_proves_its_sender(
