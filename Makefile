@@ -79,7 +79,7 @@ lock: ## Renew the lock files (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --upgrade -q pyproject.toml -o requirements.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --no-annotate --upgrade -q pyproject.toml --group dev -o requirements-dev.lock
+		--no-header --no-annotate --upgrade -q pyproject.toml --group dev --group supervisor -o requirements-dev.lock
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Assent needs Python 3.11, 3.12, 3.13 or 3.14."; exit 1; }

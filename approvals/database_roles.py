@@ -33,6 +33,7 @@ RIGHTS = {
     "ledger_checkpoint": APPEND,
     "ledger_cosignature": APPEND,
     "ledger_tile": KEEP,  # grows; a trigger lets nothing in it change
+    "ledger_policydocument": APPEND,
     "ledger_reading": APPEND,
     "approvals_username": APPEND,
     # What goes on, and is never thrown away.

@@ -50,6 +50,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "refused": (set(), "refused"),
         "plan_abandoned": (set(), "rolling_back"),
         "approval_recorded": ({"prepared"}, "prepared"),
+        "passed_on": ({"prepared"}, "prepared"),
         "approved": ({"prepared"}, "approved"),
         "rejected": ({"prepared"}, "rolling_back"),
         "expired": ({"prepared"}, "rolling_back"),
@@ -102,7 +103,12 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "task_legal_hold_released": (OPEN_TASK | ENDED_TASK, None),
     },
 }
-VERDICTS = {"approval_recorded": "approve", "approved": "approve", "rejected": "reject"}
+VERDICTS = {
+    "approval_recorded": "approve",
+    "approved": "approve",
+    "rejected": "reject",
+    "passed_on": "pass_on",
+}
 KINDS = {"NONE": {"system", "user"}, "SUPERVISOR": {"agent", "user"}, "HUMAN": {"user"}}
 OF_THE_PROPOSER = {"prepared", "refused", "plan_abandoned", "canceled"}
 OF_THE_SYSTEM = {"claimed", "expired", "retried", "late_receipt"}
@@ -517,7 +523,8 @@ def intent_digests(row: Record) -> Iterator[str]:
 def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
     first, proposer = says(events[0]), events[0]["principal"]
     voters: set[str] = set()
-    approvers: set[str] = set()
+    approvals: list[Record] = []
+    required = first.get("required_approver", "")
     was_claimed = False
     for event in events:
         name = f"event {event['id']} of transaction {row['id']}"
@@ -529,15 +536,18 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         if kind in OF_THE_SYSTEM and not who.startswith("system:"):
             yield f"{name}: {kind} by {who}."
         if kind in VERDICTS:
-            faults = list(vote_faults(event, row, first, voters))
+            faults = list(vote_faults(event, row, first, required, voters))
             yield from (f"{name}: {fault}" for fault in faults)
             voters.add(who)
-            if not faults and kind != "rejected":
-                approvers.add(who)
+            if not faults and VERDICTS[kind] == "approve":
+                approvals.append(event)
+            if kind == "passed_on":  # people decide from here on, and only they count
+                required = "HUMAN"
+                approvals = [one for one in approvals if one["principal"].startswith("user:")]
         if kind in AFTER_A_CLAIM and not was_claimed:
             yield f"{name}: {kind}, and nothing was ever carried out."
         was_claimed = was_claimed or kind == "claimed"
-        if kind in ("approved", "claimed") and not is_enough(approvers, first):
+        if kind in ("approved", "claimed") and not is_enough({*map(voter_of, approvals)}, first):
             yield f"{name}: there are not enough approvals."
     yield from settlement_faults(row, events)
 
@@ -572,7 +582,17 @@ def is_second_word(who: str, kind: str, details: Record, first: Record) -> bool:
     )
 
 
-def vote_faults(event: Record, row: Record, first: Record, voters: set[str]) -> Iterator[str]:
+def voter_of(event: Record) -> str:
+    """Whose vote it is: agents that one person keeps have one together, which is that person's."""
+    who, details = event["principal"], says(event)
+    if who.startswith("agent:") and "kept_by" in details:
+        return details["kept_by"] or "agents without a keeper"
+    return str(who)
+
+
+def vote_faults(
+    event: Record, row: Record, first: Record, required: str, voters: set[str]
+) -> Iterator[str]:
     details, who = says(event), event["principal"]
     if details.get("intent_digest") != first.get("intent_digest"):
         yield "a vote on something else."
@@ -581,7 +601,8 @@ def vote_faults(event: Record, row: Record, first: Record, voters: set[str]) -> 
     if who in voters:
         yield f"a second vote of {who}."
     kind = who.partition(":")[0]
-    may = kind in KINDS.get(first.get("required_approver", ""), set())
+    may = kind in KINDS.get(required, set())
+    may = may and (event["kind"] != "passed_on" or kind == "agent")
     if not may or (kind == "system" and who != "system:policy"):
         yield f"the contract takes no vote of {who}."
     if int(event["at"]) > int(row["expires_at"]):
@@ -606,7 +627,10 @@ def decision_faults(decisions: list[Record], events: list[Record]) -> Iterator[s
         details = says(event)
         sealed = (details.get("verdict"), details.get("intent_digest"), details.get("decision_at"))
         plain = ("principal_name", "via", "reason")
-        if (*sealed, *(event[c] for c in plain)) != (
+        if (details.get("kept_by", ""), details.get("policy")) != (
+            decision.get("kept_by", ""),
+            decision.get("policy"),
+        ) or (*sealed, *(event[c] for c in plain)) != (
             decision["verdict"],
             decision["intent_digest"],
             decision["at"],
@@ -863,6 +887,7 @@ def summary_of(events: list[Record]) -> Record:
                 "reason": event["reason"],
                 "at": rfc3339(event["at"]),
                 "intent_digest": says(event).get("intent_digest", ""),
+                **({"policy": says(event)["policy"]} if "policy" in says(event) else {}),
             }
             for event in events
             if event["kind"] in VERDICTS
@@ -1022,6 +1047,9 @@ def votes_in_words(events: list[Record]) -> Iterator[str]:
         reason = f": {vote['reason']!r}" if vote["reason"] else ""
         who = f"{vote['principal_name']!r} ({vote['principal']})"
         yield f"  {vote['at']} {vote['kind']} by {who} through {vote['via']}{reason}"
+        if policy := vote.get("policy"):
+            cited = ", ".join(map(repr, policy["paragraphs"]))
+            yield f"    by {policy['name']!r} {policy['version']!r} ({policy['sha256']}): {cited}"
     if receipt := summary_of(events)["outcome"]["receipt"]:
         yield f"  receipt {receipt!r}"
 

@@ -11,6 +11,7 @@ class LedgerConfig(AppConfig):
 
     def ready(self) -> None:
         from ledger import checks, doorbell, start_checks  # noqa: F401
+        from ledger.api import pending
         from ledger.events import outbox
         from ledger.webhooks import channel, owners
         from ledger.workers import jobs
@@ -18,5 +19,6 @@ class LedgerConfig(AppConfig):
         outbox.register(channel.WebhookChannel())
         outbox.register(owners.OwnerChannel())
         doorbell.register_bell(doorbell.wake_waiting_agents)
+        doorbell.register_bell(pending.wake_supervisors)
         jobs.register()
         autodiscover_modules("tools")

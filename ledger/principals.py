@@ -59,6 +59,10 @@ class Principal:
         return self.kind == PrincipalKind.AGENT
 
     @property
+    def is_user(self) -> bool:
+        return self.kind == PrincipalKind.USER
+
+    @property
     def is_system(self) -> bool:
         return self.kind == PrincipalKind.SYSTEM
 

@@ -70,7 +70,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses otherwise."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         database_roles.give_rights(embedded_services.APPLICATION)
-        for table in ("event", "decision", "checkpoint", "cosignature", "tile"):
+        for table in ("event", "decision", "checkpoint", "cosignature", "tile", "policydocument"):
             cursor.execute(f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate")
 
 

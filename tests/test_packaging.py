@@ -55,7 +55,9 @@ def declared(*groups: str) -> dict[str, Requirement]:
 
 
 def test_every_package_that_the_product_imports_is_declared():
+    apart = ROOT / "examples/supervisor.py"  # it has a group of its own
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*.py")]
+    files = [path for path in files if path != apart]
     used = dict(imported(files))
 
     assert {"django", "pyjwt", "protobuf", "starlette"} <= set(used)
@@ -73,11 +75,21 @@ def test_every_package_that_the_tests_import_is_declared():
     ]
     used = dict(imported(files))
 
-    assert {name: where for name, where in used.items() if name not in declared("dev")} == {}
+    assert {
+        name: where for name, where in used.items() if name not in declared("dev", "supervisor")
+    } == {}
+
+
+def test_every_package_that_the_supervisor_imports_is_in_its_group_or_the_product():
+    used = dict(imported([ROOT / "examples/supervisor.py"]))
+
+    assert "pydantic-ai-slim" in used
+    assert set(used) <= set(declared("supervisor"))
 
 
 @pytest.mark.parametrize(
-    ("lock", "groups"), [("requirements.lock", []), ("requirements-dev.lock", ["dev"])]
+    ("lock", "groups"),
+    [("requirements.lock", []), ("requirements-dev.lock", ["dev", "supervisor"])],
 )
 def test_the_lock_pins_every_declared_package_within_its_limits(lock, groups):
     pins = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([^ ;]+)", (ROOT / lock).read_text(), re.M)

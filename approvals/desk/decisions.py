@@ -22,7 +22,7 @@ from approvals.people import principal_of, require_another_person
 from approvals.presentation import shown_in_full
 from approvals.presentation.shown_in_full import DESK
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
-from ledger.models import Transaction, Verdict
+from ledger.models import Transaction
 from ledger.principals import Surface
 from ledger.states import Outcome, State
 from ledger.transactions import coordinator, settlements
@@ -168,7 +168,8 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
         return
     with atomic():
         row = Transaction.objects.select_for_update().get(pk=row.pk)
-        earlier = row.decisions.filter(verdict=Verdict.APPROVE).values_list("principal", flat=True)
+        approvals = policies.counted_approvals(row)
+        earlier = [given.kept_by or given.principal for given in approvals]
         if row.state == State.PREPARED:
             require_another_person(user, earlier, "approved it")
         elif row.settlement is not None:

@@ -14,7 +14,8 @@ from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
 from ledger.contracts import ConsequenceLevel, key_fields, tools
-from ledger.models import Transaction, Verdict
+from ledger.models import Decision, Transaction, Verdict
+from ledger.principals import Principal
 from ledger.states import Outcome, State
 from ledger.transactions import settlements
 
@@ -45,6 +46,8 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
         return May(False, "You proposed it yourself; somebody else has to decide.")
     if any(decision.principal == principal for decision in row.decisions.all()):
         return May(False, "You have approved it. It waits for another approver.")
+    if any(decision.kept_by == principal for decision in counted_approvals(row)):
+        return May(False, "An agent that you keep has approved it: together you have one vote.")
     return YES
 
 
@@ -137,15 +140,34 @@ def approval_requirement(row: Transaction) -> str:
         "SUPERVISOR": "a supervising agent or a person",
         "NONE": "nobody: it passes by policy",
     }[row.required_approver]
+    if passed_on := passed_on_by(row):
+        return f"{passed_on.principal_name} passed it on: {_people(row.quorum)} decide."
     if row.quorum > 1:
         approver = f"{row.quorum} different people"
     return f"The contract of {row.tool} asks for {approver} ({row.risk_level.lower()} risk)."
 
 
+def _people(number: int) -> str:
+    return "people" if number == 1 else f"{number} different people"
+
+
+def passed_on_by(row: Transaction) -> Decision | None:
+    """The decision by which a supervising agent left it to people."""
+    passed_on = (given for given in row.decisions.all() if given.verdict == Verdict.PASS_ON)
+    return next(passed_on, None)
+
+
+def counted_approvals(row: Transaction) -> list[Decision]:
+    """The approvals that count: only those of people, once it was passed on."""
+    approvals = [given for given in row.decisions.all() if given.verdict == Verdict.APPROVE]
+    if passed_on_by(row) is None:
+        return approvals
+    return [given for given in approvals if Principal.parse(given.principal).is_user]
+
+
 def missing_approvals(row: Transaction) -> int:
     """The number of approvals that are still needed."""
-    approvals = sum(decision.verdict == Verdict.APPROVE for decision in row.decisions.all())
-    return max(0, row.quorum - approvals)
+    return max(0, row.quorum - len(counted_approvals(row)))
 
 
 def is_irreversible(row: Transaction) -> bool:

@@ -15,6 +15,7 @@ PROBLEM = "application/problem+json"
 TAGS = [
     {"name": "transactions", "description": "Propose what changes the world, and wait for people."},
     {"name": "tools", "description": "What can be proposed, and what may be read without asking."},
+    {"name": "supervisors", "description": "Decide by a written policy, or leave it to people."},
     {"name": "log", "description": "Proofs over the audit log, for whoever wants to check it."},
     {"name": "tasks", "description": "Give work to other agents: the plain dialect of A2A."},
     {"name": "workers", "description": "Do work that was given to one's own skills."},

@@ -31,6 +31,7 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 Query = dict[str, list[str]]
 Headers = dict[bytes, bytes]
 
+NOTHING = UUID(int=0)
 UUID_ = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 CLAIM = "/api/v1/work/claim"
 CLAIM_MEMBERS = {"skills", "wait_s"}
@@ -59,12 +60,24 @@ def _known_etag(match: re.Match[str], query: Query, headers: Headers) -> str:
     return headers.get(b"if-none-match", b"").decode("latin-1").removeprefix("W/")
 
 
+def _place_in_pending(match: re.Match[str], query: Query, headers: Headers) -> Any:
+    after = _only(query, "after")
+    place = transaction_polls.Place(
+        limit=int(_only(query, "limit", str(transaction_polls.PAGE))),
+        after=UUID(after) if after else None,
+    )
+    if not 1 <= place.limit <= transaction_polls.PAGE_MOST:
+        raise ValueError
+    return _known_etag(match, query, headers), place
+
+
 def _cursor(match: re.Match[str], query: Query, headers: Headers) -> int:
     return int(_only(query, "cursor", "0"))
 
 
 ROUTES = (
     Route(re.compile(f"/api/v1/transactions/{UUID_}"), transaction_polls.transactions, _known_etag),
+    Route(re.compile("/api/v1/pending"), transaction_polls.pending, _place_in_pending),
     Route(re.compile(f"/api/v1/tasks/{UUID_}"), task_polls.tasks, lambda *_: None),
     Route(re.compile(f"/api/v1/work/{UUID_}/messages"), task_polls.messages, _cursor),
     Route(
@@ -226,7 +239,8 @@ def _usual_poll(
     wait_s, token = float(_only(query, "wait")), _token(headers)
     if not 0 < wait_s <= LONGEST_WAIT_S or not token:
         return None
-    poll = Poll(token, UUID(match[1]), route.detail(match, query, headers))
+    subject = UUID(match[1]) if route.path.groups else NOTHING
+    poll = Poll(token, subject, route.detail(match, query, headers))
     return PollRequest(route.polls, (poll, wait_s, address_of_peer(scope)))
 
 

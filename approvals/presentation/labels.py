@@ -21,6 +21,7 @@ EVENT_LABELS: dict[str, str] = {
     EventKind.REFUSED: "Refused by the tool",
     EventKind.PLAN_ABANDONED: "Planned, and could not be entered",
     EventKind.APPROVAL_RECORDED: "Partly approved (others are needed too)",
+    EventKind.PASSED_ON: "Passed on to people",
     EventKind.APPROVED: "Approved",
     EventKind.REJECTED: "Rejected",
     EventKind.EXPIRED: "Expired: nobody decided in time",
@@ -100,6 +101,15 @@ def outcome(row: Transaction) -> str:
     if event.kind == EventKind.EXPIRED:
         return "Expired; nobody decided in time"
     return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
+
+
+def policy(details: dict[str, Any]) -> str:
+    """What a supervising agent decided by: ``Refunds 3, §§ 2, 4.1``; empty where it named none."""
+    cited = details.get("policy")
+    if not cited:
+        return ""
+    numbers = ", ".join(cited["paragraphs"])
+    return f"{cited['name']} {cited['version']}, §{'§' * (len(cited['paragraphs']) > 1)} {numbers}"
 
 
 def question_outcome(question: Question) -> str:

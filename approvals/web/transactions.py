@@ -141,6 +141,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "missing_approvals": policies.missing_approvals(row),
         "is_irreversible": policies.is_irreversible(row),
         "confirmation_word": policies.confirmation_word(row),
+        "left_by": policies.passed_on_by(row),
         "undo": policies.undo_of(row),
         "can_compensate": policies.can_compensate(row),
         "settling": policies.settling(row, principal),

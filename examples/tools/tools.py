@@ -21,6 +21,7 @@ import httpx
 from babel.numbers import format_currency
 from pydantic import Field
 
+from examples.tools import goodwill  # noqa: F401  (declares a tool that a supervisor decides)
 from examples.tools.provider import Refused, execute, provider_may_refuse, read, segment, send
 from ledger.contracts import Context, NothingHappened, Plan, readonly, transactional
 

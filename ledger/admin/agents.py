@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.db.transaction import atomic
@@ -29,6 +30,7 @@ from ledger.models import (
     Tenant,
 )
 from ledger.models.agents import ALL_TOOLS
+from ledger.principals import Principal
 
 
 class Undeletable(TenantAdmin):
@@ -80,6 +82,13 @@ class AgentForm(KnownTools, WithLimits):
         help_text=Agent._meta.get_field("webhook_url").help_text,
     )
 
+    def clean_kept_by(self) -> str:
+        keeper: str = self.cleaned_data["kept_by"].strip()
+        key = Principal.parse(keeper).user_key
+        if keeper and (key is None or not get_user_model().objects.filter(pk=key).exists()):
+            raise ValidationError("Name a person by the number in the admin, as user:7.")
+        return keeper
+
     def clean_webhook_url(self) -> str:
         url: str = self.cleaned_data["webhook_url"]
         if url:
@@ -99,6 +108,7 @@ class AgentAdmin(Undeletable, SealedEdits):
     list_filter = ("is_active",)
     fieldsets = (
         (None, {"fields": ("tenant", "slug", "name", "is_active", "tools", "webhook_url")}),
+        ("As a supervisor", {"fields": ("kept_by", "review_percent")}),
         limits.FIELDSET,
     )
     actions = ("renew_secret",)

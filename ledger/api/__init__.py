@@ -2,11 +2,13 @@
 
 from ninja import Router
 
-from ledger.api import log, tools, transactions
+from ledger.api import log, pending, policies, tools, transactions
 from ledger.api.tools import describe, describe_readonly
 
 routers: dict[str, Router] = {
     "/transactions": transactions.router,
+    "/pending": pending.router,
+    "/policies": policies.router,
     "/tools": tools.router,
     "/log": log.router,
 }

@@ -14,6 +14,7 @@ from django.db.models.expressions import RawSQL
 from ledger.api.rendering import versioned_text
 from ledger.api.visibility import SEES_ALL
 from ledger.batches import Batcher
+from ledger.contracts import RequiredApprover
 from ledger.database import use_prepared_statements
 from ledger.database.inserts import on_one_line
 from ledger.http.polling import Pace, headers_of_read, paces_of, too_fast
@@ -117,11 +118,16 @@ def _visible_sql() -> str:
 
 def _decisions_on(rows: Sequence[TransactionRow]) -> dict[UUID, list[Decision]]:
     """The decisions on these transactions; asks for none where none can be."""
-    ids = {row.id for row in rows if row.state != State.PREPARED or row.quorum > 1}
+    ids = {row.id for row in rows if may_have_any(row)}
     decisions: dict[UUID, list[Decision]] = {}
     for decision in Decision.objects.filter(transaction_id__in=ids) if ids else []:
         decisions.setdefault(decision.transaction_id, []).append(decision)
     return decisions
+
+
+def may_have_any(row: TransactionRow) -> bool:
+    is_decided = row.state != State.PREPARED or row.quorum > 1
+    return bool(is_decided or row.required_approver == RequiredApprover.SUPERVISOR)
 
 
 reads: Batcher[Reading, Read | None] = Batcher(_read_all)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ledger.agents.callers import callers_with
+from ledger.api.pending import PAGE, PAGE_MOST, Place, pending
 from ledger.api.rendering import versioned
 from ledger.api.visibility import may_see
 from ledger.models import Transaction
 from ledger.states import FINAL
 from ledger.waiting import LongPolls, Look, Poll
+
+__all__ = ["PAGE", "PAGE_MOST", "Place", "pending", "transactions"]
 
 
 def _look_all(polls: list[Poll]) -> list[Look | None]:

@@ -107,6 +107,7 @@ def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
             "via": vote.via,
             "reason": vote.reason,
             "at": vote.at.isoformat(),
+            "policy": vote.policy,
         }
         for vote in sorted(decisions, key=lambda vote: vote.at)
     ]
@@ -116,7 +117,7 @@ def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
 def versioned(row: Transaction) -> tuple[dict[str, Any], str]:
     """The body, and an entity tag that changes when anything but the passing of time does."""
     body = as_json(row)
-    return body | {"expires_in": _left(row)}, _etag(json.dumps(body))
+    return body | {"expires_in": seconds_left(row)}, _etag(json.dumps(body))
 
 
 def versioned_text(row: Row, decisions: Iterable[Decision]) -> tuple[str, str]:
@@ -129,15 +130,15 @@ def versioned_text(row: Row, decisions: Iterable[Decision]) -> tuple[str, str]:
     text = json.dumps(body)
     before, name, after = text.partition('"expires_in": ')
     _, comma, after = after.partition(",")
-    return f"{before}{name}{json.dumps(_left(row))}{comma}{after}", _etag(text)
+    return f"{before}{name}{json.dumps(seconds_left(row))}{comma}{after}", _etag(text)
 
 
 def _etag(text: str) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
-def _left(row: Row) -> float:
-    """Seconds until it expires."""
+def seconds_left(row: Row) -> float:
+    """Until it expires."""
     return max(0.0, round(row.expires_at.timestamp() - time.time(), 3))
 
 

@@ -43,16 +43,52 @@ class CancelByKeyIn(In):
     reason: Reason = ""
 
 
+class PolicyIn(In):
+    """The policy that a supervisor decided by, and the paragraphs that it used."""
+
+    sha256: str = Field(
+        pattern="^[0-9a-f]{64}$", description="Of a text that POST /policies keeps."
+    )
+    paragraphs: list[Annotated[str, Field(min_length=1, max_length=20)]] = Field(
+        min_length=1, max_length=50, examples=[["2", "4.1"]]
+    )
+
+
 class ApproveIn(In):
     """A supervisor's yes names what it saw."""
 
     intent_digest: str = Field(min_length=64, max_length=64)
     reason: Reason = ""
+    policy: PolicyIn | None = None
 
 
 class RejectIn(In):
     intent_digest: str = Field(min_length=64, max_length=64)
     reason: str = Field(min_length=1, max_length=2000)
+    policy: PolicyIn | None = None
+
+
+class PassOnIn(In):
+    intent_digest: str = Field(min_length=64, max_length=64)
+    reason: str = Field(min_length=1, max_length=2000, description="People read it.")
+    policy: PolicyIn | None = None
+
+
+class PolicyDocumentIn(In):
+    name: str = Field(min_length=1, max_length=100)
+    version: str = Field(min_length=1, max_length=40)
+    text: str = Field(min_length=1, max_length=65536, description="Markdown, at most 64 KiB.")
+
+
+class PolicyDocumentOut(Schema):
+    sha256: str
+    name: str
+    version: str
+    text: str
+    paragraphs: list[str] = Field(description="The numbers that a decision may cite.")
+    added_by: str
+    at: datetime
+    desk: str = Field(description="Where people read it.")
 
 
 class Money(Schema):
@@ -102,13 +138,21 @@ class Prepared(TokenOfIntent):
     now: Standing | None = Field(None, description="Only where Idempotent-Replayed is `true`.")
 
 
+class PolicyOut(Schema):
+    name: str
+    version: str
+    sha256: str
+    paragraphs: list[str]
+
+
 class DecisionOut(Schema):
-    verdict: str
+    verdict: str = Field(description="approve, reject or pass_on.")
     principal: str
     principal_name: str
     via: str
     reason: str
     at: datetime
+    policy: PolicyOut | None = Field(None, description="What a supervisor decided by.")
 
 
 class TransactionOut(TokenOfIntent):
@@ -181,6 +225,17 @@ else:
         **_terms,
         companions=(list[str], []),
     )
+
+
+class PendingOut(TransactionOut):
+    """One transaction that a supervisor may decide on."""
+
+    contract: ToolOut | None = Field(None, description="What its tool promises.")
+
+
+class Pending(Schema):
+    items: list[PendingOut]
+    has_more: bool = Field(description="More wait: ask with `after`, or decide on these first.")
 
 
 class CallIn(In):

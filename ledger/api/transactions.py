@@ -11,6 +11,7 @@ from ninja import Header, Query, Router
 
 from ledger import intents
 from ledger.agents import allowances
+from ledger.agents.policy_documents import Citation
 from ledger.api.rendering import (
     as_json,
     beside_today,
@@ -25,6 +26,8 @@ from ledger.api.schemas import (
     CanceledKey,
     CancelIn,
     DecisionRecord,
+    PassOnIn,
+    PolicyIn,
     Prepared,
     ProposalIn,
     RejectIn,
@@ -230,6 +233,7 @@ def approve(request: HttpRequest, transaction_id: UUID, body: ApproveIn) -> Http
             by=caller.principal,
             via=Surface.REST,
             reason=body.reason,
+            policy=_citation(body.policy),
         )
     )
 
@@ -249,5 +253,30 @@ def reject(request: HttpRequest, transaction_id: UUID, body: RejectIn) -> HttpRe
             by=caller.principal,
             via=Surface.REST,
             reason=body.reason,
+            policy=_citation(body.policy),
         )
     )
+
+
+@router.post(
+    "/{uuid:transaction_id}/pass-on",
+    operation_id="passOnTransaction",
+    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
+)
+def pass_on(request: HttpRequest, transaction_id: UUID, body: PassOnIn) -> HttpResponse:
+    """A supervisor leaves it to people, with its reasoning. From then on no agent decides it."""
+    caller = supervisor_of(request, transaction_id)
+    return rendered(
+        coordinator.pass_on(
+            transaction_id,
+            digest=body.intent_digest,
+            by=caller.principal,
+            via=Surface.REST,
+            reason=body.reason,
+            policy=_citation(body.policy),
+        )
+    )
+
+
+def _citation(policy: PolicyIn | None) -> Citation | None:
+    return None if policy is None else Citation(policy.sha256, tuple(policy.paragraphs))

@@ -96,6 +96,7 @@ def summary_of(links: Iterable[Link]) -> Record:
                 "reason": link.reason,
                 "at": in_words(link.at),
                 "intent_digest": link.says.get("intent_digest", ""),
+                **({"policy": link.says["policy"]} if "policy" in link.says else {}),
             }
             for link in chain
             if link.kind in DECISIONS

@@ -17,6 +17,7 @@ from ledger.log import checkpoints
 from ledger.models.log import Checkpoint
 
 VERSION = 1
+AS_JSON = seals.AS_JSON | {"policy"}
 
 
 def lines() -> Iterator[str]:
@@ -59,7 +60,7 @@ def _record(kind: str, row: Any) -> dict[str, Any]:
 
 def _plain(column: str, value: Any) -> Any:
     """JSON stays JSON, numbers stay numbers, everything else is text as it is sealed."""
-    if value is None or isinstance(value, int) or column in seals.AS_JSON:
+    if value is None or isinstance(value, int) or column in AS_JSON:
         return value
     return seals.as_text(value)
 

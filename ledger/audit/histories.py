@@ -56,6 +56,8 @@ class Vote(NamedTuple):
     via: str
     reason: str
     at: Any
+    kept_by: str = ""
+    policy: Any = None
 
 
 _TRANSACTION = ("id", "state", *(name for name in seals.FIXED if name != "id"), *seals.OUTCOME)

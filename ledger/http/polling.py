@@ -65,14 +65,14 @@ def _pace(polls: int) -> Pace:
     return Pace.REFUSED if polls > POLL_WATCHERS else Pace.TOO_FAST
 
 
-def too_fast(transaction_id: UUID) -> HttpResponse:
-    """The response to a poll that is ``REFUSED``."""
+def too_fast(subject: UUID | str) -> HttpResponse:
+    """The response to a poll that is ``REFUSED``: of a transaction, or of what the text names."""
+    name = subject if isinstance(subject, str) else f"Transaction {subject}"
     response = problem(
         429,
         "polling_too_fast",
         "Polling too fast",
-        f"Transaction {transaction_id} was asked for more than {POLL_WATCHERS} times "
-        f"within {POLL_INTERVAL_S} s.",
+        f"{name} was asked for more than {POLL_WATCHERS} times within {POLL_INTERVAL_S} s.",
         f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
     )
     response["Retry-After"] = str(POLL_INTERVAL_S)

@@ -11,6 +11,7 @@ from ledger.models.ids import id_or_none, new_id
 from ledger.models.limits import LimitRefusal
 from ledger.models.log import Checkpoint, Cosignature, Tile
 from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
+from ledger.models.policies import PolicyDocument, paragraphs_of
 from ledger.models.readings import Reading
 from ledger.models.search import SearchTerm
 from ledger.models.sweepers import SweeperLease
@@ -32,6 +33,7 @@ __all__ = [
     "Event",
     "IdempotencyKey",
     "LimitRefusal",
+    "PolicyDocument",
     "Reading",
     "Scope",
     "SearchTerm",
@@ -45,5 +47,6 @@ __all__ = [
     "id_or_none",
     "new_id",
     "new_row",
+    "paragraphs_of",
     "row_of",
 ]

@@ -64,10 +64,26 @@ class Agent(models.Model):
     limits = models.JSONField(
         default=dict, blank=True, db_default={}, help_text="Limits other than the tenant's default."
     )
+    kept_by = models.CharField(
+        max_length=150,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The person who runs it, as user:7. Agents of one keeper have one vote together, "
+        "and so have all agents without one.",
+    )
+    review_percent = models.PositiveSmallIntegerField(
+        default=10,
+        db_default=10,
+        help_text="Of its decisions as a supervisor, how many in a hundred people review.",
+    )
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["tenant", "slug"], name="ledger_agent_one_per_slug")
+            models.UniqueConstraint(fields=["tenant", "slug"], name="ledger_agent_one_per_slug"),
+            models.CheckConstraint(
+                name="ledger_agent_review_is_a_percentage", condition=Q(review_percent__lte=100)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from ledger.models.transactions import Transaction
 class Verdict(models.TextChoices):
     APPROVE = "approve", "approved"
     REJECT = "reject", "rejected"
+    PASS_ON = "pass_on", "passed on to people"
 
 
 class Decision(models.Model):
@@ -23,6 +24,11 @@ class Decision(models.Model):
     intent_digest = models.CharField(max_length=64)
     via = models.CharField(max_length=20)
     reason = models.TextField(blank=True)
+    # Of an agent: who keeps it, and the policy that it decided by, as its event sealed them.
+    kept_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    policy = models.JSONField(
+        null=True, help_text="name, version, sha256 and the paragraphs that were cited"
+    )
     at = models.DateTimeField(db_default=Now())
 
     class Meta:

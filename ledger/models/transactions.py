@@ -214,6 +214,12 @@ class Transaction(models.Model):
                 fields=["tenant", "proposed_by", "expires_at"],
                 condition=Q(state=State.PREPARED),
             ),
+            # What supervising agents wait for, the most urgent first.
+            models.Index(
+                name="ledger_tx_supervised",
+                fields=["tenant", "expires_at", "id"],
+                condition=Q(state=State.PREPARED, required_approver="SUPERVISOR"),
+            ),
             # Queried before an operation is begun again.
             models.Index(
                 name="ledger_tx_late",

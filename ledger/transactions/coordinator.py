@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import intents, states
+from ledger.agents.policy_documents import Citation
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyMissing,
@@ -48,6 +49,7 @@ __all__ = [
     "compensate",
     "expire",
     "is_for_batch",
+    "pass_on",
     "prepare",
     "prepare_all",
     "reject",
@@ -56,24 +58,80 @@ __all__ = [
 
 
 def approve(
-    transaction_id: UUID, *, digest: str, by: Principal, via: Surface, reason: str = ""
+    transaction_id: UUID,
+    *,
+    digest: str,
+    by: Principal,
+    via: Surface,
+    reason: str = "",
+    policy: Citation | None = None,
 ) -> Transaction:
     """Sign off exactly what the approver saw.
 
     The decision that completes the contract's quorum moves the transaction on. Approving again
     returns the present row. Raises ``AlreadyDecided, DigestMismatch, Expired, OwnTransaction``,
     each carrying who decided what, and ``NotAllowed`` for an agent where a person is required.
+    ``policy`` is what a supervising agent decided by; it is sealed with the decision.
     """
-    return decide(transaction_id, Verdict.APPROVE, digest=digest, by=by, via=via, reason=reason)
+    return decide(
+        transaction_id,
+        Verdict.APPROVE,
+        digest=digest,
+        by=by,
+        via=via,
+        reason=reason,
+        policy=policy,
+    )
 
 
 def reject(
-    transaction_id: UUID, *, digest: str, by: Principal, via: Surface, reason: str
+    transaction_id: UUID,
+    *,
+    digest: str,
+    by: Principal,
+    via: Surface,
+    reason: str,
+    policy: Citation | None = None,
 ) -> Transaction:
     """Reject; the reason is passed on to the agent. Raises as ``approve`` does."""
     if not reason.strip():
         raise InvalidRequest("A rejection needs a reason; it is what the agent learns from.")
-    return decide(transaction_id, Verdict.REJECT, digest=digest, by=by, via=via, reason=reason)
+    return decide(
+        transaction_id,
+        Verdict.REJECT,
+        digest=digest,
+        by=by,
+        via=via,
+        reason=reason,
+        policy=policy,
+    )
+
+
+def pass_on(
+    transaction_id: UUID,
+    *,
+    digest: str,
+    by: Principal,
+    via: Surface,
+    reason: str,
+    policy: Citation | None = None,
+) -> Transaction:
+    """Leave the decision to people, with a supervising agent's reasoning.
+
+    From then on only people's approvals count, those of agents before it neither. Passing on
+    again returns the present row. Raises as ``approve`` does.
+    """
+    if not reason.strip():
+        raise InvalidRequest("Say why it is passed on: people read it before they decide.")
+    return decide(
+        transaction_id,
+        Verdict.PASS_ON,
+        digest=digest,
+        by=by,
+        via=via,
+        reason=reason,
+        policy=policy,
+    )
 
 
 def cancel(

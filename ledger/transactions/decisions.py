@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +12,8 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import intents, seals, states
+from ledger.agents import policy_documents
+from ledger.agents.policy_documents import Citation
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
@@ -20,8 +24,9 @@ from ledger.errors import (
     NotPossible,
     OwnTransaction,
 )
-from ledger.models import Decision, Ending, Transaction, Verdict
+from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, Principal, Surface
+from ledger.seals import Link
 from ledger.states import EventKind, State
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import FRESH, advance
@@ -42,7 +47,14 @@ def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
 
 
 def decide(
-    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: Surface, reason: str
+    transaction_id: UUID,
+    verdict: Verdict,
+    *,
+    digest: str,
+    by: Principal,
+    via: Surface,
+    reason: str,
+    policy: Citation | None = None,
 ) -> Transaction:
     """Record one decision; the one that completes the quorum, or rejects, moves the transaction.
 
@@ -50,71 +62,126 @@ def decide(
     Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest``.
     """
     check_reason(reason)
+    vote = _Vote(verdict, digest, by, via, reason, policy)
     try:
         with atomic():
-            return _record(transaction_id, verdict, digest=digest, by=by, via=via, reason=reason)
+            return _record(transaction_id, vote)
     except NotPossible as refusal:
         # Read again: what the refused attempt had written was rolled back.
         snapshot = Transaction.objects.get(pk=snapshot_of(refusal).pk)
         return _same_again_or_refuse(snapshot, verdict, digest, by)
 
 
-def _record(
-    transaction_id: UUID, verdict: Verdict, *, digest: str, by: Principal, via: Surface, reason: str
-) -> Transaction:
-    open_for_decision = Q(intent_digest=digest, state=State.PREPARED, expires_at__gt=Now())
+@dataclass(frozen=True, slots=True)
+class _Vote:
+    """One decision that somebody wants to make."""
+
+    verdict: Verdict
+    digest: str
+    by: Principal
+    via: Surface
+    reason: str
+    policy: Citation | None
+
+
+def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
+    open_for_decision = Q(intent_digest=vote.digest, state=State.PREPARED, expires_at__gt=Now())
     row = (
         Transaction.objects.select_for_update()
-        .filter(open_for_decision & ~Q(proposed_by=str(by)), pk=transaction_id)
+        .filter(open_for_decision & ~Q(proposed_by=str(vote.by)), pk=transaction_id)
         .first()
     )
     if row is None:
         raise NotPossible(snapshot=Transaction.objects.filter(pk=transaction_id).first())
-    _check_may_decide(row, by)
     earlier = [link for link in sign_offs.links_of(row.pk) if link.kind in sign_offs.DECISIONS]
-    if any(link.principal == str(by) for link in earlier):
+    if any(link.principal == str(vote.by) for link in earlier):
         raise NotPossible(snapshot=row)
+    _check_may_decide(row, vote, earlier)
+    sealed = _sealed(row, vote)
+    approvers = _approvers(row, vote, earlier, sealed)
     decision = Decision.objects.create(
         transaction=row,
-        principal=str(by),
-        principal_name=by.display_name,
-        verdict=verdict,
-        intent_digest=digest,
-        via=via,
-        reason=reason,
+        principal=str(vote.by),
+        principal_name=vote.by.display_name,
+        verdict=vote.verdict,
+        intent_digest=vote.digest,
+        via=vote.via,
+        reason=vote.reason,
+        **sealed,
     )
-    event: dict[str, Any] = {
-        "by": by,
-        "via": via,
-        "reason": reason,
-        "not_after": row.expires_at,
-        "details": {
-            "intent_digest": digest,
-            "verdict": str(verdict),
-            "decision_at": seals.as_text(decision.at),
-        },
+    sealed |= {
+        "intent_digest": vote.digest,
+        "verdict": str(vote.verdict),
+        "decision_at": seals.as_text(decision.at),
     }
-    if verdict == Verdict.REJECT:
+    return _advance(row, vote, sealed, approvers)
+
+
+def _sealed(row: Transaction, vote: _Vote) -> dict[str, Any]:
+    """What the event and the row of a decision have besides: of agents, keeper and policy."""
+    if not vote.by.is_agent:
+        return {}
+    keeper = Agent.objects.filter(tenant=vote.by.tenant, slug=vote.by.slug)
+    sealed: dict[str, Any] = {"kept_by": keeper.values_list("kept_by", flat=True).first() or ""}
+    if vote.policy is not None:
+        sealed["policy"] = policy_documents.as_sealed(row.tenant, vote.policy)
+    return sealed
+
+
+def _approvers(
+    row: Transaction, vote: _Vote, earlier: list[Link], sealed: Mapping[str, Any]
+) -> set[str]:
+    """Everybody who has approved once this vote counts. Raises ``NotAllowed`` for a second vote
+    of one keeper."""
+    approvers = sign_offs.approvers_in(earlier)
+    if vote.verdict != Verdict.APPROVE:
+        return approvers
+    voter = sign_offs.voter_of(str(vote.by), sealed)
+    if voter in approvers:
+        raise NotAllowed(
+            "An agent of the same keeper has approved it, or the keeper: together they have one "
+            f"vote, and the contract of {row.tool} asks for {row.quorum}."
+        )
+    return approvers | {voter}
+
+
+def _advance(
+    row: Transaction, vote: _Vote, details: Mapping[str, Any], approvers: set[str]
+) -> Transaction:
+    event: dict[str, Any] = {
+        "by": vote.by,
+        "via": vote.via,
+        "reason": vote.reason,
+        "not_after": row.expires_at,
+        "details": details,
+    }
+    if vote.verdict == Verdict.PASS_ON:
+        return advance(row.pk, states.PASS_ON, **event)
+    if vote.verdict == Verdict.REJECT:
         ending: dict[str, Any] = {
             "ending": Ending.REJECTED,
-            "ending_reason": reason,
+            "ending_reason": vote.reason,
             "decided_at": Now(),
         }
         return advance(row.pk, states.REJECT, **ending, work=FRESH, **event)
-    approvals = len(earlier) + 1  # a rejection would have ended it
-    if approvals < row.quorum and by != POLICY:
+    if len(approvers) < row.quorum and vote.by != POLICY:
         return advance(row.pk, states.RECORD_APPROVAL, **event)
     return advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **event)
 
 
-def _check_may_decide(row: Transaction, by: Principal) -> None:
+def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> None:
     """Check, whatever the surface, that the contract accepts this kind of principal."""
-    if not sign_offs.may_sign_off(str(by), row.required_approver):
+    by, in_contract = str(vote.by), row.required_approver
+    if vote.verdict == Verdict.PASS_ON and not sign_offs.may_pass_on(by, in_contract):
+        raise NotAllowed("Only a supervising agent passes a decision on.")
+    if not sign_offs.may_sign_off(by, in_contract):
         raise NotAllowed(
             f"The contract of {row.tool} asks for a person to decide."
-            if by.is_agent
+            if vote.by.is_agent
             else f"The contract of {row.tool} asks for an approver."
         )
+    if not sign_offs.may_sign_off(by, sign_offs.required_approver(in_contract, earlier)):
+        raise NotPossible(snapshot=row)
 
 
 def _same_again_or_refuse(
@@ -131,6 +198,14 @@ def _same_again_or_refuse(
         raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
     if own is not None:
         raise AlreadyDecided(f"You have {own.get_verdict_display()} it.", snapshot=snapshot)
+    passed_on = snapshot.decisions.filter(verdict=Verdict.PASS_ON).first()
+    if passed_on is not None and by.is_agent:
+        raise AlreadyDecided(
+            f"{passed_on.principal_name} has passed it on: people decide on it.",
+            snapshot=snapshot,
+            decided_by=passed_on.principal,
+            decision=str(passed_on.verdict),
+        )
     raise Expired("Its time was up; nobody can decide on it any more.", snapshot=snapshot)
 
 

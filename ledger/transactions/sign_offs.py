@@ -26,7 +26,10 @@ DECISIONS: dict[str, Verdict] = {
     states.RECORD_APPROVAL.kind: Verdict.APPROVE,
     states.APPROVE.kind: Verdict.APPROVE,
     states.REJECT.kind: Verdict.REJECT,
+    states.PASS_ON.kind: Verdict.PASS_ON,
 }
+# The voter that all agents together are whose keeper nobody has named.
+UNKNOWN_KEEPER = "agents without a keeper"
 # The only moves that a proposer may make with its own transaction.
 OF_THE_PROPOSER = frozenset(
     {states.PREPARE.kind, states.REFUSE.kind, states.ABANDON.kind, states.CANCEL.kind}
@@ -129,23 +132,49 @@ def _move_faults(link: Link, moves: Map) -> Iterator[str]:
 def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     """Check that each decider was allowed to decide, and that enough did before any claim."""
     first = links[0].says
-    approvers: set[str] = set()
+    valid: list[Link] = []  # decisions that count
     deciders: set[str] = set()
     for n, link in enumerate(links):
         faults = [*_actor_faults(link, links[0].principal)]
         if link.kind in DECISIONS:
-            decision_faults = [*_decision_faults(link, row, first, deciders)]
+            required = required_approver(str(first.get("required_approver")), links[:n])
+            decision_faults = [*_decision_faults(link, row, first, required, deciders)]
             faults += decision_faults
             deciders.add(link.principal)
-            if not decision_faults and DECISIONS[link.kind] == Verdict.APPROVE:
-                approvers.add(link.principal)
+            if not decision_faults:
+                valid.append(link)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
             faults.append(f"{link.kind}, and nothing was ever carried out.")
         decides = link.kind in (states.APPROVE.kind, CLAIMED)
-        if decides and not _is_enough(approvers, first):
+        if decides and not _is_enough(approvers_in(valid), first):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{_name_of(link)}: {fault}" for fault in faults)
     yield from _settlement_faults(row, links)
+
+
+def required_approver(in_contract: str, before: Sequence[Link]) -> str:
+    """Who has to decide after these events: a person, once an agent has passed it on."""
+    if any(link.kind == states.PASS_ON.kind for link in before):
+        return str(RequiredApprover.HUMAN)
+    return in_contract
+
+
+def approvers_in(links: Sequence[Link]) -> set[str]:
+    """The different voters that approved; once it was passed on, only people count.
+
+    Agents that one person keeps are one voter, and the same voter as that person.
+    """
+    approvals = [link for link in links if DECISIONS.get(link.kind) == Verdict.APPROVE]
+    if any(link.kind == states.PASS_ON.kind for link in links):
+        approvals = [link for link in approvals if Principal.parse(link.principal).is_user]
+    return {voter_of(link.principal, link.says) for link in approvals}
+
+
+def voter_of(principal: str, says: Mapping[str, Any]) -> str:
+    """Whose vote it is. Decisions of agents from before keepers were sealed count for each."""
+    if Principal.parse(principal).is_agent and "kept_by" in says:
+        return str(says["kept_by"]) or UNKNOWN_KEEPER
+    return principal
 
 
 def is_grave(row: Any) -> bool:
@@ -208,7 +237,7 @@ def _actor_faults(link: Link, proposer: str) -> Iterator[str]:
 
 
 def _decision_faults(
-    link: Link, row: Any, first: Mapping[str, Any], deciders: set[str]
+    link: Link, row: Any, first: Mapping[str, Any], required: str, deciders: set[str]
 ) -> Iterator[str]:
     says = link.says
     if says.get("intent_digest") != first.get("intent_digest"):
@@ -217,7 +246,8 @@ def _decision_faults(
         yield f"{link.kind} with the verdict {says.get('verdict')!r:.40}."
     if link.principal in deciders:
         yield f"a second decision of {link.principal}."
-    if not may_sign_off(link.principal, str(first.get("required_approver"))):
+    may = may_pass_on if link.kind == states.PASS_ON.kind else may_sign_off
+    if not may(link.principal, required):
         yield f"the contract does not accept a decision of {link.principal}."
     if link.at > row.expires_at:
         yield "the decision came after the time was up."
@@ -229,6 +259,12 @@ def may_sign_off(principal: str, required_approver: str) -> bool:
     if decider.is_system and principal != str(POLICY):
         return False
     return decider.kind in KINDS.get(required_approver, frozenset())
+
+
+def may_pass_on(principal: str, required_approver: str) -> bool:
+    """Whether this principal may leave it to people: an agent that might decide itself."""
+    is_agent = Principal.parse(principal).is_agent
+    return is_agent and may_sign_off(principal, required_approver)
 
 
 def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:

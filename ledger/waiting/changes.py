@@ -10,7 +10,8 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from uuid import UUID
+from functools import lru_cache
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.conf import settings
 from redis.asyncio import Redis
@@ -124,15 +125,22 @@ class Changes:
         if not self._bells:
             return
         now = time.monotonic()
-        for event_id, subject in await in_thread(_recent):
+        for event_id, subject, tenant in await in_thread(_recent):
             if event_id not in self._seen:
                 self._seen[event_id] = now
                 self._ring(subject)
+                self._ring(topic_of(tenant))
         self._seen = {event: at for event, at in self._seen.items() if now - at < FORGET_AFTER_S}
 
 
-def _recent() -> list[tuple[int, UUID]]:
-    return list(recent_events().values_list("pk", "subject"))
+def _recent() -> list[tuple[int, UUID, str]]:
+    return list(recent_events().values_list("pk", "subject", "tenant"))
+
+
+@lru_cache(maxsize=1_000)
+def topic_of(tenant: str) -> UUID:
+    """The subject that stands for whatever happens in a tenant, to wait for."""
+    return uuid5(NAMESPACE_URL, f"assent:tenant:{tenant}")
 
 
 changes = Changes()

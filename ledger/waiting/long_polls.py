@@ -7,7 +7,7 @@ nothing to an agent whose token was revoked meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -41,11 +41,17 @@ class LongPolls:
     """The polls of one kind of subject; those that look at the same time share their queries.
 
     ``look_all`` runs in a thread. It returns for each poll, in the same order, what it sees, or
-    ``None`` where the ordinary view refuses the request.
+    ``None`` where the ordinary view refuses the request. ``topic`` names what to wait for where
+    the request does not: a tenant's, which only its token tells.
     """
 
-    def __init__(self, look_all: Callable[[list[Poll]], list[Look | None]]) -> None:
+    def __init__(
+        self,
+        look_all: Callable[[list[Poll]], list[Look | None]],
+        topic: Callable[[Poll], Awaitable[UUID | None]] | None = None,
+    ) -> None:
         self._looks = Batcher(look_all)
+        self._topic = topic
 
     async def until_changed(self, poll: Poll, wait_s: float, address: str) -> bool:
         """Return when the ordinary view should answer: something is new, or the time is over.
@@ -53,7 +59,10 @@ class LongPolls:
         False if there was something to answer at once: then nothing was waited for. Raises what a
         limit of ``waiters`` raises.
         """
-        with changes.of(poll.subject) as bell:
+        subject = poll.subject if self._topic is None else await self._topic(poll)
+        if subject is None:
+            return False
+        with changes.of(subject) as bell:
             first = await self._looks.ask(poll)
             if first is None or first.is_over:
                 return False

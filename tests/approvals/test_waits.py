@@ -15,6 +15,7 @@ import httpx
 import pytest
 from django.db import connections
 from django.db.models.functions import Now
+from redis import Redis
 
 from a2a import tasks
 from a2a.models import Skill, Task
@@ -22,6 +23,7 @@ from approvals.asgi import pages
 from approvals.http import waits
 from approvals.http.pages import MOST_WAITING
 from approvals.http.waits import SMALL_BODY, Received, Waits
+from ledger import doorbell
 from ledger.errors import LimitReached
 from ledger.http.polling import POLL_WATCHERS
 from ledger.limits import terms
@@ -452,3 +454,68 @@ def test_a_body_that_comes_byte_by_byte_is_counted_once():
 def test_who_may_not_work_is_refused_at_once(as_helpdesk, application):
     assert asyncio.run(claim(application, as_helpdesk.token, 60)) == 403
     assert asyncio.run(claim(application, "nobody's", 60)) == 401
+
+
+# --- what is pending for supervisors ------------------------------------------------------------
+
+
+@pytest.fixture
+def boss(supervisor, agent_client):
+    return agent_client(supervisor, ["decide"])
+
+
+def test_a_supervisor_is_told_at_once_of_what_waits_for_it(boss, a_transaction):
+    (waited,) = asyncio.run(
+        meanwhile(
+            lambda: a_transaction("order", item="chair"),
+            request("GET", "/api/v1/pending?wait=30", boss.token),
+        )
+    )
+
+    assert [item["arguments"] for item in waited.json()["items"]] == [{"item": "chair"}]
+
+
+def test_a_supervisor_that_knows_the_list_is_told_when_it_is_another(boss, a_transaction, alice):
+    row = a_transaction("order", item="chair")
+    known = boss.get("/pending")["ETag"]
+
+    (waited,) = asyncio.run(
+        meanwhile(
+            approve(row, alice),
+            request("GET", "/api/v1/pending?wait=30", boss.token, headers={"If-None-Match": known}),
+        )
+    )
+
+    assert waited.json()["items"] == []
+
+
+def test_what_happens_in_other_tenants_wakes_no_supervisor(boss, a_transaction, stranger):
+    def of_others_then_ours() -> None:
+        a_transaction("order", tenant="globex", item="theirs")
+        a_transaction("order", item="ours")
+
+    (waited,) = asyncio.run(
+        meanwhile(of_others_then_ours, request("GET", "/api/v1/pending?wait=30", boss.token))
+    )
+
+    assert [item["arguments"] for item in waited.json()["items"]] == [{"item": "ours"}]
+
+
+def test_without_redis_a_supervisor_is_told_a_little_later(boss, a_transaction, monkeypatch):
+    monkeypatch.setattr(doorbell, "redis", lambda: Redis.from_url("redis://127.0.0.1:1"))
+
+    (waited,) = asyncio.run(
+        meanwhile(
+            lambda: a_transaction("order", item="chair"),
+            request("GET", "/api/v1/pending?wait=30", boss.token),
+        )
+    )
+
+    assert len(waited.json()["items"]) == 1
+
+
+@pytest.mark.parametrize("query", ["wait=abc", "wait=5&limit=1000", "wait=5&after=x"])
+def test_an_unusual_request_for_the_pending_list_is_refused_as_without_waiting(boss, query):
+    answer = asyncio.run(request("GET", f"/api/v1/pending?{query}", boss.token))
+
+    assert answer.status_code == 422

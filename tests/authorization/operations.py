@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
 from ledger.models import Checkpoint, IdempotencyKey
-from tests.authorization.scene import Scene, as_json
+from tests.authorization.scene import POLICY, Scene, as_json
 
 Patterns = list[URLPattern | URLResolver]
 
@@ -85,7 +86,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         row, task = scene.doubtful, scene.asked
     elif "compensate" in operation:
         row = scene.committed
-    elif "/api/" in operation and operation.endswith(("/approve", "/reject")):
+    elif "/api/" in operation and operation.endswith(("/approve", "/reject", "/pass-on")):
         row = scene.supervised
     elif operation.endswith("/revise/"):
         task = scene.ended
@@ -107,7 +108,9 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "job_id": "none",
         "skill": "consolidate",
         "skill_id": scene.skill.pk,
+        "tenant": "acme",
         "place": "0/000.p/1",
+        "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
     }
     return values
 
@@ -163,6 +166,8 @@ def _json_body(address: str, scene: Scene) -> dict[str, Any]:
         "transactions/cancel": {"idempotency_key": "never-used"},
         "transactions/{transaction_id}/approve": digest,
         "transactions/{transaction_id}/reject": {**digest, "reason": "No."},
+        "transactions/{transaction_id}/pass-on": {**digest, "reason": "Not mine."},
+        "policies": {"name": "Policy", "version": "1", "text": POLICY},
         "tools/{name}/call": {"arguments": {"word": "a"}},
         "tasks": {"skill": "consolidate", "input": {}},
         "tasks/{task_id}/resolve": {"answer": "this one"},

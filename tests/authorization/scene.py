@@ -17,6 +17,7 @@ from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
 from approvals.people import principal_of, second_operator
 from ledger import execution
+from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
 from ledger.events import outbox
 from ledger.execution import recording
@@ -27,6 +28,7 @@ from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
 
+POLICY = "1. Furniture is fine.\n"
 RECORDS = bool(os.environ.get("RECORD_AUTHORIZATION"))
 AGENTS = ["owner", "worker", "colleague", "stranger"]
 PEOPLE = ["outsider", "nobody", "viewer", "approver", "operator", "staff", "keeper", "superuser"]
@@ -110,6 +112,13 @@ class Scene:
         by = Principal("user", str(first.pk), "First")
         self.pending = propose("pay", agent="owner")
         self.supervised = propose("order", agent="owner", item="chair")
+        policy_documents.keep(
+            "acme",
+            name="Policy",
+            version="1",
+            text=POLICY,
+            by=self.agents["colleague"].principal,
+        )
         self.committed = self._approved(by)
         execution.commit(self.committed.pk)
         self.doubtful = self._approved(by)

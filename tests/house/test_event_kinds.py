@@ -65,6 +65,7 @@ NOT_IN_THREADS = NOT_IN_SLACK | {
 }
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
+    "passed_on",
     "prepared",
     "refused",
     "plan_abandoned",
@@ -86,6 +87,7 @@ NOT_BY_WEBHOOK = {
 }
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
+    "passed_on",
     "prepared",
     "refused",
     "plan_abandoned",
@@ -110,6 +112,7 @@ NOT_FOR_OWNERS = {
 }
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
+    "passed_on",
     "prepared",
     "refused",
     "approval_recorded",

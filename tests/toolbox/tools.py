@@ -123,6 +123,19 @@ def order(item: str, context: Context) -> Any:
     return world.perform(context.operation_key)
 
 
+@transactional(
+    owner_service="desk",
+    operation_key="furnish:{tenant}:{room}",
+    receipt="receipt_id",
+    risk_level="HIGH",
+    required_approver="SUPERVISOR",
+    quorum=2,
+)
+def furnish(room: str, context: Context) -> Any:
+    """Two voters, who may be supervising agents."""
+    return world.perform(context.operation_key)
+
+
 @readonly(owner_service="desk", timeout=timedelta(milliseconds=50))
 def dawdle() -> None:
     """Does not answer in its time."""

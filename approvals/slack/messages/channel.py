@@ -35,6 +35,7 @@ ASKS = frozenset({EventKind.PREPARED, TaskEventKind.ASKED})
 CHANGES = frozenset(
     {
         EventKind.APPROVAL_RECORDED,
+        EventKind.PASSED_ON,
         EventKind.APPROVED,
         EventKind.REJECTED,
         EventKind.EXPIRED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from slack_sdk.models.blocks import Block, SectionBlock
@@ -32,6 +33,7 @@ ThreadReply = tuple[str, list[dict[str, Any]]]
 KINDS = frozenset(
     {
         EventKind.APPROVAL_RECORDED,
+        EventKind.PASSED_ON,
         EventKind.APPROVED,
         EventKind.REJECTED,
         EventKind.EXPIRED,
@@ -77,6 +79,8 @@ def about(event: Event) -> ThreadReply:
     row = event.transaction
     if event.kind == EventKind.COMMITTED and row is not None:
         parts += [regular(" · receipt "), fixed(shortened(row.receipt, 200))]
+    if cited := labels.policy(json.loads(event.details)):
+        parts.append(regular(f" · by {cited}"))
     blocks: list[Block] = [rich(*parts)]
     text = f"{label} by {actor}" if actor else label
     if quotation := _quotation_of(event):

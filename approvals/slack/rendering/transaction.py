@@ -44,7 +44,7 @@ from approvals.slack.rendering.text import (
     shortened,
 )
 from ledger import contracts
-from ledger.models import Transaction, Verdict
+from ledger.models import Transaction
 from ledger.states import State
 
 
@@ -113,7 +113,10 @@ def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
     terms.append(f"*Lapses*\n{mrkdwn_date(row.expires_at)}")
     yield SectionBlock(fields=[mrkdwn(term) for term in terms])
     yield rich(bold("To undo it: "), regular(shortened(policies.undo_of(row), 500)))
-    approvals = [given for given in row.decisions.all() if given.verdict == Verdict.APPROVE]
+    if passed_on := policies.passed_on_by(row):
+        yield rich(bold(passed_on.principal_name), regular(" passed it on to people."))
+        yield quoted("Reason", passed_on.reason, min(600, detail.prose))
+    approvals = policies.counted_approvals(row)
     if approvals:
         names = ", ".join(approval.principal_name for approval in approvals)
         missing = policies.missing_approvals(row)

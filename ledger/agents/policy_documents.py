@@ -1,0 +1,106 @@
+"""The policy documents of supervising agents: kept once by their hash, cited by decisions."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError
+from django.db.transaction import atomic
+
+from ledger import intents
+from ledger.errors import InvalidRequest, NotFound, NotPossible
+from ledger.models import PolicyDocument, paragraphs_of
+from ledger.principals import Principal
+
+TEXT_MOST = 64 * 1024  # bytes of UTF-8
+DOCUMENTS_MOST = 500  # of one tenant
+PARAGRAPHS_MOST = 500  # of one document
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
+VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """What a decision says it was made by: the hash of a document, and numbers of paragraphs."""
+
+    sha256: str
+    paragraphs: tuple[str, ...]
+
+
+def keep(
+    tenant: str, *, name: str, version: str, text: str, by: Principal
+) -> tuple[PolicyDocument, bool]:
+    """The document with this text, and whether it is new.
+
+    Raises ``InvalidRequest`` for a text without numbered paragraphs, and ``NotPossible`` where the
+    version has another text, or the tenant has too many.
+    """
+    _check(name, version, text)
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    kept = PolicyDocument.objects.filter(tenant=tenant, sha256=sha256).first()
+    if kept is not None:
+        return kept, False
+    if PolicyDocument.objects.filter(tenant=tenant).count() >= DOCUMENTS_MOST:
+        raise NotPossible(
+            f"{tenant} has {DOCUMENTS_MOST} policy documents; they are never deleted."
+        )
+    columns = {"name": name, "version": version, "text": text}
+    author = {"added_by": str(by), "added_by_name": by.display_name}
+    try:
+        with atomic():
+            return PolicyDocument.objects.get_or_create(
+                tenant=tenant, sha256=sha256, defaults=columns | author
+            )
+    except IntegrityError:
+        raise NotPossible(
+            f"{name} {version} has another text already.", hint="Give the new text a new version."
+        ) from None
+
+
+def _check(name: str, version: str, text: str) -> None:
+    if not NAME.fullmatch(name) or not VERSION.fullmatch(version):
+        raise InvalidRequest("Name and version are made of letters, digits, spaces, . _ and -.")
+    if len(text.encode()) > TEXT_MOST:
+        raise InvalidRequest(f"A policy document has at most {TEXT_MOST // 1024} KiB.")
+    intents.refuse_unsafe_text(text, "text")
+    numbers = Counter(number for number, _ in paragraphs_of(text))
+    if not numbers or len(numbers) > PARAGRAPHS_MOST:
+        raise InvalidRequest(f"It needs 1 to {PARAGRAPHS_MOST} numbered paragraphs, as “1. …”.")
+    if twice := [number for number, times in numbers.items() if times > 1]:
+        raise InvalidRequest(f"The paragraph {twice[0]} is there twice: a citation must be clear.")
+
+
+def kept(tenant: str, sha256: str) -> PolicyDocument:
+    """Raises ``NotFound`` also for a document of another tenant."""
+    document = PolicyDocument.objects.filter(tenant=tenant, sha256=sha256).first()
+    if document is None:
+        raise NotFound("There is no such policy document.", hint="POST /api/v1/policies keeps it.")
+    return document
+
+
+def as_sealed(tenant: str, citation: Citation) -> dict[str, Any]:
+    """The citation as the event of a decision seals it: only of what the document says.
+
+    Raises ``InvalidRequest`` for a document that is not kept, and for a paragraph that it lacks.
+    """
+    document = PolicyDocument.objects.filter(tenant=tenant, sha256=citation.sha256).first()
+    if document is None:
+        raise InvalidRequest(
+            "The policy document is not kept here.",
+            hint="POST /api/v1/policies with its text first. Nothing was decided.",
+        )
+    known = {number for number, _ in document.paragraphs}
+    if missing := [number for number in citation.paragraphs if number not in known]:
+        raise InvalidRequest(
+            f"{document} has no paragraph {missing[0]}.", hint="Nothing was decided."
+        )
+    return {
+        "name": document.name,
+        "version": document.version,
+        "sha256": document.sha256,
+        "paragraphs": list(dict.fromkeys(citation.paragraphs)),
+    }

@@ -1,0 +1,402 @@
+"""Supervising agents: what waits for them, what they decide by, and what they leave to people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from uuid import uuid4
+
+import pytest
+from django.db import IntegrityError, connection
+from django.db.transaction import atomic
+
+from examples import verify as foreign_verifier
+from ledger.audit import decision_records, exports, verification
+from ledger.errors import NotAllowed
+from ledger.log import checkpoints
+from ledger.models import Agent, PolicyDocument, Transaction, paragraphs_of
+from ledger.states import State
+from ledger.transactions import coordinator
+from tests.conftest import propose
+
+pytestmark = pytest.mark.django_db
+
+POLICY = """---
+max_amount: "50.00 EUR"
+---
+# Furniture
+
+1. Chairs are fine.
+2. Tables are fine when
+   the reason says for whom.
+### § 3. Beds
+never.
+4.2 Lamps.
+5 days later is no number of a paragraph.
+"""
+HASH = hashlib.sha256(POLICY.encode()).hexdigest()
+
+
+@pytest.fixture
+def boss(supervisor, agent_client):
+    return agent_client(supervisor, ["decide"])
+
+
+@pytest.fixture
+def second_boss(acme, agent_client):
+    return agent_client(Agent.objects.create(tenant=acme, slug="second", name="Second"), ["decide"])
+
+
+def keep_policy(client, text=POLICY, **body):
+    return client.post("/policies", {"name": "Furniture", "version": "1", "text": text} | body)
+
+
+def decide(client, row, verb="approve", **body):
+    body = {"intent_digest": row.intent_digest, **body}
+    return client.post(f"/transactions/{row.pk}/{verb}", body)
+
+
+def keep(agent: Agent, keeper: str) -> None:
+    Agent.objects.filter(pk=agent.pk).update(kept_by=keeper)
+
+
+# --- the policy -------------------------------------------------------------------------------
+
+
+def test_the_paragraphs_of_a_document_are_its_numbered_lines():
+    assert paragraphs_of(POLICY) == [
+        ("1", "1. Chairs are fine."),
+        ("2", "2. Tables are fine when\n   the reason says for whom."),
+        ("3", "### § 3. Beds\nnever."),
+        ("4.2", "4.2 Lamps.\n5 days later is no number of a paragraph."),
+    ]
+
+
+def test_a_policy_is_kept_once_by_its_hash_and_read_back(boss):
+    assert keep_policy(boss).status_code == 201
+    assert keep_policy(boss).status_code == 200
+
+    answer = boss.get(f"/policies/{HASH}").json()
+    assert (answer["text"], answer["paragraphs"]) == (POLICY, ["1", "2", "3", "4.2"])
+    assert PolicyDocument.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "says"),
+    [
+        ("No numbers here.", {}, "numbered paragraphs"),
+        ("1. One.\n1. One again.", {}, "there twice"),
+        ("1. Hidden \u202e text.", {}, "U+202E"),
+        ("1. One.", {"name": "<script>"}, "letters, digits"),
+    ],
+)
+def test_a_document_that_could_mislead_is_refused(boss, text, body, says):
+    answer = keep_policy(boss, text, **body)
+
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"]
+
+
+def test_one_version_has_one_text(boss):
+    keep_policy(boss)
+
+    answer = keep_policy(boss, "1. Everything is fine.")
+
+    assert answer.status_code == 409
+    assert "another text" in answer.json()["detail"]
+
+
+def test_the_database_itself_keeps_a_policy_as_it_was(boss):
+    keep_policy(boss)
+
+    with pytest.raises(IntegrityError, match="only ever appended"), atomic():
+        PolicyDocument.objects.update(text="1. Everything is fine.")
+    with pytest.raises(IntegrityError, match="only ever appended"), atomic():
+        PolicyDocument.objects.all().delete()
+
+
+def test_a_policy_of_another_tenant_is_neither_read_nor_cited(boss, stranger, agent_client):
+    row = propose("order", item="chair")
+    theirs = agent_client(stranger, ["decide"])
+    keep_policy(theirs)
+
+    assert boss.get(f"/policies/{HASH}").status_code == 404
+    answer = decide(boss, row, policy={"sha256": HASH, "paragraphs": ["1"]})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert Transaction.objects.get(pk=row.pk).state == State.PREPARED
+
+
+# --- what a decision was made by --------------------------------------------------------------
+
+
+def test_a_decision_seals_the_policy_and_the_paragraphs(boss):
+    row = propose("order", item="chair")
+    keep_policy(boss)
+
+    answer = decide(
+        boss, row, reason="A chair.", policy={"sha256": HASH, "paragraphs": ["1", "1", "4.2"]}
+    )
+
+    policy = {"name": "Furniture", "version": "1", "sha256": HASH, "paragraphs": ["1", "4.2"]}
+    assert answer.status_code == 200
+    assert answer.json()["decisions"][0]["policy"] == policy
+    approved = Transaction.objects.get(pk=row.pk).events.get(kind="approved")
+    assert json.loads(approved.details)["policy"] == policy
+    verification.verify()
+    record = decision_records.of_transaction(row)
+    assert record["summary"]["decisions"][0]["policy"] == policy
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject", "pass-on"])
+def test_a_paragraph_that_is_not_in_the_document_decides_nothing(boss, verb):
+    row = propose("order", item="chair")
+    keep_policy(boss)
+
+    answer = decide(boss, row, verb, reason="x", policy={"sha256": HASH, "paragraphs": ["1", "9"]})
+
+    assert answer.status_code == 422
+    assert "no paragraph 9" in answer.json()["detail"]
+    assert not row.decisions.exists()
+
+
+def test_a_policy_that_was_changed_in_the_row_of_a_decision_is_noticed(boss, forge):
+    row = propose("order", item="chair")
+    keep_policy(boss)
+    decide(boss, row, policy={"sha256": HASH, "paragraphs": ["1"]})
+
+    forge("""UPDATE ledger_decision SET policy = jsonb_set(policy, '{version}', '"2"')""")
+
+    with pytest.raises(verification.Broken, match="is not what event"):
+        verification.verify()
+
+
+# --- passing on to people ---------------------------------------------------------------------
+
+
+def test_what_is_passed_on_waits_for_a_person(boss, second_boss, alice):
+    row = propose("order", item="bed")
+
+    passed = decide(boss, row, "pass-on", reason="Nothing is said of beds.")
+
+    assert (passed.status_code, passed.json()["status"]) == (200, "prepared")
+    for client in (boss, second_boss):
+        for verb in ("approve", "reject"):
+            assert decide(client, row, verb, reason="Yes.").status_code == 409
+    assert decide(second_boss, row, "pass-on", reason="Nor me.").status_code == 409
+    approved = coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    assert approved.state == State.APPROVED
+    verification.verify()
+
+
+def test_passing_on_again_changes_nothing(boss):
+    row = propose("order", item="bed")
+
+    first = decide(boss, row, "pass-on", reason="Beds.").json()
+    again = decide(boss, row, "pass-on", reason="Other words.")
+
+    assert again.status_code == 200
+    assert again.json()["decisions"] == first["decisions"]
+    assert row.events.filter(kind="passed_on").count() == 1
+
+
+def test_only_what_a_contract_leaves_to_a_supervisor_is_passed_on(boss, alice):
+    payment, order = propose("pay"), propose("order", item="bed")
+
+    assert decide(boss, payment, "pass-on", reason="x").status_code == 403
+    with pytest.raises(NotAllowed, match="Only a supervising agent"):
+        coordinator.pass_on(order.pk, digest=order.intent_digest, by=alice, via="web", reason="x")
+
+
+def test_once_passed_on_earlier_approvals_of_agents_do_not_count(
+    supervisor, boss, second_boss, alice, bob
+):
+    row = propose("furnish", room="lobby")
+    keep(supervisor, "user:1")
+    assert decide(boss, row).json()["status"] == "prepared"
+
+    assert decide(second_boss, row, "pass-on", reason="It is a lot.").status_code == 200
+
+    one = coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    two = coordinator.approve(row.pk, digest=row.intent_digest, by=bob, via="web")
+    assert (one.state, two.state) == (State.PREPARED, State.APPROVED)
+    verification.verify()
+    assert foreign_faults() == []
+
+
+def test_a_forged_approval_after_it_was_passed_on_carries_nothing_out(boss, second_boss, forge):
+    row = propose("order", item="bed")
+    decide(boss, row, "pass-on", reason="Beds.")
+    other = propose("order", item="chair")
+    decide(second_boss, other)
+    approved = other.events.get(kind="approved")
+
+    with connection.cursor() as cursor:  # as the application's own role can
+        cursor.execute(
+            """INSERT INTO ledger_event (subject, transaction_id, tenant, kind, from_state,
+                to_state, principal, principal_name, via, reason, reason_digest, details)
+            SELECT %s, %s, tenant, kind, from_state, to_state, principal, principal_name, via,
+                reason, reason_digest, %s FROM ledger_event WHERE id = %s""",
+            [
+                row.pk,
+                row.pk,
+                approved.details.replace(other.intent_digest, row.intent_digest),
+                approved.pk,
+            ],
+        )
+    Transaction.objects.filter(pk=row.pk).update(state=State.APPROVED)
+
+    with pytest.raises(verification.Broken, match="does not accept a decision of agent"):
+        verification.verify()
+    assert any("takes no vote of agent" in fault for fault in foreign_faults())
+
+
+def foreign_faults() -> list[str]:
+    """What the second verifier, which shares no code, finds in an export."""
+    checkpoints.make()
+    keys = [bytes.fromhex(key) for key in checkpoints.own_public_keys()]
+    return list(foreign_verifier.verify(list(exports.lines()), keys))
+
+
+# --- one keeper, one vote ---------------------------------------------------------------------
+
+
+def test_two_supervisors_of_one_keeper_are_one_vote(supervisor, boss, second_boss):
+    row = propose("furnish", room="lobby")
+    for agent in (supervisor, second_boss.agent):
+        keep(agent, "user:7")
+    assert decide(boss, row).json()["status"] == "prepared"
+
+    second = decide(second_boss, row)
+
+    assert second.status_code == 403
+    assert "together they have one vote" in second.json()["detail"]
+
+
+def test_two_supervisors_of_nobody_are_one_vote(boss, second_boss):
+    row = propose("furnish", room="lobby")
+    decide(boss, row)
+
+    assert decide(second_boss, row).status_code == 403
+
+
+def test_two_supervisors_of_two_keepers_are_two_votes(supervisor, boss, second_boss):
+    row = propose("furnish", room="lobby")
+    keep(supervisor, "user:7")
+    keep(second_boss.agent, "user:8")
+
+    decide(boss, row)
+
+    assert decide(second_boss, row).json()["status"] == "approved"
+    verification.verify()
+    assert foreign_faults() == []
+
+
+def test_a_supervisor_and_its_keeper_are_one_vote(supervisor, boss, alice):
+    row = propose("furnish", room="lobby")
+    keep(supervisor, str(alice))
+    decide(boss, row)
+
+    with pytest.raises(NotAllowed, match="one vote"):
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+
+
+def test_a_second_vote_of_one_keeper_in_the_log_carries_nothing_out(
+    supervisor, boss, second_boss, forge
+):
+    row = propose("furnish", room="lobby")
+    keep(supervisor, "user:7")
+    keep(second_boss.agent, "user:8")
+    decide(boss, row)
+    decide(second_boss, row)
+
+    forge("""UPDATE ledger_event SET details = replace(details, 'user:8', 'user:7')""")
+
+    with pytest.raises(verification.Broken, match="not enough approvals"):
+        verification.verify()
+    assert any("not enough approvals" in fault for fault in foreign_faults())
+
+
+# --- what waits -------------------------------------------------------------------------------
+
+
+def pending_ids(client, query=""):
+    return [item["transaction_id"] for item in client.get(f"/pending{query}").json()["items"]]
+
+
+def test_the_pending_list_is_what_this_supervisor_may_decide_on(
+    boss, second_boss, supervisor, stranger
+):
+    waits = propose("order", item="chair")
+    decided, passed_on = propose("order", item="table"), propose("order", item="bed")
+    propose("pay")  # for people
+    propose("order", agent=supervisor.slug, item="own")
+    propose("order", tenant="globex", agent=stranger.slug, item="of another tenant")
+    decide(second_boss, decided)
+    decide(second_boss, passed_on, "pass-on", reason="Beds.")
+
+    assert pending_ids(boss) == [str(waits.pk)]
+
+
+def test_an_entry_of_the_pending_list_has_all_that_is_needed_to_judge(boss):
+    row = propose("order", item="chair")
+
+    (item,) = boss.get("/pending").json()["items"]
+
+    assert item["intent_digest"] == row.intent_digest
+    assert item["arguments"] == {"item": "chair"}
+    assert item["contract"]["required_approver"] == "SUPERVISOR"
+    assert {"stated_reason", "risk_level", "warnings", "financial_impact"} <= set(item)
+
+
+def test_the_pending_list_has_pages_the_most_urgent_first(boss):
+    rows = [propose("order", item=str(number)) for number in range(3)]
+    ids = [str(row.pk) for row in sorted(rows, key=lambda row: (row.expires_at, row.pk))]
+
+    assert pending_ids(boss, "?limit=2") == ids[:2]
+    assert boss.get("/pending?limit=2").json()["has_more"] is True
+    assert pending_ids(boss, f"?limit=2&after={ids[1]}") == ids[2:]
+    assert boss.get(f"/pending?after={uuid4()}").status_code == 404
+
+
+def test_only_a_supervisor_reads_the_pending_list(as_helpdesk):
+    assert as_helpdesk.get("/pending").status_code == 403
+    assert as_helpdesk.get("/pending?wait=30").status_code == 403
+
+
+# --- on the desk ------------------------------------------------------------------------------
+
+
+def test_people_see_who_passed_it_on_and_what_the_policy_says(boss, as_alice, as_carol):
+    row = propose("order", item="bed")
+    keep_policy(boss, POLICY.replace("never", "never <script>alert(1)</script>"))
+    sha256 = PolicyDocument.objects.get().sha256
+    cites = {"sha256": sha256, "paragraphs": ["3", "4.2"]}
+    decide(boss, row, "pass-on", reason="A <b>bed</b>.", policy=cites)
+
+    item = as_alice.get(f"/transactions/{row.pk}/").content.decode()
+    address = f"/policies/acme/{sha256}/?cited=3%2C4.2"
+    page = as_alice.get(address).content.decode()
+
+    assert "leaves it to people" in item
+    assert "A &lt;b&gt;bed&lt;/b&gt;." in item
+    assert f"{address}#p-3" in item
+    assert "people decide" in item
+    assert "never &lt;script&gt;" in page
+    assert page.count("paragraph cited") == 2
+    assert as_carol.get(address).status_code == 404
+    assert as_alice.get("/policies/acme/none/").status_code == 404
+
+
+def test_a_keeper_is_told_on_the_desk_that_its_agent_has_voted(supervisor, boss, alice, as_alice):
+    row = propose("furnish", room="lobby")
+    keep(supervisor, str(alice))
+    decide(boss, row)
+
+    page = as_alice.get(f"/transactions/{row.pk}/").content.decode()
+    answer = as_alice.post(
+        f"/transactions/{row.pk}/approve", {"digest": row.intent_digest, "typed": "lobby"}
+    )
+
+    assert "together you have one vote" in page
+    assert answer.status_code == 403
+    assert Transaction.objects.get(pk=row.pk).state == State.PREPARED
