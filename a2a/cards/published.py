@@ -21,6 +21,7 @@ _TASK_1: dict[str, Any] = {
         "created_at": {"type": "string", "format": "date-time"},
         "expires_at": {"type": "string", "format": "date-time"},
         "parent_task": {"type": "string", "format": "uuid"},
+        "revises": {"type": "string", "format": "uuid"},
         "progress": {"type": "object"},
         "reason": {
             "type": "object",

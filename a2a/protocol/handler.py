@@ -229,6 +229,7 @@ def _receive(params: pb.SendMessageRequest, caller: Caller, key: str, address: s
         request_metadata=sdk.struct_in(params.metadata),
         envelope=sdk.envelope_in(params),
         push=_push_fields(config.task_push_notification_config) if wants_push else None,
+        references=list(message.reference_task_ids),
     )
     return operations.receive(incoming, caller, key, address)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -31,6 +31,7 @@ class Incoming:
     request_metadata: Json
     envelope: Any
     push: PushFields | None
+    references: list[str] = field(default_factory=list)  # ids of tasks
 
 
 def receive(incoming: Incoming, caller: Caller, key: str, address: str) -> UUID:
@@ -50,6 +51,7 @@ def receive(incoming: Incoming, caller: Caller, key: str, address: str) -> UUID:
         context_id=incoming.context_id,
         key=key,
         address=address,
+        references=incoming.references,
     )
     submitted = submissions.submit(submission, caller=caller, via=VIA)
     if incoming.push is not None:

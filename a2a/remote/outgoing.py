@@ -54,11 +54,21 @@ def first_message(mirror: Mirror) -> dict[str, Any]:
     """The message that submits the task there. Its id is the same at every attempt."""
     task, accepts = mirror.task, _accepts(mirror)
     return {
+        **_references(mirror),
         "messageId": str(task.pk),
         "role": "ROLE_USER",
         "parts": parts_of_task(task, accepts),
         "metadata": {"skill": accepts.skill_id, "idempotency_key": str(task.pk)},
     }
+
+
+def _references(mirror: Mirror) -> dict[str, Any]:
+    """Of a revision: the task there that it revises, and its context."""
+    earlier = Mirror.objects.filter(task=mirror.task.revises_id, remote=mirror.remote_id).first()
+    if earlier is None or not earlier.remote_task_id:
+        return {}
+    context = {"contextId": earlier.remote_context_id} if earlier.remote_context_id else {}
+    return {"referenceTaskIds": [earlier.remote_task_id], **context}
 
 
 def push_config(mirror: Mirror) -> dict[str, Any] | None:
@@ -89,11 +99,14 @@ def parts_of_task(task: Task, accepts: Accepts) -> list[Part]:
     first = task.messages.filter(role=Role.USER).order_by("pk").first()
     parts: list[Part] = first.parts if first else []
     files = [part for part in parts if "url" in part or "raw" in part]
-    if accepts.requests:
-        return [_request(task, accepts), *files]
-    if parts and not any("data" in part for part in parts):
-        return parts
     texts = [part for part in parts if "text" in part]
+    if not any("data" in part for part in parts):
+        if accepts.requests:
+            return [_request(task, accepts), *files]  # the texts are the input
+        if parts:
+            return parts
+    if accepts.requests:
+        return [_request(task, accepts), *texts, *files]
     return [*_input_parts(task, texts, accepts), *files]
 
 
@@ -103,8 +116,9 @@ def _request(task: Task, accepts: Accepts) -> Part:
 
 def _input_parts(task: Task, texts: list[Part], accepts: Accepts) -> list[Part]:
     """The input, in place of or beside the client's own texts."""
-    if _sole_text(task.input) is not None and accepts.text:
-        return texts or _as_texts(task.input, accepts)
+    text = _sole_text(task.input)
+    if text is not None and accepts.text:
+        return texts if {"text": text} in texts else [{"text": text}, *texts]
     data = [_request(task, accepts)] if accepts.json else []
     # The input as text is for agents that cannot read the data part.
     prompt = texts if texts and data else [*texts, *_as_texts(task.input, accepts)]

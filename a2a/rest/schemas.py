@@ -186,7 +186,8 @@ class RevisedOut(Schema):
     input: Any
     result: Any
     reason: ReasonOut | None = Field(description="Why it did not complete.")
-    artifacts: list[ArtifactOut]
+    artifacts: list[ArtifactOut] = Field(description="1 MiB of JSON at most.")
+    left_out: list[str] = Field(description="Ids of further artifacts; GET /tasks/{task_id}.")
 
 
 class WorkOut(Schema):

@@ -25,12 +25,13 @@ from a2a.validation.parts import Part, refuse_unstorable
 from ledger import intents
 from ledger.agents.callers import Caller
 from ledger.errors import InvalidRequest
-from ledger.models import Scope, new_id
+from ledger.models import Scope, id_or_none, new_id
 from ledger.seals import as_text
 from ledger.states import Move
 
 MOST_CHARACTERS = {"message_id": 200, "context_id": 100, "trace_id": 128}
 KEY_MAX = 255  # characters
+MOST_REFERENCES = 10  # that are looked at
 # For a task that Assent executes itself: the time until its tool must have planned.
 BEGINS_WITHIN = timedelta(minutes=10)
 # In the history, in place of what a token without the scope ``submit`` sent.
@@ -57,6 +58,8 @@ class Submission:
     card_version: str = ""
     # The ended task of the same skill that this one is to be a revision of.
     revises: UUID | None = None
+    # Ids of tasks that the message refers to; if just one of them can be revised, it is that one.
+    references: list[str] = field(default_factory=list)
     # Who answers the questions of its worker, where that names nobody; see ``answerers``.
     may_answer: list[str] = field(default_factory=list)
 
@@ -65,6 +68,8 @@ class Submission:
         content = [self.skill, self.input, self.parts, self.context_id, self.envelope]
         if self.revises is not None:
             content.append(str(self.revises))
+        if self.references:
+            content.append(self.references)
         if self.may_answer:
             content.append(self.may_answer)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
@@ -245,6 +250,7 @@ def draft_of(submission: Submission, caller: Caller, find_skill: FindSkill) -> D
     if is_text:
         submission = replace(submission, input=addressing.as_input(submission.input, schema))
         refuse_unstorable(submission.input)
+    revised = _revised(submission, skill, caller)
     request = envelope.Request(
         caller=caller,
         skill=skill,
@@ -253,8 +259,8 @@ def draft_of(submission: Submission, caller: Caller, find_skill: FindSkill) -> D
         envelope=read,
         parent=_parent(read, caller),
         own=own,
-        revises=submission.revises,
-        revised=_revised(submission.revises, caller),
+        revises=revised.pk if revised is not None else submission.revises,
+        revised=revised,
     )
     denial = sent if isinstance(sent, Denial) else envelope.denial_of(request)
     if is_text and denial is not None and denial.code == Reason.SCHEMA_MISMATCH:
@@ -270,6 +276,7 @@ def _refuse_unstorable(submission: Submission) -> None:
             submission.input,
             submission.metadata,
             submission.may_answer,
+            submission.references,
             submission.envelope,
             submission.skill,
             submission.message_id,
@@ -297,10 +304,16 @@ def _parent(sent: Envelope | None, caller: Caller) -> Task | None:
     return Task.objects.visible_to(caller).filter(pk=sent.parent_task).first()
 
 
-def _revised(task_id: UUID | None, caller: Caller) -> Task | None:
-    if task_id is None:
+def _revised(submission: Submission, skill: Skill | None, caller: Caller) -> Task | None:
+    """The task to revise, if the caller may read it: the one that is named, or referred to."""
+    if submission.revises is not None:
+        return Task.objects.visible_to(caller).filter(pk=submission.revises).first()
+    named = {pk for text in submission.references[:MOST_REFERENCES] if (pk := id_or_none(text))}
+    if not named:
         return None
-    return Task.objects.visible_to(caller).filter(pk=task_id).first()
+    candidates = Task.objects.visible_to(caller).filter(pk__in=named)
+    usable = [task for task in candidates if not envelope.why_not_revisable(task, skill)]
+    return usable[0] if len(usable) == 1 else None
 
 
 def _expires_at(request: envelope.Request, denial: Denial | None) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from a2a.submissions import addressing
@@ -19,10 +20,12 @@ def from_message(
     context_id: str,
     key: str,
     address: str,
+    references: Sequence[str] = (),
 ) -> Submission:
     """What a message asks for. ``key`` is the Idempotency-Key header, ``address`` the skill's.
 
-    The metadata may hold the idempotency key and the version of the card as well. Raises
+    The metadata may hold the idempotency key and the version of the card as well. ``references``
+    are ids of tasks; one that can be revised is the one to revise. Raises
     ``InvalidRequest`` when the message and its address name different skills.
     """
     metadata = {name: value for name, value in metadata.items() if name != EXTENSION}
@@ -39,4 +42,5 @@ def from_message(
         envelope=envelope,
         idempotency_key=idempotency_key,
         card_version=card_version,
+        references=list(references),
     )

@@ -153,7 +153,7 @@ def _count(draft: Draft, places: Places) -> None:
     """Raises ``LimitReached``."""
     by, tenant = draft.request.caller.principal, draft.tenant
     if draft.denial is not None:
-        rates.count_rejection(Holder(by.tenant, by.slug))
+        rates.count_rejection(Holder(by.tenant or draft.tenant, by.slug or str(by)))
         return
     if draft.is_builtin:  # what it will become needs room as well
         is_question = draft.submission.skill == ASK_A_PERSON.id

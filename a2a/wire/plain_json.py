@@ -12,6 +12,9 @@ from a2a.states import TaskEventKind
 from ledger.http import address_of
 from ledger.models import Event
 
+# Characters of JSON of all artifacts of an earlier task that go along with its revision.
+LARGEST_REVISED = 1024 * 1024
+
 
 def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]:
     path = f"/api/v1/tasks/{task.pk}"
@@ -117,13 +120,23 @@ def work_as_json(task: Task) -> dict[str, Any]:
 
 
 def _revised_as_json(task: Task) -> dict[str, Any]:
+    """The earlier task, with its artifacts as far as they fit into one response."""
+    artifacts, left_out, size = [], [], 0
+    for artifact in task.artifacts.order_by("pk").iterator(chunk_size=10):
+        rendered = artifact_as_json(artifact)
+        size += len(json.dumps(rendered))
+        if size <= LARGEST_REVISED:
+            artifacts.append(rendered)
+        else:
+            left_out.append(artifact.artifact_id)
     return {
         "task_id": str(task.pk),
         "state": task.state,
         "input": task.input,
         "result": task.result,
         "reason": reason_as_json(task),
-        "artifacts": [artifact_as_json(artifact) for artifact in task.artifacts.order_by("pk")],
+        "artifacts": artifacts,
+        "left_out": left_out,
     }
 
 

@@ -68,6 +68,8 @@ def facts_of(task: Task) -> Json:
     }
     if task.parent_id:
         facts["parent_task"] = str(task.parent_id)
+    if task.revises_id:
+        facts["revises"] = str(task.revises_id)
     if task.percent is not None or task.stage:
         facts["progress"] = {"stage": task.stage, "percent": task.percent, "message": task.note}
     if task.expires_at:

@@ -210,7 +210,7 @@ def _read_number(node: Node, text: str) -> int | float:
 
 def _number(text: str, schema: Schema) -> int | float:
     if not NUMBER.fullmatch(text):
-        hint = " Use a point, not a comma." if "," in text else ""
+        hint = " Use a point, not a comma." if NUMBER.fullmatch(text.replace(",", ".", 1)) else ""
         raise ValueError(f"“{text[:40]}” is not a number.{hint}")
     if schema.get("type") == "integer" and not WHOLE.fullmatch(text):
         raise ValueError("Enter a whole number.")

@@ -20,6 +20,7 @@ from a2a.validation import spellings
 from a2a.wire.plain_json import change_request_of
 from approvals.desk import decisions, giving, policies
 from approvals.people import principal_of
+from approvals.presentation import labels
 from approvals.presentation.answer_forms import Unreadable, answer_from, fields_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
@@ -29,7 +30,8 @@ from ledger.models import Event
 from ledger.principals import Surface
 
 PAGE = 50
-MOST_OF_TREE = 25
+MOST_OF_TREE = 12
+MOST_ASKED = 40  # values
 
 
 @login_required
@@ -156,10 +158,13 @@ def _task_page(
         raise Http404
     template = "desk/_task.html" if wants_fragment(request) else "desk/task.html"
     roles = roles_of_request(request)
+    asked = _asked(row)
     context = {
         "task": row,
         "problem": problem,
-        "messages_said": list(row.messages.order_by("pk")[:200]),
+        "messages_said": _messages(row),
+        "asked": asked[:MOST_ASKED],
+        "asked_more": max(0, len(asked) - MOST_ASKED),
         "artifacts": list(row.artifacts.order_by("pk")),
         "questions": list(row.questions.order_by("pk")),
         "events": _condensed(row.events[:500]),
@@ -169,6 +174,25 @@ def _task_page(
         "is_open": row.state in set(TaskState) and not row.is_final,
     }
     return render(request, template, context, status=status)
+
+
+def _asked(row: Task) -> list[tuple[str, str]]:
+    """Each value of the input as people read it, with its name."""
+    if row.input is None:
+        return []
+    return [
+        (name, value if isinstance(value, str) else labels.plain(value))
+        for name, value in labels.leaves(row.input)
+    ]
+
+
+def _messages(row: Task) -> list[Message]:
+    """What was said; a part that only repeats the skill and the input is left out."""
+    request = {"skill": row.skill_slug, "input": row.input}
+    found = list(row.messages.order_by("pk")[:200])
+    for message in found[:1]:
+        message.parts = [part for part in message.parts if part.get("data") != request]
+    return [message for message in found if message.parts]
 
 
 def _condensed(events: Iterable[Event]) -> list[Event]:

@@ -223,9 +223,18 @@ document.addEventListener("change", ({ target }) => {
   document.getElementById(`${target.id}-fault`).hidden = !isTooLarge;
 });
 
+// An answer that is not the form itself (too large, signed out, away) must not replace it.
+const showNotSent = (form) => { $("[data-not-sent]", form).hidden = false; };
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (detail.target.id !== "give" || $("#give", parsed(detail.xhr.responseText))) return;
+  detail.shouldSwap = false;
+  showNotSent(detail.target);
+});
+
 document.addEventListener("htmx:afterSwap", () => { countGroups(); markOpen(); tick(); });
 document.addEventListener("htmx:sendError", () => {
   announce("Assent did not answer. Nothing was decided; try again.");
+  if ($("#give")) showNotSent($("#give"));
 });
 
 // --- begin ---------------------------------------------------------------------------------------

@@ -639,3 +639,32 @@ def answer_at_the_desk(alice: Any) -> None:
     until(lambda: changes.number_of_subjects)
     questions.answer(question.pk, "Yes.", by=alice, via="web")
     connection.close()
+
+
+def test_a_message_that_refers_to_an_ended_task_of_the_skill_revises_it(peer, consolidate):
+    first, waiting = peer.send(), peer.send()
+    peer.rpc("CancelTask", {"id": first["id"]})
+    text = [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}, {"text": "Shorter."}]
+
+    def revised_by(*references, **message):
+        task = peer.send(**message, referenceTaskIds=list(references))
+        facts = task["metadata"]["urn:assent:a2a:task:1"]
+        return facts.get("revises"), task["contextId"] == first["contextId"]
+
+    assert revised_by(first["id"], parts=text) == (first["id"], True)
+    revision = Task.objects.get(revises=first["id"])
+    assert (revision.revision, revision.state) == (1, "submitted")
+    assert revised_by(first["id"], waiting["id"], str(uuid4()), "no id") == (first["id"], True)
+    assert revised_by(waiting["id"]) == (None, False)
+    peer.rpc("CancelTask", {"id": waiting["id"]})
+    assert revised_by(first["id"], waiting["id"]) == (None, False)  # which one is not said
+
+
+def test_a_task_of_another_agent_is_not_revised_by_a_reference(peer, consolidate, stranger):
+    theirs = peer.send()
+    peer.rpc("CancelTask", {"id": theirs["id"]})
+    consolidate.open_to = [stranger.tenant_id]
+    consolidate.save()
+
+    Peer(stranger, Scope.SUBMIT).send(referenceTaskIds=[theirs["id"]])
+    assert not Task.objects.filter(revises__isnull=False)

@@ -406,3 +406,21 @@ def test_a_card_that_is_pinned_while_the_old_one_is_compared_is_not_called_chang
 
     assert RemoteAgent.objects.get().drift == ""
     assert set(Skill.objects.values_list("drift", flat=True)) == {""}
+
+
+def test_a_revision_refers_to_the_task_there_and_says_what_to_change(remote, orchestrator):
+    def give(**said: Any) -> Task:
+        submission = Submission(skill="read", input={"text": "A table"}, **said)
+        caller = caller_for(orchestrator, Scope.SUBMIT)
+        return submissions.submit(submission, caller=caller, via="api").task
+
+    first = until_it_is(give(), "completed")
+    request = {"data": {"skill": "read", "input": {"text": "A table"}}}
+    second = give(revises=first.pk, parts=[request, {"text": "Change the tone"}])
+    until_it_is(second, "completed")
+
+    earlier = Mirror.objects.get(task=first)
+    (sent,) = Mirror.objects.get(task=second).sent
+    assert sent["referenceTaskIds"] == [earlier.remote_task_id]
+    assert sent["contextId"] == earlier.remote_context_id
+    assert [part["text"] for part in sent["parts"]] == ["A table", "Change the tone"]

@@ -11,6 +11,7 @@ from a2a import submissions, tasks
 from a2a.models import Skill, Task
 from a2a.submissions import Submission
 from a2a.submissions.envelope import MOST_REVISIONS
+from a2a.wire import plain_json
 from ledger.audit import verification
 from ledger.models import Agent, Scope
 from tests.a2a.test_plain_rest import TASKS, claimed, post
@@ -65,6 +66,18 @@ def test_the_worker_of_a_revision_gets_what_was_done_and_what_to_change(
     events = as_orchestrator.get(f"{TASKS}/{revision['task_id']}/events").json()
     assert events[0]["details"]["revises"] == str(earlier.pk)
     assert verification.verify().others == 2
+
+
+def test_artifacts_beyond_what_one_response_holds_are_named(
+    as_orchestrator, as_worker, earlier, monkeypatch
+):
+    monkeypatch.setattr(plain_json, "LARGEST_REVISED", 10)
+    revise(as_orchestrator, earlier)
+    revised = claimed(as_worker)["revises"]
+
+    assert (revised["artifacts"], revised["left_out"]) == ([], ["result"])
+    whole = as_worker.get(f"{TASKS}/{revised['task_id']}").json()
+    assert [artifact["artifact_id"] for artifact in whole["artifacts"]] == ["result"]
 
 
 def test_other_work_has_no_revision(as_orchestrator, as_worker, a_task):
