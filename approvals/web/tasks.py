@@ -177,13 +177,21 @@ def _task_page(
 
 
 def _asked(row: Task) -> list[tuple[str, str]]:
-    """Each value of the input as people read it, with its name."""
-    if row.input is None:
+    """Each value of the input as people read it, with its name; what the skill requires first."""
+    value = row.input
+    if value is None:
         return []
-    return [
-        (name, value if isinstance(value, str) else labels.plain(value))
-        for name, value in labels.leaves(row.input)
-    ]
+    required = row.skill.input_schema.get("required") if row.skill is not None else None
+    if isinstance(value, dict) and isinstance(required, list):
+        first = [name for name in required if isinstance(name, str) and name in value]
+        value = {name: value[name] for name in dict.fromkeys([*first, *value])}
+    return [(name, _readable(each)) for name, each in labels.leaves(value)]
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else labels.plain(value)
 
 
 def _messages(row: Task) -> list[Message]:
