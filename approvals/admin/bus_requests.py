@@ -14,7 +14,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a.git_bus import senders
+from a2a.git_bus import origins
 from a2a.models import BusRequest, Wish
 from approvals.admin import bus_wishes
 from approvals.admin.actions import ReasonForm, RowActions
@@ -83,8 +83,8 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
     @admin.display(description="who sent it")
     def trust(self, row: BusRequest) -> str:
         if not row.is_ours:
-            return senders.trust_in(row)
-        return f"We did. The answer: {senders.trust_in(row)}" if row.author else "We did."
+            return origins.trust_in(row)
+        return f"We did. The answer: {origins.trust_in(row)}" if row.author else "We did."
 
     @admin.display(description="sent by us", boolean=True)
     def sent_by_us(self, row: BusRequest) -> bool:

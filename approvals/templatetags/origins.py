@@ -2,81 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django import template
-from django.db.models import Q
 
-from a2a.git_bus import senders
-from a2a.models import BusRequest, Progress, Task
+from a2a.git_bus import origins
+from a2a.models import Task
 from ledger.models import Transaction
 
 register = template.Library()
 
-SHORT = 10  # characters of a commit's id
-HIGHEST = 20  # levels that are looked at above a task
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What the desk shows; ``trust`` is empty where nothing is known, or it is said elsewhere."""
-
-    bus: str
-    commit: str
-    named: str  # the sender, or who has answered, by their own word
-    trust: str
-    is_ours: bool  # we have sent it, and another did it
-    is_above: bool  # it was delegated by the task that came over the bus
-
 
 @register.inclusion_tag("desk/_origin.html")
 def origin_of_task(task: Task) -> dict[str, Any]:
-    return {"origin": _of_task(task)}
+    return {"origin": origins.of_task(task)}
 
 
 @register.inclusion_tag("desk/_origin.html")
 def origin_of_transaction(transaction: Transaction) -> dict[str, Any]:
     """Of the task that the transaction stands for."""
-    task = transaction.tasks.order_by("pk").first()
-    return {"origin": _of_task(task) if task is not None else None}
-
-
-def _of_task(task: Task) -> Origin | None:
-    """Of the task, or of the nearest one above it that came over a bus; else ``None``."""
-    above, row = task.parent_id, _request_of(task.pk)
-    for _ in range(HIGHEST):
-        if row is not None or above is None:
-            break
-        parent = Task.objects.only("parent_id").get(pk=above)
-        above, row = parent.parent_id, _received_as(parent.pk)
-    if row is None:
-        return None
-    return _origin(row, task)
-
-
-def _request_of(task_id: UUID) -> BusRequest | None:
-    return _found(Q(task=task_id) | Q(admission=task_id))
-
-
-def _received_as(task_id: UUID) -> BusRequest | None:
-    return _found(Q(task=task_id, is_ours=False))
-
-
-def _found(which: Q) -> BusRequest | None:
-    rows = BusRequest.objects.filter(which).select_related("bus__agent")
-    return rows.defer("bus__deploy_key", "bus__password").first()
-
-
-def _origin(row: BusRequest, task: Task) -> Origin:
-    is_answered = row.is_ours and row.progress == Progress.DONE
-    is_told = row.admission_id == task.pk or (row.is_ours and not is_answered)
-    return Origin(
-        bus=row.bus.agent.name,
-        commit=row.commit[:SHORT],
-        named=row.processed_by if row.is_ours else row.sender_id,
-        trust="" if is_told else senders.trust_in(row),
-        is_ours=row.is_ours,
-        is_above=task.pk not in {row.task_id, row.admission_id},
-    )
+    return {"origin": origins.of_transaction(transaction)}

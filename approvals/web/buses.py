@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Q
 from django.urls import reverse
 
-from a2a.git_bus import senders
+from a2a.git_bus import origins
 from a2a.models import BusRequest, GitBus, Progress
 
 SHOWN = 20  # requests of one bus
@@ -47,7 +47,7 @@ def _why(row: BusRequest) -> str:
     if row.progress == Progress.ELSEWHERE:
         return f"claimed by {row.processed_by or 'another participant'}, and not answered"
     if row.progress == Progress.HELD:
-        return f"a person is asked whether to take it. {senders.trust_in(row)}"
+        return f"a person is asked whether to take it. {origins.trust_in(row)}"
     return (
         row.problem or "left in the inbox: it is for nobody whom we know, or waits for its parent"
     )

@@ -9,14 +9,14 @@ import pytest
 from django.db.models.functions import Now
 
 from a2a import tasks
-from a2a.models import Question, Task
+from a2a.models import BusRequest, GitBus, Progress, Question, Task
 from a2a.tasks import questions
 from a2a.tasks.questions import lapse
 from approvals.models import SlackMessage
 from approvals.slack.messages.channel import SlackChannel
 from approvals.slack.rendering import modals
 from ledger.events import outbox
-from ledger.models import Event
+from ledger.models import Agent, Event
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import only_message, route, settle, thread_of
 
@@ -475,3 +475,31 @@ def test_errors_without_a_field_go_to_the_first():
     errors = [{"field": "", "message": "wrong"}, {"field": "/rooms/0", "message": "no room"}]
 
     assert modals.errors_for(errors, FORM) == {"field.0": "wrong", "field.1": "no room"}
+
+
+def test_a_question_of_a_task_that_came_over_a_git_bus_says_how_far_its_sender_is_known(
+    slack, workspace, a_claimed_task, worker, acme
+):
+    agent = Agent.objects.create(tenant=acme, slug="partner", name="Partner")
+    bus = GitBus.objects.create(agent=agent, url="https://git.example/bus", participant="assent")
+    task = a_claimed_task()
+    BusRequest.objects.create(
+        bus=bus,
+        request_id="r-1",
+        progress=Progress.TAKEN,
+        task=task,
+        sender_id="human_pm <!channel>",
+        commit="ab" * 20,
+        author="Ann <ann@partner.example>",
+    )
+    questions.ask(
+        task.pk, agent=worker.principal, fencing_token=task.fencing_token, text="Which?", via="api"
+    )
+    settle()
+
+    message = slack.messages[-1]
+
+    text = FakeSlack.plain(message)
+    assert "Came over the git bus Partner with commit ababababab; the request names" in text
+    assert "It names Ann <ann@partner.example>; nothing proves that." in text
+    assert FakeSlack.mentions_in(message) == []

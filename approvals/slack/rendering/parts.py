@@ -10,8 +10,9 @@ from django.conf import settings
 from django.urls import reverse
 from slack_sdk.models.blocks import Block, ContextBlock, LinkButtonElement
 
+from a2a.git_bus.origins import Origin
 from approvals.models import SlackMessage
-from approvals.slack.rendering.text import plain, shortened
+from approvals.slack.rendering.text import one_line, plain, shortened
 
 BUTTON_ABOUT_MOST = 100  # characters of the subject's summary that travel in a button
 
@@ -46,6 +47,12 @@ def reason_for_posting(message: SlackMessage) -> Iterator[Block]:
     """Why the message is in this channel, when it was escalated."""
     if message.why:
         yield ContextBlock(elements=[plain(message.why, 500)])
+
+
+def came_over(origin: Origin | None) -> Iterator[Block]:
+    """Over which git bus it came, and how far its sender can be trusted."""
+    if origin is not None:
+        yield ContextBlock(elements=[plain(one_line(str(origin)), 800)])
 
 
 def cut_with_hint(text: str, most: int) -> str:

@@ -16,6 +16,7 @@ from slack_sdk.models.blocks import (
     SectionBlock,
 )
 
+from a2a.git_bus import origins
 from a2a.models import Question, QuestionState
 from a2a.models.answerers import CLIENT
 from approvals.models import SlackMessage
@@ -24,6 +25,7 @@ from approvals.presentation.answer_forms import Field, fields_of
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,
+    came_over,
     cut_with_hint,
     desk_link,
     open_button,
@@ -55,6 +57,7 @@ def content(question: Question, detail: Detail) -> Iterator[Block]:
         yield from _outcome(question, detail)
     origin = f"{question.task.skill_slug} · {question.tenant}"
     yield ContextBlock(elements=[plain(one_line(origin), 500)])
+    yield from came_over(origins.of_task(question.task))
 
 
 def actions(message: SlackMessage, question: Question, detail: Detail) -> Block:

@@ -18,12 +18,14 @@ from slack_sdk.models.blocks import (
     SectionBlock,
 )
 
+from a2a.git_bus import origins
 from approvals.desk import policies
 from approvals.models import SlackMessage
 from approvals.presentation import labels
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,
+    came_over,
     cut_with_hint,
     desk_link,
     open_button,
@@ -194,6 +196,7 @@ def _origin(row: Transaction) -> Iterator[Block]:
         f"{row.risk_level.lower()} risk · {row.tenant}"
     )
     yield ContextBlock(elements=[plain(one_line(origin), 500)])
+    yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED:
         key = shortened(row.operation_key, 500)
         yield ContextBlock(elements=[plain(f"Operation key: {key}", 600)])
