@@ -131,6 +131,7 @@ def surface(via: str) -> str:
         Surface.GIT: "over a git repository",
         Surface.A2A: "by A2A",
         Surface.ADMIN: "in the admin",
+        Surface.COMMAND: "by a command",
         Surface.SYSTEM: "automatically",
     }
     return names.get(via, via)

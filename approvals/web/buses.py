@@ -45,9 +45,7 @@ def _waiting(buses: list[GitBus]) -> dict[int, list[dict[str, Any]]]:
 
 def _why(row: BusRequest) -> str:
     if row.progress == Progress.ELSEWHERE:
-        return f"claimed by {row.processed_by or 'another participant'}, and not answered"
+        return f"Claimed by {row.processed_by or 'another participant'}, and not answered."
     if row.progress == Progress.HELD:
-        return f"a person is asked whether to take it. {origins.trust_in(row)}"
-    return (
-        row.problem or "left in the inbox: it is for nobody whom we know, or waits for its parent"
-    )
+        return f"For {row.method}. A person is asked whether to take it. {origins.trust_in(row)}"
+    return row.problem or "Left in the inbox."

@@ -179,7 +179,7 @@ def make_demo_bus(repository: Path, clone: Path) -> None:
     signer = _make_participant(repository, clone)
     by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", **by)
-    partner = enrolment.agent_named(acme, "partner", "Partner, over git", **by)
+    partner = enrolment.agent_named(acme, "partner", "Partner", **by)
     bus, _ = GitBus.objects.update_or_create(
         agent=partner,
         defaults={

@@ -57,7 +57,7 @@ def test_a_claim_of_another_is_stuck_when_the_bus_says_so(bus, as_olga):
     BusRequest.objects.filter(pk=row.pk).update(claimed_at=Now() - timedelta(minutes=61))
 
     assert metrics.gathered()["assent_bus_stuck_claims"].value == 1
-    assert "claimed by other_agent, and not answered" in page_of(as_olga)
+    assert "Claimed by other_agent, and not answered." in page_of(as_olga)
     GitBus.objects.update(stuck_after=timedelta(hours=2))
     assert metrics.gathered()["assent_bus_stuck_claims"].value == 0
 
