@@ -91,6 +91,9 @@ class Work:
         self.input: dict[str, Any] = claimed["input"]
         self.task_id: str = claimed["task_id"]
         self._token = claimed["fencing_token"]
+        # Of a revision: what people settled for the earlier task, which is not asked again.
+        earlier = (claimed["revises"] or {}).get("result") or {}
+        self.settled_before: dict[str, str] = earlier.get("settled_by_people", {})
 
     def send(self, verb: str, **fields: Any) -> dict[str, Any]:
         """One request about the task. Raises ``LeaseLost`` if another worker has it."""
@@ -130,6 +133,10 @@ def consolidate(work: Work) -> None:
             work.send("progress", stage="reading", percent=percent, message=done)
     settled: dict[str, str] = {}
     for contradiction in facts.contradictions():
+        before = work.settled_before.get(contradiction.thing)
+        if before in contradiction.values:
+            settled[contradiction.thing] = before
+            continue
         evidence = list(contradiction.evidence(transcripts))
         answer = work.ask(contradiction.question, contradiction.form, evidence)
         settled[contradiction.thing] = answer["value"]

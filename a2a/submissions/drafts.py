@@ -126,8 +126,16 @@ class Draft:
         return self.denial is None or Scope.SUBMIT in self.request.caller.scopes
 
     def _answerers(self) -> list[str] | None:
-        """Raises ``InvalidRequest`` for a name that cannot answer."""
+        """Raises ``InvalidRequest`` for a name that cannot answer.
+
+        Clients of another tenant name roles only: they must not find out who its people are.
+        """
         named = self.submission.may_answer
+        is_foreign = self.request.caller.tenant != self.tenant
+        if is_foreign and any(":" in name for name in named):
+            raise InvalidRequest(
+                "For a skill of another tenant, may_answer takes approver, operator and client."
+            )
         return answerers.resolved(self.tenant, named) if named else None
 
     @property

@@ -131,7 +131,7 @@ def _insert(question_id: UUID, task: Task, new: _NewQuestion, asked_by: Principa
         text=new.text,
         form=new.form,
         evidence=new.evidence,
-        may_answer=answerers.resolved(task.tenant, new.may_answer or _answerers_of(task)),
+        may_answer=_answerers(task, new),
         asked_by=str(asked_by),
         asked_by_name=asked_by.display_name,
         expires_at=Now() + ttl,
@@ -149,8 +149,13 @@ def _insert(question_id: UUID, task: Task, new: _NewQuestion, asked_by: Principa
     return question
 
 
-def _answerers_of(task: Task) -> list[str]:
-    """Whom the client named when it submitted the task; else approvers and the client."""
+def _answerers(task: Task, new: _NewQuestion) -> list[str]:
+    """Whom the worker names, else whom the client named; else approvers and the client.
+
+    The client's are principals already. Raises ``InvalidRequest``.
+    """
+    if new.may_answer:
+        return answerers.resolved(task.tenant, new.may_answer)
     return task.may_answer or [APPROVER, CLIENT]
 
 

@@ -26,7 +26,7 @@ from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.people import principal_of
 from ledger.agents.callers import Caller
-from ledger.characters import one_line
+from ledger.characters import cleaned, one_line
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Scope
 from ledger.principals import Surface
@@ -168,6 +168,6 @@ def _part_of(file: UploadedFile[Any]) -> dict[str, Any]:
     media_type = (file.content_type or "").lower()
     return {
         "raw": base64.b64encode(file.read()).decode(),
-        "filename": one_line(file.name or "")[:200] or "file",
+        "filename": cleaned(one_line(file.name or ""))[:200] or "file",
         "mediaType": media_type if MEDIA_TYPE.fullmatch(media_type) else "application/octet-stream",
     }

@@ -291,3 +291,31 @@ def test_hand_over_changes_the_owner_and_says_so(as_orchestrator, as_worker, con
     assert (task.owner, task.skill_slug) == ("agent:acme/reviewer", "review")
     assert post(as_worker, f"{WORK}/claim").status_code == 204
     assert claimed(speaking_as(other, Scope.WORK))["task_id"] == str(task.pk)
+
+
+def test_the_client_names_who_answers_where_the_worker_names_nobody(
+    as_orchestrator, as_worker, consolidate, alice
+):
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "may_answer": ["user:alice", "client"]}
+    assert post(as_orchestrator, TASKS, body).status_code == 201
+    work = claimed(as_worker)
+
+    assert ask(as_worker, work).json()["may_answer"] == [str(alice), "client"]
+    body["may_answer"] = ["user:nobody"]
+    assert post(as_orchestrator, TASKS, body).status_code == 422
+    assert Task.objects.count() == 1
+
+
+def test_a_client_of_another_tenant_cannot_find_out_who_our_people_are(
+    consolidate, stranger, alice
+):
+    Skill.objects.update(open_to=[stranger.tenant_id])
+    envelope = {"tenant": "acme", "capability": "consolidate"}
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "envelope": envelope}
+
+    answers = [
+        post(speaking_as(stranger, Scope.SUBMIT), TASKS, {**body, "may_answer": [name]}).json()
+        for name in ("user:alice", "user:nobody")
+    ]
+    assert answers[0]["code"] == "invalid_request"
+    assert answers[0] == answers[1]

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from a2a import submissions, tasks
 from a2a.models import Question, Skill, Task
+from a2a.submissions import Submission
 from ledger.audit import verification
 from ledger.models import Agent, AgentToken, Scope
 from tests.processes import ROOT, Product, running
@@ -114,7 +116,6 @@ def test_a_worker_that_is_killed_while_a_person_thinks_loses_nothing(desk_of, st
 
 
 def test_what_somebody_typed_survives_news_of_the_task(desk_of, product, a_claimed_task, worker):
-    from a2a import tasks
     from a2a.models import Message
     from a2a.tasks import questions
     from ledger.principals import agent
@@ -144,3 +145,26 @@ def test_what_somebody_typed_survives_news_of_the_task(desk_of, product, a_claim
     alice.get_by_role("button", name="Answer").click()
     expect(alice.locator("#item")).to_contain_text("Alice Moreau answered on the desk")
     assert Question.objects.get().answer == "Dear Ana,"
+
+
+def test_a_revision_does_not_ask_again_what_people_settled(
+    start, a_claimed_task, worker, client_of
+):
+    transcripts = ["Ana: the venue is the town hall.", "Ben: the venue is the old harbour."]
+    earlier = a_claimed_task(input={"transcripts": transcripts})
+    tasks.complete(
+        earlier.pk,
+        agent=worker.principal,
+        fencing_token=earlier.fencing_token,
+        result={"facts": {}, "settled_by_people": {"venue": "the old harbour"}},
+        via="api",
+    )
+    revision = Submission(
+        skill="consolidate", input={"transcripts": transcripts}, revises=earlier.pk
+    )
+    row = submissions.submit(revision, caller=client_of, via="api").task
+
+    assert start("work", "--once").wait(30) == 0
+    row.refresh_from_db()
+    assert row.result["facts"] == {"venue": "the old harbour"}
+    assert not Question.objects.exists()
