@@ -57,6 +57,22 @@ def test_a_commit_moves_and_writes_files_and_is_pushed(repository, participant):
     assert (answer.size, answer.is_plain_file, repository.read(answer)) == (4, True, b"\r\n\0\xff")
 
 
+def test_many_commits_are_made_and_pushed_at_once(repository, participant):
+    participant.submit("r-1", "consolidate", {})
+    changes = [
+        Change("Claimed r-1", renamed={"inbox/r-1.json": "processing/r-1.json"}),
+        Change("Processed r-1", renamed={"processing/r-1.json": "archive/r-1.json"}),
+        Change("More", written={"outbox/res_r-1.json": b"{}"}),
+    ]
+
+    commits = repository.commits(repository.fetch(), changes, **WHO)
+
+    assert repository.push(commits[-1])
+    participant.pull()
+    assert participant.log()[:4] == ["More", "Processed r-1", "Claimed r-1", "Submitted r-1"]
+    assert participant.git("rev-list", "-3", "--reverse", "HEAD").split() == commits
+
+
 def test_a_push_after_another_is_refused_and_changes_nothing(repository, participant):
     head = repository.fetch()
     participant.submit("r-1", "consolidate", {})
