@@ -29,6 +29,7 @@ def main() -> None:
             desks,
             execution,
             full_desk,
+            git_bus,
             limits,
             prepare,
             reads,
@@ -79,6 +80,7 @@ def main() -> None:
             full_desk.measure(),
             "first paint 1,000 ms; a new row p99 250 ms",
         )
+        say("Passes over git buses", git_bus.measure(), "10,000 archived: 1.2 times of 10")
         say("Beside floods, half requests and storms", limits.measure(), "a page in 1,000 ms")
         say(
             f"A proof of {verification.TRANSACTIONS:,} transactions",
