@@ -9,8 +9,8 @@ agree='{"transcripts": ["Tom: the launch date is 3 May.", "Ann: right, the launc
 differ='{"transcripts": ["Tom: the launch date is 3 May.", "Ann: no, the launch date is 9 May."]}'
 pass=0
 while :; do
-    if [ $((pass % 60)) -eq 0 ]; then sh "$here/send.sh" "$1" human_pm facts.consolidate "$agree"; fi
-    if [ $((pass % 60)) -eq 30 ]; then sh "$here/send.sh" "$1" human_pm facts.consolidate "$differ"; fi
+    if [ $((pass % 180)) -eq 0 ]; then sh "$here/send.sh" "$1" human_pm facts.consolidate "$agree"; fi
+    if [ $((pass % 180)) -eq 60 ]; then sh "$here/send.sh" "$1" human_pm facts.consolidate "$differ"; fi
     sh "$here/take.sh" "$1" "$2" text.count_words sh "$here/count_words.sh"
     pass=$((pass + 1))
     sleep 4
