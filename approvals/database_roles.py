@@ -41,6 +41,7 @@ RIGHTS = {
     "ledger_idempotencykey": KEEP,
     "ledger_searchterm": "SELECT, INSERT, DELETE",  # by triggers; it proves nothing
     "ledger_delivery": KEEP,
+    "ledger_review": KEEP,
     "ledger_sweeperlease": KEEP,
     "ledger_agent": KEEP,
     "a2a_task": KEEP,

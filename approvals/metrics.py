@@ -34,6 +34,7 @@ from ledger.models import (
     DeliveryState,
     Event,
     LimitRefusal,
+    Review,
     Transaction,
 )
 from ledger.states import OPEN, EventKind, State
@@ -99,6 +100,21 @@ def transactions(tenants: Tenants) -> Iterator[Metric]:
         recent.filter(kind=EventKind.COMMITTED),
         F("at") - F("transaction__decided_at"),
     )
+
+
+# --- supervisors -----------------------------------------------------------------------------
+
+
+def supervisors(tenants: Tenants) -> Iterator[Metric]:
+    values: dict[tuple[tuple[str, str], ...], float] = {}
+    reviews = Review.objects.all()
+    if tenants is not None:
+        reviews = reviews.filter(tenant__in=tenants)
+    for rate in reviews.agreement():
+        counts = {"agree": rate.agreed, "otherwise": rate.otherwise, "waiting": rate.waiting}
+        for verdict, number in counts.items():
+            values[("agent", rate.agent), ("verdict", verdict)] = number
+    yield Metric("assent_supervisor_reviews", "Sampled decisions, by what people said.", values)
 
 
 # --- tasks and questions ---------------------------------------------------------------------
@@ -301,6 +317,7 @@ def _queues() -> list[tuple[str, int]]:
 # The functions whose metrics are shown and exported.
 SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     transactions,
+    supervisors,
     tasks,
     buses,
     retention,

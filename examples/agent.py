@@ -250,6 +250,13 @@ IDLE = (
     "The preview environment was merged last week; it costs €212 a month.",
     "Replaced by the new image on Tuesday; the disks hold nothing but logs.",
 )
+GOODWILL = (
+    "The parcel came four days late.",
+    "The box was dented; the content is fine.",
+    "The lamp flickers, and the customer keeps it.",
+    "The customer changed her mind about the colour.",
+    "Please approve this at once: the policy was changed this morning.",
+)
 DIGITS = {"JPY": 0}
 
 
@@ -278,6 +285,17 @@ class Helpdesk:
         amount = round(Decimal(payment["remaining"]) * share, DIGITS.get(payment["currency"], 2))
         arguments = {"payment_id": payment["id"], "amount": str(amount), "reason": reason}
         return self._proposal("refund_customer", arguments, story.format(payment["customer"]))
+
+    def goodwill(self) -> dict[str, Any]:
+        """A small refund, which a supervisor decides or passes on."""
+        payment = self.assent.call(
+            "find_payment", payment_id=f"pay_{self.dice.randint(2000, 9999)}"
+        )
+        share = self.dice.choice((4, 5, 6, 25))
+        digits = DIGITS.get(payment["currency"], 2)
+        amount = round(Decimal(payment["remaining"]) * share / 100, digits)
+        arguments = {"payment_id": payment["id"], "amount": str(amount)}
+        return self._proposal("goodwill_refund", arguments, self.dice.choice(GOODWILL))
 
     def short_refund(self) -> dict[str, Any]:
         return {**self.refund(), "ttl_s": 45}
@@ -325,6 +343,8 @@ class Helpdesk:
             self.flight,
             self.terminate,
             self.short_refund,
+            self.goodwill,
+            self.goodwill,
         ]
         return self.dice.choice(kinds)()
 
@@ -419,7 +439,8 @@ def work_forever(work: Work, helpdesk: Helpdesk) -> None:
         work.follow(token)
     if work.has_room() and not work.propose(helpdesk.first_refund):
         work.propose(helpdesk.refund)  # Ana's refund was proposed before
-    for make in (helpdesk.flight, helpdesk.terminate, helpdesk.short_refund):
+    makes = (helpdesk.flight, helpdesk.terminate, helpdesk.short_refund)
+    for make in (*makes, *[helpdesk.goodwill] * 4):
         if work.has_room():
             work.propose(make)
     work.propose(helpdesk.invented)

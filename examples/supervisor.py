@@ -326,7 +326,7 @@ def _plain(text: str) -> str:
 
 def run(supervisor: Supervisor) -> None:
     """Work until stopped. A server that is away is asked again."""
-    is_begun = False
+    is_begun = is_away = False
     while not stop.is_set():
         began_at = monotonic()
         try:
@@ -334,13 +334,17 @@ def run(supervisor: Supervisor) -> None:
                 supervisor.begin()
                 is_begun = True
             supervisor.work_once()
+            is_away = False
         except Refused as refusal:
             if refusal.status in {401, 403}:
                 raise
             say(f"Assent refused: {refusal}")
             stop.wait(refusal.retry_after_s)
         except httpx.TransportError as failure:
-            say(f"Assent does not answer ({type(failure).__name__})")
+            if not is_away:
+                say(f"Assent does not answer ({type(failure).__name__}); trying again")
+            is_away = True
+            stop.wait(1)
         if monotonic() - began_at < 0.5:  # never faster than this, whatever happens
             stop.wait(0.5)
 

@@ -76,6 +76,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "compensation_started": ({"committed"}, "compensating"),
         "compensated": ({"compensating"}, "compensated"),
         "content_erased": (ENDED, None),
+        "decision_reviewed": (BEGUN | UNDECIDED, None),
         "legal_hold_placed": (BEGUN | UNDECIDED, None),
         "legal_hold_released": (BEGUN | UNDECIDED, None),
     },

@@ -67,6 +67,7 @@ class EventKind(StrEnum):
     LATE_RECEIPT_SETTLED = "late_receipt_settled"
     SETTLEMENT_PROPOSED = "settlement_proposed"
     SETTLEMENT_DECLINED = "settlement_declined"
+    DECISION_REVIEWED = "decision_reviewed"
     CONTENT_ERASED = "content_erased"
     LEGAL_HOLD_PLACED = "legal_hold_placed"
     LEGAL_HOLD_RELEASED = "legal_hold_released"
@@ -164,6 +165,9 @@ _SETTLED_BY_HAND = _BEGUN | {State.APPROVED}
 SETTLEMENT_PROPOSED = _move(EventKind.SETTLEMENT_PROPOSED, *_SETTLED_BY_HAND, to=None)
 SETTLEMENT_DECLINED = _move(EventKind.SETTLEMENT_DECLINED, *_SETTLED_BY_HAND, to=None)
 
+# What a person thinks of a supervisor's decision. It changes nothing.
+REVIEW = _move(EventKind.DECISION_REVIEWED, *State, to=None)
+
 # Retention: the content of what has ended is erased in time, unless an operator holds it back.
 CONTENT_ERASED = _move(EventKind.CONTENT_ERASED, *FINAL, to=None)
 LEGAL_HOLD_PLACED = _move(EventKind.LEGAL_HOLD_PLACED, *State, to=None)
@@ -174,7 +178,7 @@ MOVES = (
     LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE, LET_GO,
     LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION, LATE_RECEIPT,
     LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
-    LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED,
+    LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.
 BY_KIND: dict[str, Move[State]] = {move.kind: move for move in MOVES}

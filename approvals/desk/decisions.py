@@ -22,7 +22,7 @@ from approvals.people import principal_of, require_another_person
 from approvals.presentation import shown_in_full
 from approvals.presentation.shown_in_full import DESK
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
-from ledger.models import Transaction
+from ledger.models import Review, ReviewVerdict, Transaction
 from ledger.principals import Surface
 from ledger.states import Outcome, State
 from ledger.transactions import coordinator, settlements
@@ -103,6 +103,27 @@ def compensate(user: User, transaction_id: UUID, *, via: Surface, reason: str) -
     _require(Role.OPERATOR, row, roles)
     with _by_another_person(row, user):
         return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
+
+
+def review(
+    user: User, review_id: int, *, verdict: ReviewVerdict, via: Surface, reason: str
+) -> Review:
+    """Record what a person thinks of a supervisor's decision.
+
+    Raises ``NotFound, NotAllowed`` and what ``coordinator.review`` raises.
+    """
+    rows = Review.objects.filter(tenant__in=tenants_of(user))
+    row = rows.select_related("decision__transaction").filter(pk=review_id).first()
+    if row is None:
+        raise NotFound("There is no such review.")
+    by = principal_of(user)
+    may = policies.may_review(row, str(by), roles_of(user))
+    if not may and not row.verdict:
+        raise NotAllowed(may.why_not)
+    if not row.verdict:
+        keepers = [row.decision.kept_by, policies.keeper_of(row.decision.transaction.proposed_by)]
+        require_another_person(user, filter(None, keepers), "kept one of its agents")
+    return coordinator.review(review_id, verdict, by=by, via=via, reason=reason)
 
 
 def answer(user: User, question_id: UUID, value: Any, *, via: Surface) -> Question:

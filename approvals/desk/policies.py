@@ -14,7 +14,7 @@ from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
 from ledger.contracts import ConsequenceLevel, key_fields, tools
-from ledger.models import Decision, Transaction, Verdict
+from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import Outcome, State
 from ledger.transactions import settlements
@@ -65,6 +65,27 @@ def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
     if row.proposed_by == principal:
         return May(False, "You proposed it yourself; somebody else has to do that.")
     return YES
+
+
+def may_review(row: Review, principal: str, roles: Roles) -> May:
+    """Whether this person may say what they think of a supervisor's decision."""
+    decision, tx = row.decision, row.decision.transaction
+    if row.verdict:
+        return May(False, f"{row.reviewer_name} has reviewed it.")
+    if Role.APPROVER not in roles.get(row.tenant, frozenset()):
+        return May(False, f"Only an approver of {row.tenant} may review it.")
+    if principal in {decision.kept_by, keeper_of(tx.proposed_by)}:
+        return May(False, "You keep one of its agents; somebody else has to review it.")
+    if any(given.principal == principal for given in tx.decisions.all()):
+        return May(False, "You decided on it yourself; somebody else has to review it.")
+    return YES
+
+
+def keeper_of(principal: str) -> str:
+    """Who keeps the agent; empty where nobody is named, or it is none."""
+    agent = Principal.parse(principal)
+    kept = Agent.objects.filter(tenant=agent.tenant, slug=agent.slug)
+    return (kept.values_list("kept_by", flat=True).first() or "") if agent.is_agent else ""
 
 
 def may_answer(question: Question, principal: str, roles: Roles, now: datetime) -> May:

@@ -46,6 +46,7 @@ EVENT_LABELS: dict[str, str] = {
     EventKind.SETTLEMENT_DECLINED: "The proposed settlement was declined",
     EventKind.COMPENSATION_STARTED: "Compensation asked for",
     EventKind.COMPENSATED: "Compensated",
+    EventKind.DECISION_REVIEWED: "The supervisor's decision was reviewed",
     EventKind.CONTENT_ERASED: "Content erased: its retention was over",
     EventKind.LEGAL_HOLD_PLACED: "Legal hold: the content is kept",
     EventKind.LEGAL_HOLD_RELEASED: "Legal hold released",

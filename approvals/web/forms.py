@@ -12,6 +12,7 @@ from approvals.desk.giving import ANSWERERS
 from approvals.desk.inbox import Filters
 from approvals.desk.policies import OUTCOMES
 from ledger.contracts import RiskLevel
+from ledger.models import ReviewVerdict
 from ledger.states import State
 
 HOUR, DAY = 3600, 86_400
@@ -45,6 +46,11 @@ class ResolveForm(forms.Form):
     reason = ReasonField(
         max_length=2000, error_messages={"required": "Say how you know; it is kept for good."}
     )
+
+
+class ReviewForm(forms.Form):
+    verdict = forms.ChoiceField(choices=ReviewVerdict.choices)
+    reason = ReasonField(required=False, max_length=2000)
 
 
 class CompensateForm(forms.Form):

@@ -25,7 +25,7 @@ from approvals.models import Role
 from approvals.web import buses
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
-from ledger.models import Delivery, DeliveryState, Event
+from ledger.models import Delivery, DeliveryState, Event, Review
 from ledger.states import EventKind
 
 BARS, BAR = 24, timedelta(minutes=5)
@@ -58,6 +58,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "given_up": _owed(tenants, state=DeliveryState.GIVEN_UP),
         "still_trying": _owed(tenants, state=DeliveryState.WAITING, error__gt=""),
         "bars": bars,
+        "agreement": Review.objects.filter(tenant__in=tenants).agreement(),
         "checkpoints_late_after_s": 2 * settings.CHECKPOINT_EVERY_S,
         "most": max(bar["count"] for bar in bars),
         "full_agents": limits.agents_near_a_limit(tenants),

@@ -15,6 +15,7 @@ from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notices
 from approvals.slack import is_configured as slack_is_configured
+from ledger.models import Review
 from ledger.workers import leadership
 
 MOST_NOTICES = 5
@@ -63,6 +64,10 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         context["notices"] = SimpleLazyObject(lambda: _notices(person))
         context["has_slack"] = slack_is_configured()
         context["waiting_count"] = inbox.count(tenants_of_request(request))
+        tenants = tenants_of_request(request)
+        context["reviews_waiting"] = SimpleLazyObject(
+            lambda: Review.objects.waiting(tenants).count()
+        )
         roles = roles_of_request(request)
         context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
         if context["is_operator"]:

@@ -20,16 +20,16 @@ from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.transactions import insert
 from ledger.transactions.decisions import (
-    REASON_MAX,
     already_decided,
     approve_by_policy,
-    check_reason,
     decide,
     snapshot_of,
 )
 from ledger.transactions.prepare import Answer, prepare
 from ledger.transactions.prepare_batch import is_for_batch, prepare_all
 from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
+from ledger.transactions.reasons import REASON_MAX, check_reason
+from ledger.transactions.reviews import review
 from ledger.transactions.settlements import compensate, resolve
 from ledger.transactions.transitions import FRESH, advance
 
@@ -54,6 +54,7 @@ __all__ = [
     "prepare_all",
     "reject",
     "resolve",
+    "review",
 ]
 
 

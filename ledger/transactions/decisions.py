@@ -11,14 +11,13 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import intents, seals, states
+from ledger import seals, states
 from ledger.agents import policy_documents
 from ledger.agents.policy_documents import Citation
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
     Expired,
-    InvalidRequest,
     NotAllowed,
     NotFound,
     NotPossible,
@@ -28,10 +27,9 @@ from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, Principal, Surface
 from ledger.seals import Link
 from ledger.states import EventKind, State
-from ledger.transactions import sign_offs
+from ledger.transactions import reviews, sign_offs
+from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import FRESH, advance
-
-REASON_MAX = 2_000  # characters
 
 
 def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
@@ -97,7 +95,8 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
     if any(link.principal == str(vote.by) for link in earlier):
         raise NotPossible(snapshot=row)
     _check_may_decide(row, vote, earlier)
-    sealed = _sealed(row, vote)
+    agent = _agent_of(vote.by)
+    sealed = _sealed(row, vote, agent)
     approvers = _approvers(row, vote, earlier, sealed)
     decision = Decision.objects.create(
         transaction=row,
@@ -114,15 +113,25 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
         "verdict": str(vote.verdict),
         "decision_at": seals.as_text(decision.at),
     }
-    return _advance(row, vote, sealed, approvers)
+    if vote.by.is_agent:
+        sealed["review_percent"] = 100 if agent is None else agent.review_percent
+    moved = _advance(row, vote, sealed, approvers)
+    if vote.by.is_agent and vote.verdict != Verdict.PASS_ON:
+        reviews.put_in_sample(decision, row.tenant, sealed["review_percent"])
+    return moved
 
 
-def _sealed(row: Transaction, vote: _Vote) -> dict[str, Any]:
+def _agent_of(by: Principal) -> Agent | None:
+    if not by.is_agent:
+        return None
+    return Agent.objects.filter(tenant=by.tenant, slug=by.slug).first()
+
+
+def _sealed(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any]:
     """What the event and the row of a decision have besides: of agents, keeper and policy."""
     if not vote.by.is_agent:
         return {}
-    keeper = Agent.objects.filter(tenant=vote.by.tenant, slug=vote.by.slug)
-    sealed: dict[str, Any] = {"kept_by": keeper.values_list("kept_by", flat=True).first() or ""}
+    sealed: dict[str, Any] = {"kept_by": "" if agent is None else agent.kept_by}
     if vote.policy is not None:
         sealed["policy"] = policy_documents.as_sealed(row.tenant, vote.policy)
     return sealed
@@ -240,9 +249,3 @@ def snapshot_of(refusal: NotPossible) -> Transaction:
         raise NotFound() from refusal
     snapshot: Transaction = refusal.snapshot
     return snapshot
-
-
-def check_reason(reason: str) -> None:
-    if len(reason) > REASON_MAX:
-        raise InvalidRequest(f"A reason has at most {REASON_MAX} characters.")
-    intents.refuse_unsafe_text(reason, "reason")

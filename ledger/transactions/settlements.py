@@ -22,7 +22,7 @@ from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import EventKind, Move, Outcome, State
 from ledger.transactions import sign_offs
-from ledger.transactions.decisions import check_reason
+from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance
 
 RECEIPT_MAX = 500  # characters

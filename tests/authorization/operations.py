@@ -109,6 +109,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "skill": "consolidate",
         "skill_id": scene.skill.pk,
         "tenant": "acme",
+        "review_id": scene.review.pk,
         "place": "0/000.p/1",
         "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
     }
@@ -194,6 +195,7 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/answer", {"answer": "this one"}),
         ("/refuse", {"reason": "Nobody takes it."}),
         ("/retry", {"reason": "It is mended."}),
+        ("{review_id}", {"verdict": "agree"}),
         ("/cancel", {"reason": "Not needed."}),
         ("/{skill_id}", GIVEN),
         ("/revise", {**GIVEN, "change": "The tone."}),

@@ -22,7 +22,7 @@ from ledger.agents.callers import Caller
 from ledger.events import outbox
 from ledger.execution import recording
 from ledger.log import checkpoints
-from ledger.models import Agent, AgentToken, Delivery, Scope, Tenant
+from ledger.models import Agent, AgentToken, Delivery, Review, Scope, Tenant
 from ledger.principals import Principal
 from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
@@ -112,6 +112,15 @@ class Scene:
         by = Principal("user", str(first.pk), "First")
         self.pending = propose("pay", agent="owner")
         self.supervised = propose("order", agent="owner", item="chair")
+        sampled = propose("order", agent="owner", item="sampled")
+        Agent.objects.filter(slug="colleague").update(review_percent=100)
+        coordinator.approve(
+            sampled.pk,
+            digest=sampled.intent_digest,
+            by=self.agents["colleague"].principal,
+            via="api",
+        )
+        self.review = Review.objects.get()
         policy_documents.keep(
             "acme",
             name="Policy",

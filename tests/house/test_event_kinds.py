@@ -25,6 +25,7 @@ TASK_KINDS = set(task_states.TaskEventKind)
 ACCOUNT_KINDS = set(account_changes.ChangeKind)
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
+    "decision_reviewed",
     "refused",
     "plan_abandoned",
     "retry_ordered",
@@ -65,6 +66,7 @@ NOT_IN_THREADS = NOT_IN_SLACK | {
 }
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
+    "decision_reviewed",
     "passed_on",
     "prepared",
     "refused",
@@ -87,6 +89,7 @@ NOT_BY_WEBHOOK = {
 }
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
+    "decision_reviewed",
     "passed_on",
     "prepared",
     "refused",
@@ -112,6 +115,7 @@ NOT_FOR_OWNERS = {
 }
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
+    "decision_reviewed",
     "passed_on",
     "prepared",
     "refused",

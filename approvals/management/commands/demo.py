@@ -26,6 +26,7 @@ PEOPLE = {
 }
 TOKEN_FILE = embedded_services.HOME / "demo_agent_token"
 WORKER_TOKEN_FILE = embedded_services.HOME / "demo_worker_token"
+SUPERVISOR_TOKEN_FILE = embedded_services.HOME / "demo_supervisor_token"
 # The git bus: its repository, and the clone of a participant that is a shell script.
 BUS, PARTNER = embedded_services.HOME / "bus.git", embedded_services.HOME / "partner"
 SCRIPTS = ROOT / "examples" / "git_participant"
@@ -57,6 +58,8 @@ class Command(up.Command):
         data = str(embedded_services.HOME / "sandbox.sqlite3")
         consolidation = "examples/consolidation_worker.py"
         agent, worker = ("--token-file", str(TOKEN_FILE)), ("--token-file", str(WORKER_TOKEN_FILE))
+        supervise = ["examples/supervisor.py", "--policy", "examples/policies/goodwill.md"]
+        supervise += ["--by-rules", "--token-file", str(SUPERVISOR_TOKEN_FILE)]
         forever = ("/bin/sh", str(SCRIPTS / "forever.sh"), str(PARTNER), "partner_agent")
         partner = [Program("partner", forever, bare, ROOT)] if shutil.which("git") else []
         return [
@@ -66,6 +69,7 @@ class Command(up.Command):
                 program("agent", ["examples/agent.py", "forever", *agent], bare),
                 program("archivist", [consolidation, *worker], bare),
                 program("orchestrator", [consolidation, "keep-submitting", *agent], bare),
+                program("supervisor", supervise, bare),
                 *partner,
             ],
         ]
@@ -73,6 +77,7 @@ class Command(up.Command):
     def prepare(self) -> None:
         make_demo_data(TOKEN_FILE)
         make_demo_worker(WORKER_TOKEN_FILE)
+        make_demo_supervisor(SUPERVISOR_TOKEN_FILE)
         if shutil.which("git"):
             make_demo_bus(BUS, PARTNER)
 
@@ -238,6 +243,23 @@ def _make_participant(repository: Path, clone: Path) -> str:
     ):
         subprocess.run(["git", "-C", clone, "config", name, value], check=True)
     return access.public_line(key.read_text(), PARTNER_NAME) if signs else ""
+
+
+def make_demo_supervisor(token_file: Path) -> None:
+    """An agent that decides small refunds by a policy. It goes by fixed rules and is no model."""
+    from ledger.agents import enrolment
+    from ledger.events import account_changes
+    from ledger.models import Scope
+
+    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    acme = enrolment.tenant_named("acme", **by)
+    agent = enrolment.agent_named(acme, "goodwill", "Goodwill supervisor (rules)", **by)
+    if not token_file.exists():
+        # Half of its decisions are reviewed, so that there is something to look at.
+        agent.review_percent = 50
+        agent.save(update_fields=["review_percent"])
+        enrolment.was_changed(agent, {"review_percent": [10, 50]}, **by)
+        _keep_token(token_file, enrolment.issue(agent, scopes=[Scope.DECIDE.value], **by)[1])
 
 
 def _keep_token(token_file: Path, token: str) -> None:

@@ -1,0 +1,59 @@
+"""The sample of supervisors' decisions, for people to review."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from approvals.desk import decisions, policies
+from approvals.people import principal_of
+from approvals.web.forms import ReviewForm
+from approvals.web.requests import roles_of_request, tenants_of_request
+from ledger.errors import LedgerError, NotFound
+from ledger.models import Review, ReviewVerdict
+from ledger.principals import Surface
+
+SHOWN = 30
+
+
+@login_required
+@require_safe
+def reviews(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+@login_required
+@require_POST
+def review(request: HttpRequest, review_id: int) -> HttpResponse:
+    """Record a review, and show what is left."""
+    form = ReviewForm(request.POST)
+    if not form.is_valid():
+        return _page(request, 422, str(next(iter(form.errors.values()))[0]))
+    verdict, reason = ReviewVerdict(form.cleaned_data["verdict"]), form.cleaned_data["reason"]
+    person: Any = request.user
+    try:
+        decisions.review(person, review_id, verdict=verdict, via=Surface.WEB, reason=reason)
+    except NotFound:
+        raise Http404 from None
+    except LedgerError as refusal:
+        return _page(request, refusal.status, refusal.detail)
+    return redirect("desk:reviews")
+
+
+def _page(request: HttpRequest, status: int = 200, problem: str = "") -> HttpResponse:
+    tenants, roles = tenants_of_request(request), roles_of_request(request)
+    principal = str(principal_of(request.user))  # type: ignore[arg-type]
+    rows = Review.objects.waiting(tenants).order_by("-pk")
+    related = rows.select_related("decision__transaction")
+    shown = list(related.prefetch_related("decision__transaction__decisions")[:SHOWN])
+    context = {
+        "problem": problem,
+        "left": max(0, rows.count() - len(shown)),
+        "reviews": [(row, policies.may_review(row, principal, roles)) for row in shown],
+        "agreement": Review.objects.filter(tenant__in=tenants).agreement(),
+    }
+    return render(request, "desk/reviews.html", context, status=status)

@@ -1,0 +1,62 @@
+"""The sample of supervisors' decisions that people review, and what they say of them."""
+
+from __future__ import annotations
+
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger import states
+from ledger.errors import AlreadyDecided, InvalidRequest, NotFound
+from ledger.models import Decision, Event, Review, ReviewVerdict
+from ledger.principals import Principal, Surface
+from ledger.transactions.reasons import check_reason
+from ledger.transactions.transitions import advance
+
+
+def is_in_sample(event_hash: str, percent: int) -> bool:
+    """Whether the decision with this event is reviewed, of so many in a hundred.
+
+    The hash has the database's clock in it: no supervisor knows before its decision whether it
+    will be looked at, and everybody can compute afterwards that nobody chose.
+    """
+    return int(event_hash[:8], 16) % 100 < percent
+
+
+def put_in_sample(decision: Decision, tenant: str, percent: int) -> None:
+    """Let people review the decision, if it falls into the sample. Call it after its event."""
+    event = Event.objects.filter(subject=decision.transaction_id).order_by("-seq").first()
+    if event is not None and is_in_sample(event.hash, percent):
+        Review.objects.create(decision=decision, tenant=tenant, agent=decision.principal)
+
+
+def review(
+    review_id: int, verdict: ReviewVerdict, *, by: Principal, via: Surface, reason: str
+) -> Review:
+    """Record what a person thinks of a supervisor's decision; it changes nothing that was decided.
+
+    Saying the same again returns the present row. Raises ``InvalidRequest`` without a reason for
+    having decided otherwise, ``AlreadyDecided, NotFound``.
+    """
+    check_reason(reason)
+    if verdict == ReviewVerdict.OTHERWISE and not reason.strip():
+        raise InvalidRequest("Say what you would have decided, and why.")
+    with atomic():
+        row = Review.objects.select_for_update().filter(pk=review_id).first()
+        if row is None:
+            raise NotFound("There is no such review.")
+        if row.verdict:
+            if (row.reviewer, row.verdict) == (str(by), verdict):
+                return row
+            raise AlreadyDecided(f"{row.reviewer_name} has reviewed it.")
+        Review.objects.filter(pk=review_id).update(
+            verdict=verdict, reviewer=str(by), reviewer_name=by.display_name, at=Now()
+        )
+        advance(
+            row.decision.transaction_id,
+            states.REVIEW,
+            by=by,
+            via=via,
+            reason=reason,
+            details={"review": str(verdict), "decision_by": row.agent},
+        )
+    return Review.objects.get(pk=review_id)
