@@ -128,12 +128,14 @@ def _publish(here: Pass, row: BusRequest, content: bytes) -> None:
 
 
 def _params_of(task: Task) -> dict[str, Any]:
-    """The input; with what a revision is to change, and the files that came with the task."""
+    """The input; with a note or what a revision is to change, and the files of the task."""
     params = dict(task.input) if isinstance(task.input, dict) else {"value": task.input}
     first = task.messages.filter(role=Role.USER).order_by("pk").first()
     parts: list[dict[str, Any]] = first.parts if first else []
     texts = [part["text"] for part in parts if "text" in part and "filename" not in part]
-    if task.revises_id is not None and texts:
+    # Beside a data part, the texts are no input but a note to whoever does the task.
+    has_note = any("data" in part for part in parts)
+    if texts and (task.revises_id is not None or has_note):
         params.setdefault("comment", "\n".join(texts))
     attached = [part for part in parts if "raw" in part or "url" in part or "filename" in part]
     if attached:

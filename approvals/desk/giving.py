@@ -62,7 +62,9 @@ def skills_for(user: User) -> list[Skill]:
         name for name, _ in roles_of(user).items() if policies.may_give(name, roles_of(user))
     ]
     usable = Skill.objects.filter(tenant__in=tenants, is_active=True, agent__is_active=True)
-    return list(usable.select_related("agent__remote").order_by("agent__name", "name", "pk"))
+    return list(
+        usable.select_related("agent__remote", "agent__bus").order_by("agent__name", "name", "pk")
+    )
 
 
 def skill_for(user: User, skill_id: int) -> Skill:
@@ -72,7 +74,7 @@ def skill_for(user: User, skill_id: int) -> Skill:
     """
     offered = Skill.objects.filter(is_active=True, agent__is_active=True)
     mine = offered.filter(tenant__in=tenants_of(user), pk=skill_id)
-    skill = mine.select_related("agent__remote").first()
+    skill = mine.select_related("agent__remote", "agent__bus").first()
     if skill is None:
         raise NotFound("There is no such skill.")
     if not (may := policies.may_give(skill.tenant, roles_of(user))):

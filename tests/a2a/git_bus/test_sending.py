@@ -115,6 +115,15 @@ def test_a_revision_names_the_request_that_it_revises(bus, participant, ask_for_
     assert request["params"] == {"topic": "tea", "comment": "Longer, please."}
 
 
+def test_a_note_beside_the_input_goes_along(bus, participant, ask_for_draft):
+    task = ask_for_draft(parts=[{"data": {"topic": "tea"}}, {"text": "Not too long."}])
+    bus.turn()
+
+    participant.pull()
+    params = json.loads(participant.read(f"inbox/{task.pk}.json"))["params"]
+    assert params == {"topic": "tea", "comment": "Not too long."}
+
+
 def test_a_task_that_is_canceled_is_taken_back_while_nobody_has_it(bus, participant, ask_for_draft):
     task = ask_for_draft()
     bus.turn()
