@@ -82,6 +82,19 @@ class AgentForm(KnownTools, WithLimits):
         help_text=Agent._meta.get_field("webhook_url").help_text,
     )
 
+    review_percent = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=100,
+        initial=Agent._meta.get_field("review_percent").default,
+        help_text=Agent._meta.get_field("review_percent").help_text,
+    )
+
+    def clean_review_percent(self) -> int:
+        """Left empty, it stays as it is."""
+        percent: int | None = self.cleaned_data["review_percent"]
+        return self.instance.review_percent if percent is None else percent
+
     def clean_kept_by(self) -> str:
         keeper: str = self.cleaned_data["kept_by"].strip()
         key = Principal.parse(keeper).user_key

@@ -362,6 +362,23 @@ def test_a_reason_is_needed(as_olga, approved, the_world):
 # Agents and their tokens
 
 
+def test_an_operator_says_who_keeps_a_supervisor_and_how_much_is_reviewed(
+    as_olga, olga_user, helpdesk
+):
+    address = reverse("admin:ledger_agent_change", args=[helpdesk.pk])
+    data = {"name": "Helpdesk agent", "is_active": "on", "review_percent": "25"}
+
+    refused = as_olga.post(address, {**data, "kept_by": "Olga"})
+    too_much = as_olga.post(address, {**data, "review_percent": "101"})
+    as_olga.post(address, {**data, "kept_by": f"user:{olga_user.pk}"})
+    as_olga.post(address, {**data, "kept_by": f"user:{olga_user.pk}", "review_percent": ""})
+
+    assert "Name a person by the number" in refused.content.decode()
+    assert "less than or equal to 100" in too_much.content.decode()
+    helpdesk.refresh_from_db()
+    assert (helpdesk.kept_by, helpdesk.review_percent) == (f"user:{olga_user.pk}", 25)
+
+
 def test_an_agent_with_a_webhook_gets_a_secret_that_is_shown_once(as_olga, helpdesk):
     address = reverse("admin:ledger_agent_change", args=[helpdesk.pk])
     data = {"name": "Helpdesk agent", "is_active": "on", "webhook_url": "https://hook.example/a"}
