@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
+from urllib.parse import urlsplit
 
 from django.db import connection
 from django.db.models.functions import Now
@@ -20,6 +22,8 @@ from ledger.encryption import SecretUnreadable
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 4  # turns; each has a database session
+OF_ONE_HOST = AT_ONCE - 1  # a host of which every repository hangs leaves a place to others
+MOST_DUE = 500  # that are looked at, the ones that have waited longest
 LOOK_EVERY_S = 1.0
 # What a process that is told to stop gives to its turns, and then to their last statements.
 PATIENCE_S, LAST_S = 4.0, 2.0
@@ -30,6 +34,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._running: dict[int, threading.Thread] = {}  # by the key of the bus
+        self._hosts: dict[int, str] = {}  # likewise
 
     def run(self, stop: threading.Event) -> None:
         """Return when ``stop`` is set. Turns that last are ended; the next process repeats them."""
@@ -42,10 +47,23 @@ class Turns:
 
     def _begin_due(self) -> None:
         self._running = {pk: turn for pk, turn in self._running.items() if turn.is_alive()}
-        for pk in _due(but=set(self._running), most=AT_ONCE - len(self._running)):
+        for pk in self._chosen():
             turn = threading.Thread(target=_turn, args=[pk], name=f"bus {pk}", daemon=True)
             self._running[pk] = turn
             turn.start()
+
+    def _chosen(self) -> list[int]:
+        """The buses that there are places for, and not too many of one host."""
+        chosen: list[int] = []
+        places = AT_ONCE - len(self._running)
+        at_work = Counter(self._hosts[pk] for pk in self._running)
+        for pk, url in _due(but=set(self._running)) if places else []:
+            host = host_of(url)
+            if len(chosen) < places and at_work[host] < OF_ONE_HOST:
+                self._hosts[pk] = host
+                at_work[host] += 1
+                chosen.append(pk)
+        return chosen
 
     def _join(self, patience_s: float) -> None:
         deadline = time.monotonic() + patience_s
@@ -53,13 +71,24 @@ class Turns:
             turn.join(max(0.0, deadline - time.monotonic()))
 
 
-def _due(*, but: set[int], most: int) -> list[int]:
-    """The buses whose turn it is, the one that has waited longest first; none without database."""
-    if most <= 0:
-        return []
+def host_of(url: str) -> str:
+    """The name of the git host, however the address is written; empty for this machine."""
+    if "://" not in url:
+        return "" if url.startswith("/") else url.partition(":")[0].rpartition("@")[2].lower()
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _due(*, but: set[int]) -> list[tuple[int, str]]:
+    """Key and address of the buses whose turn it is, the one that has waited longest first.
+
+    None without database.
+    """
     try:
         due = GitBus.objects.filter(listening.DUE).exclude(pk__in=but).order_by("look_at", "pk")
-        return list(due.values_list("pk", flat=True)[:most])
+        return list(due.values_list("pk", "url")[:MOST_DUE])
     except CONNECTION_LOST as failure:
         logger.warning("the buses that are due are not known: %s", failure)
         return []

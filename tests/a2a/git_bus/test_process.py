@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
+from a2a.git_bus.turns import host_of
 from a2a.models import GitBus, Task
 from ledger.models import Agent
 from tests.processes import Product, running, until
@@ -49,6 +50,38 @@ def test_a_server_that_hangs_stops_its_own_bus_only(silent, bus, participant, pr
 
     until(Task.objects.exists, 15, "its request is a task")
     assert GitBus.objects.get(pk=silent.pk).busy_until is not None
+
+
+def test_a_host_of_which_every_repository_hangs_leaves_a_place_to_others(
+    silent, bus, participant, process
+):
+    GitBus.objects.filter(pk=bus.row.pk).update(is_active=False)
+    for number in range(4):
+        agent = Agent.objects.create(tenant=silent.agent.tenant, slug=f"s{number}", name="Silent")
+        GitBus.objects.create(agent=agent, url=silent.url, participant="assent_acme")
+    at_work = GitBus.objects.filter(busy_until__isnull=False)
+    until(lambda: at_work.count() == 3, 30, "three of them have their turns")
+
+    participant.submit("r-1")
+    GitBus.objects.filter(pk=bus.row.pk).update(is_active=True, look_at=Now())
+
+    until(Task.objects.exists, 15, "the request on another host is a task")
+    assert at_work.exclude(pk=bus.row.pk).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://Git.example:8443/a/b", "git.example"),
+        ("ssh://git@git.example/a", "git.example"),
+        ("git@Git.example:a/b.git", "git.example"),
+        ("/srv/bus.git", ""),
+        ("file:///srv/bus.git", ""),
+        ("https://[", ""),
+    ],
+)
+def test_the_host_of_each_kind_of_address(url, host):
+    assert host_of(url) == host
 
 
 def test_it_ends_soon_although_a_server_hangs_and_gives_the_bus_back(silent, process):
