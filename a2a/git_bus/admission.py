@@ -17,7 +17,7 @@ from a2a.states import TaskState
 from a2a.submissions import Submission
 from ledger import intents
 from ledger.agents.callers import Caller
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, LimitReached
 from ledger.models import Scope
 
 TAKE, REFUSE = "take it", "refuse it"
@@ -35,10 +35,11 @@ class Admission(Enum):
     REFUSED = "refused"
 
 
-def of(row: BusRequest, params: Callable[[], dict[str, Any]]) -> tuple[Admission, str]:
+def of(row: BusRequest, shown: Callable[[], dict[str, Any]]) -> tuple[Admission, str]:
     """What was decided about the request, and why it is refused; asks a person if that is wanted.
 
-    A person decides about one content: another file of the same id is asked about anew.
+    ``shown`` is what the person sees. They decide about one content: another file of the same id
+    is asked about anew.
     """
     if not senders.is_stranger(row) or row.bus.strangers == Strangers.ACCEPT:
         return Admission.ADMITTED, ""
@@ -49,10 +50,24 @@ def of(row: BusRequest, params: Callable[[], dict[str, Any]]) -> tuple[Admission
             record.note(row, **senders.columns_of(row), progress=Progress.LEFT, problem=BUSY)
             return Admission.ASKED, ""
         try:
-            _ask(row, params())
+            _ask(row, shown())
+        except LimitReached as later:
+            record.note(
+                row, **senders.columns_of(row), progress=Progress.LEFT, problem=later.detail
+            )
+            return Admission.ASKED, ""
         except LedgerError as failure:
             return Admission.REFUSED, NOT_SHOWABLE.format(failure.detail)
     return _decided(row)
+
+
+def of_claimed(row: BusRequest) -> tuple[Admission, str]:
+    """The same of a request that we have claimed: nobody is asked any more."""
+    if senders.is_refused(row):
+        return Admission.REFUSED, NOT_SIGNED
+    if senders.is_stranger(row) and row.bus.strangers == Strangers.ASK and row.admission:
+        return _decided(row)
+    return Admission.ADMITTED, ""
 
 
 def _are_busy(row: BusRequest) -> bool:
@@ -75,16 +90,16 @@ def _key_of(row: BusRequest) -> str:
     return f"git:{row.bus_id}:{row.request_id}:{row.blob}"
 
 
-def _ask(row: BusRequest, params: dict[str, Any]) -> None:
+def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
     """Put the whole request before a person. Raises ``LedgerError`` for what cannot be shown."""
     withdraw(row)
     agent = row.bus.agent
-    shown = json.dumps(params, ensure_ascii=False, indent=2)
     text = (
-        f"{row.sender_id} asks {agent.name} for {row.method}, over {row.bus.url}. "
-        f"{senders.trust_in(row)} Shall the request be taken?"
+        f"Shall this request be taken? {senders.trust_in(row)} It came over {row.bus.url} and asks "
+        f"{agent.name} for “{row.method}”; as its sender it names “{row.sender_id}”."
     )
-    evidence = [{"text": shown, "filename": f"{row.request_id}.json"}]
+    content = json.dumps(shown, ensure_ascii=False, indent=2)
+    evidence = [{"text": content, "filename": f"{row.request_id}.json"}]
     intents.refuse_unsafe_text([text, evidence], "the request")
     task = submissions.submit(
         Submission(

@@ -10,7 +10,7 @@ from django.utils import timezone
 from a2a.errors import Reason
 from a2a.git_bus import attachments, files, record, secrets_in
 from a2a.git_bus.attachments import Attached
-from a2a.git_bus.git import Change
+from a2a.git_bus.git import Change, PushDeclined
 from a2a.git_bus.passes import Pass
 from a2a.models import BusRequest, Progress, Task
 from a2a.states import TaskState
@@ -18,6 +18,7 @@ from ledger.execution import crash_points
 
 # Codes of JSON-RPC; from -32000 on those that a protocol defines for itself.
 INTERNAL, REFUSED = -32603, -32000
+MOST_ANSWERS = 100  # in one turn
 CODES = {
     Reason.SCHEMA_MISMATCH: -32602,
     Reason.UNSUPPORTED_CAPABILITY: -32601,
@@ -29,6 +30,7 @@ CODES = {
 }
 KEPT_BACK = "The answer has what looks like a secret ({}), so it is not published."
 NOT_CLAIMED = "It is no longer among the claimed ones, so its answer was not published."
+DECLINED = "The git host has declined its answer: {}"
 FASTER = "Somebody else has published an answer before us. Ours is on the task only."
 
 
@@ -46,9 +48,12 @@ def answer_all(here: Pass) -> None:
     ended = BusRequest.objects.filter(
         bus=here.bus, is_ours=False, progress=Progress.TAKEN, task__ended_at__isnull=False
     )
-    for row in ended.select_related("task", "bus__agent").order_by("task__ended_at"):
+    rows = ended.select_related("task__skill", "bus__agent").order_by("task__ended_at")
+    for row in rows[:MOST_ANSWERS]:
+        if here.is_over:
+            return
         assert row.task is not None
-        _publish(here, row, _without_secrets(_answer_of(row.task)))
+        _publish(here, row, _answer_of(row.task))
 
 
 def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
@@ -59,6 +64,9 @@ def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
 
 def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
     written = _files_of(here, row, answer)
+    if kind := secrets_in.first([], written.values()):
+        kept_back = {"code": REFUSED, "message": KEPT_BACK.format(kind)}
+        written = _files_of(here, row, Answer(error=kept_back))
     folders, request_id = here.folders, row.request_id
     claimed, response = folders.claimed(request_id), folders.response(request_id)
 
@@ -69,10 +77,17 @@ def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
         message = folders.processed.format(request_id=request_id)
         return Change(message, renamed={claimed: folders.archived(request_id)}, written=written)
 
-    commit = here.publish(change)
+    try:
+        commit = here.publish(change)
+    except PushDeclined as failure:
+        record.note(row, problem=DECLINED.format(failure)[:2000])  # tried again in the next pass
+        return
     crash_points.reach("bus answer pushed")
-    if commit is None and not _is_published_by_us(here, row):
-        record.problem(row, FASTER if here.has(response) else NOT_CLAIMED)
+    if commit is None and not _is_there(here, response, written[response]):
+        if here.has(response):
+            record.problem(row, FASTER)
+        else:
+            record.note(row, problem=NOT_CLAIMED)  # it may come back
         return
     refusal = answer.error["message"] if answer.error and row.task_id is None else ""
     record.done(row, refusal, answer_commit=commit or "", processed_by=here.bus.participant)
@@ -115,19 +130,15 @@ def _with_places(
         }
     if attached.left_out:
         more["left_out"] = attached.left_out
-    return {**more, **result}
+    return {**result, **more}
 
 
-def _is_published_by_us(here: Pass, row: BusRequest) -> bool:
-    """Whether the answer that is there was pushed by us, before a process died."""
-    entry = here.entry(here.folders.response(row.request_id))
-    if entry is None or (entry.size or 0) > files.LARGEST_RESPONSE:
+def _is_there(here: Pass, path: str, content: bytes) -> bool:
+    """Whether our answer was pushed already, by a process that died then."""
+    entry = here.entry(path)
+    if entry is None or not entry.is_plain_file or entry.size != len(content):
         return False
-    try:
-        response = files.response_of(row.request_id, here.repository.read(entry))
-    except files.RequestInvalid:
-        return False
-    return response.processed_by == here.bus.participant
+    return here.repository.read(entry) == content
 
 
 # --- from the task to the answer --------------------------------------------------------------
@@ -150,12 +161,3 @@ def _error_of(task: Task) -> dict[str, Any]:
     if reason == Reason.INPUT_TIMEOUT and question is not None:
         data["question"] = question.text
     return {"code": CODES.get(reason, INTERNAL), "message": task.reason, "data": data}
-
-
-def _without_secrets(answer: Answer) -> Answer:
-    """The answer, or an error in its place: what is pushed cannot be taken back."""
-    contents = [each.content for each in answer.attached.files]
-    kind = secrets_in.first([answer.result, answer.error], contents)
-    if kind is None:
-        return answer
-    return Answer(error={"code": REFUSED, "message": KEPT_BACK.format(kind)})

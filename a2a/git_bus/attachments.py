@@ -7,8 +7,9 @@ import json
 import mimetypes
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain, count
 from typing import Any
 
 from a2a.git_bus import files
@@ -30,17 +31,23 @@ def of(task: Task) -> Attached:
     """The artifacts as files with different names, within the limits of the bus."""
     attached, names, size = Attached(), {files.METADATA}, 0
     for each in _files_of(task):
-        if each.name.lower() in names:
-            each = Attachment(f"{len(names)}-{each.name}"[:120], each.media_type, "", each.content)
+        each = replace(each, name=_free(each.name, names))
         names.add(each.name.lower())
         length = len(each.content)
-        if length > files.LARGEST_FILE or size + length > files.LARGEST_FOLDER:
+        is_too_much = size + length > files.LARGEST_FOLDER
+        if length > files.LARGEST_FILE or is_too_much or len(attached.files) == files.MOST_FILES:
             digest = sha256(each.content).hexdigest()
             attached.left_out.append({"name": each.name, "size": length, "sha256": digest})
         else:
             size += length
             attached.files.append(each)
     return attached
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or one like it that no other file has."""
+    candidates = (f"{number}-{name}"[:120] for number in count(2))
+    return next(each for each in chain([name], candidates) if each.lower() not in taken)
 
 
 def _files_of(task: Task) -> Iterator[Attachment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -10,14 +11,21 @@ from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.git_bus import attachments, files, record, senders
 from a2a.git_bus.files import RequestInvalid, Response
-from a2a.git_bus.git import Entry
-from a2a.git_bus.passes import Pass
+from a2a.git_bus.git import Entry, GitFailed
+from a2a.git_bus.passes import HoldLost, Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusRequest, Progress
-from ledger.errors import LedgerError
+from a2a.validation import json_schemas
+from a2a.validation.parts import refuse_unstorable
+from ledger.characters import unsafe_in
+from ledger.database.sessions import CONNECTION_LOST
+from ledger.errors import InvalidRequest, LedgerError
 from ledger.execution import crash_points
 
+logger = logging.getLogger(__name__)
+
 LARGEST_KEPT = 1024 * 1024  # bytes of a file that becomes part of the task
+MOST_LOOKED_AT = 5_000  # requests whose answers are looked for in one turn
 MOST_KEPT = 4 * 1024 * 1024  # bytes of all of them
 NOT_SIGNED = "The answer is not signed by anybody who is known here, which this bus demands."
 INCOMPLETE = "An answer is there, but not all of the files that it names."
@@ -27,13 +35,13 @@ ILLEGIBLE = "The answer that {author} published cannot be read: {fault}"
 def collect_all(here: Pass) -> None:
     """Complete or fail the tasks whose answers are published; say of others who claimed them."""
     rows = BusRequest.objects.filter(bus=here.bus, is_ours=True, progress=Progress.SENT)
-    sent = list(rows.select_related("task", "bus__agent").order_by("pk"))
+    sent = list(rows.select_related("task__skill", "bus__agent").order_by("pk")[:MOST_LOOKED_AT])
     responses = here.entries([here.folders.response(row.request_id) for row in sent])
     claimed = here.claimed() if sent else {}
     for row in sent:
         entry = responses.get(here.folders.response(row.request_id))
         if entry is not None:
-            _collect(here, row, entry)
+            _try_to_collect(here, row, entry)
         elif row.request_id in claimed and row.claimed_at is None:
             _note_claim(here, row, claimed[row.request_id])
 
@@ -48,6 +56,17 @@ def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
         tasks.report_note(row.sent_task, note, by=here.bus.agent.principal, via=VIA)
 
 
+def _try_to_collect(here: Pass, row: BusRequest, entry: Entry) -> None:
+    """As ``_collect``; an answer that we cannot handle does not stop those after it."""
+    try:
+        _collect(here, row, entry)
+    except (GitFailed, HoldLost, *CONNECTION_LOST):
+        raise
+    except Exception as failure:
+        logger.exception("answer %s of %s", row.request_id, here.bus)
+        _fail(here, row, f"The answer cannot be handled: {type(failure).__name__}.", [])
+
+
 def _collect(here: Pass, row: BusRequest, entry: Entry) -> None:
     senders.note_author(here, row, entry.path)
     if senders.is_refused(row):
@@ -56,8 +75,9 @@ def _collect(here: Pass, row: BusRequest, entry: Entry) -> None:
         return
     try:
         response = _read(here, row, entry)
+        refuse_unstorable([response.result, response.error])
         found = _attached(here, row, response)
-    except RequestInvalid as invalid:
+    except (RequestInvalid, InvalidRequest) as invalid:
         _fail(here, row, ILLEGIBLE.format(author=row.author, fault=invalid), [])
     else:
         if found is None:
@@ -73,8 +93,11 @@ def _end(
     row.processed_by = response.processed_by
     crash_points.reach("bus answer read")
     if response.error is not None:
-        text = str(response.error.get("message") or "The answer is an error without a message.")
-        _fail(here, row, text[:2000], [response.error])
+        _fail(here, row, _message_of(response.error), [response.error])
+        return
+    skill = row.task.skill if row.task is not None else None
+    if errors := json_schemas.misfits(skill.output_schema if skill else {}, response.result):
+        _fail(here, row, "The answer does not fit the output schema of the skill.", errors)
         return
     by, text = here.bus.agent.principal, ""
     try:
@@ -85,6 +108,14 @@ def _end(
         _fail(here, row, f"The answer cannot be kept: {refusal.detail}", [])
         return
     record.done(row, text, **_columns(row))
+
+
+def _message_of(error: dict[str, Any]) -> str:
+    text = error.get("message")
+    if not isinstance(text, str) or not text.strip():
+        return "The answer is an error without a message."
+    shown = "".join(each if each.isprintable() and not unsafe_in(each) else " " for each in text)
+    return shown[:2000]
 
 
 def _fail(here: Pass, row: BusRequest, reason: str, errors: list[dict[str, Any]]) -> None:
@@ -131,8 +162,12 @@ def _attached(here: Pass, row: BusRequest, response: Response) -> list[tasks.Who
     if not there:
         return None if files.names_a_folder(response) else result
     metadata = there.pop(files.METADATA, None)
-    if metadata is None or not _is_small(metadata):
+    if metadata is None or not files.is_small(metadata):
         return None
+    if senders.demands_signatures(row) and not all(
+        senders.is_signed(here, each.path) for each in (metadata, *there.values())
+    ):
+        raise RequestInvalid(-32603, "not all files beside it are signed as this bus demands.")
     named = files.attachments_in(here.repository.read(metadata))
     if any(name not in there for name in named):
         return None
@@ -144,10 +179,6 @@ def _result_artifact(response: Response) -> list[tasks.WholeArtifact]:
     if response.result is None:
         return []
     return [tasks.WholeArtifact("result", "Result", [{"data": response.result}])]
-
-
-def _is_small(entry: Entry) -> bool:
-    return entry.is_plain_file and (entry.size or 0) <= files.LARGEST_REQUEST
 
 
 def _parts(

@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from itertools import permutations
 from typing import Any
 
+from a2a.git_bus.git import Entry
 from ledger import intents
+from ledger.characters import unsafe_in
 
 METADATA = "metadata.json"
 SETTINGS_PATH = "config/a2a-environment.json"
@@ -27,6 +30,7 @@ LARGEST_REQUEST = 1024 * 1024  # bytes
 LARGEST_RESPONSE = 10 * 1024 * 1024
 LARGEST_FILE = 10 * 1024 * 1024
 LARGEST_FOLDER = 50 * 1024 * 1024
+DEEPEST = 50  # levels of a JSON value
 MOST_FILES = 200  # beside one answer
 LONGEST_SENDER = 200  # characters
 
@@ -126,7 +130,7 @@ def folders_of(text: bytes) -> Folders:
     message = settings.get("commit_message_processed_template", PROCESSED)
     if not isinstance(message, str) or "{request_id}" not in message or "\n" in message:
         raise BusUnusable("commit_message_processed_template does not name {request_id}.")
-    return Folders(
+    folders = Folders(
         inbox=_folder(named, "inbox", "inbox"),
         processing=_folder(named, "processing", "processing"),
         outbox=_folder(named, "outbox", "outbox"),
@@ -134,6 +138,11 @@ def folders_of(text: bytes) -> Folders:
         manifests=_folder(named, "agents_manifest_directory", ".well-known/agents"),
         processed=message[:200],
     )
+    paths = [folders.inbox, folders.processing, folders.outbox, folders.archive, folders.manifests]
+    for path, other in permutations([*paths, "config"], 2):
+        if f"{path}/".startswith(f"{other}/"):
+            raise BusUnusable(f"{SETTINGS_PATH} names folders that lie in each other.")
+    return folders
 
 
 def _folder(named: Mapping[str, Any], key: str, usual: str) -> str:
@@ -164,6 +173,11 @@ def id_of(name: str) -> str:
     return name.removesuffix(".json")
 
 
+def is_small(entry: Entry) -> bool:
+    """Whether it is a regular file that may be read as a request is."""
+    return entry.is_plain_file and entry.size is not None and entry.size <= LARGEST_REQUEST
+
+
 # --- requests -----------------------------------------------------------------------------------
 
 
@@ -188,10 +202,10 @@ def _faults(name: str, fields: Mapping[str, Any]) -> dict[str, bool]:
     parent = fields.get("parent_id")
     return {
         'jsonrpc is not "2.0"': fields.get("jsonrpc") != "2.0",
-        "method is not a text": not _is_text(fields.get("method"), 200),
+        "method is not one line of text": not _is_line(fields.get("method"), 200),
         "params is not an object": not isinstance(fields.get("params"), dict),
         "id is not the name of the file": fields.get("id") != name.removesuffix(".json"),
-        "sender_id is not a text": not _is_text(fields.get("sender_id"), LONGEST_SENDER),
+        "sender_id is not one line of text": not _is_line(fields.get("sender_id"), LONGEST_SENDER),
         "timestamp is not a time of ISO 8601": not _is_time(fields.get("timestamp")),
         "parent_id is not an id": parent is not None
         and not (isinstance(parent, str) and is_usable_id(parent)),
@@ -201,6 +215,10 @@ def _faults(name: str, fields: Mapping[str, Any]) -> dict[str, bool]:
 
 def _is_text(value: Any, longest: int) -> bool:
     return isinstance(value, str) and len(value.strip()) > 0 and len(value) <= longest
+
+
+def _is_line(value: Any, longest: int) -> bool:
+    return _is_text(value, longest) and value.isprintable() and not unsafe_in(value)
 
 
 def _is_time(value: Any) -> bool:
@@ -369,10 +387,24 @@ def _object(text: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # ValueError: a surrogate
+        if _is_too_deep(value):
+            return None
         has_nul = any("\0" in part for part in intents.texts_in(value))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and not has_nul else None
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
 
 
 def _refuse(constant: str) -> None:

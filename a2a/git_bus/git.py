@@ -47,6 +47,10 @@ FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-
 PLAIN_NAME = re.compile(r"(?!\.+$|\.git$)[A-Za-z0-9._-]+")
 
 
+class PushDeclined(GitFailed):
+    """The server takes pushes, but not this one: a rule or a hook of the git host."""
+
+
 class NotThere(GitFailed):
     """The repository has no such branch."""
 
@@ -134,6 +138,8 @@ class Repository:
         except GitFailed as failure:
             if _is_rejected(str(failure)):
                 return False
+            if "[remote rejected]" in str(failure):
+                raise PushDeclined(str(failure)) from None
             raise
         return True
 

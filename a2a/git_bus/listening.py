@@ -77,7 +77,7 @@ def _turn(bus: GitBus) -> None:
             _serve(here)
         finally:
             bus.head = here.head
-        _tidy(bus, repository)
+            _tidy(bus, repository)
 
 
 def _tidy(bus: GitBus, repository: Repository) -> None:
@@ -138,12 +138,4 @@ def state_of(bus: GitBus) -> list[str]:
 
 def _files_in(here: Pass, path: str) -> list[Entry]:
     entries = here.repository.folder(here.head, path)
-    return [
-        entry
-        for entry in entries
-        if entry.name.endswith(".json") and entry.is_plain_file and _is_small(entry)
-    ]
-
-
-def _is_small(entry: Entry) -> bool:
-    return (entry.size or 0) <= files.LARGEST_REQUEST
+    return [entry for entry in entries if entry.name.endswith(".json") and files.is_small(entry)]

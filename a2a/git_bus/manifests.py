@@ -14,15 +14,11 @@ def publish(here: Pass) -> None:
 
     def change() -> Change | None:
         entry = here.entry(path)
-        if entry is not None and _is_small(entry.size) and here.repository.read(entry) == content:
+        if entry and files.is_small(entry) and here.repository.read(entry) == content:
             return None
         return Change(f"Manifest of {here.bus.participant}", written={path: content})
 
     here.publish(change)
-
-
-def _is_small(size: int | None) -> bool:
-    return (size or 0) <= files.LARGEST_REQUEST
 
 
 def _manifest_of(here: Pass) -> bytes:

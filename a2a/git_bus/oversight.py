@@ -13,6 +13,7 @@ from ledger.events.account_changes import ChangeKind
 WITHDRAWN = "It is in the inbox no more, and nobody has claimed it."
 # Nobody else's, or left to an operator with a reason of its own.
 OURS = {Progress.CLAIMING, Progress.TAKEN, Progress.PROBLEM}
+OPEN = (Progress.LEFT, Progress.HELD, Progress.ELSEWHERE, Progress.PROBLEM)
 BY_OPERATOR = "An operator has refused the request."
 
 
@@ -27,27 +28,24 @@ def note_history(here: Pass) -> None:
 def follow_others(here: Pass) -> None:
     """Keep what others have claimed, and since when; forget what is gone."""
     claimed = here.claimed()
-    rows = BusRequest.objects.filter(bus=here.bus, is_ours=False).exclude(progress=Progress.DONE)
-    known = {row.request_id: row for row in rows.select_related("bus__agent", "admission")}
-    ours = set(
-        BusRequest.objects.filter(
-            bus=here.bus, is_ours=True, request_id__in=list(claimed)
-        ).values_list("request_id", flat=True)
-    )
     waiting = {entry.name for entry in here.inbox()}
+    known = here.known(claimed)
     for request_id, entry in claimed.items():
-        if entry.name in waiting:
-            continue  # receiving has left it to an operator
-        row = known.get(request_id) or BusRequest(bus=here.bus, request_id=request_id)
-        if request_id not in ours and row.progress not in OURS:
+        row = known.get(request_id.lower()) or BusRequest(bus=here.bus, request_id=request_id)
+        # What is in the inbox as well, receiving has left to an operator.
+        if entry.name not in waiting and not row.is_ours and row.progress not in OURS:
             _note_claim(here, row, entry)
-    for row in known.values():
+    rows = BusRequest.objects.filter(bus=here.bus, is_ours=False, progress__in=OPEN, task=None)
+    for row in rows.select_related("bus__agent", "admission"):
         if row.request_id not in claimed and f"{row.request_id}.json" not in waiting:
             _forget(row)
 
 
 def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
-    if row.progress == Progress.ELSEWHERE and row.claimed_at is not None:
+    if row.task is not None:
+        record.note(row, progress=Progress.TAKEN)  # it is ours: an answer of ours was taken back
+        return
+    if row.progress == Progress.ELSEWHERE and row.claimed_at and row.blob == entry.object_id:
         return
     author = here.repository.author_of(here.head, entry.path)
     if author is None:
@@ -60,14 +58,13 @@ def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
         processed_by=author.name,
         blob=entry.object_id,
         problem="",
+        ended_at=None,
     )
 
 
 def _forget(row: BusRequest) -> None:
-    is_open = {Progress.LEFT, Progress.HELD, Progress.ELSEWHERE, Progress.PROBLEM}
-    if row.progress in is_open and row.task is None:
-        admission.withdraw(row)
-        record.done(row, row.problem if row.progress == Progress.PROBLEM else WITHDRAWN)
+    admission.withdraw(row)
+    record.done(row, row.problem if row.progress == Progress.PROBLEM else WITHDRAWN, blob="")
 
 
 # --- what operators want ----------------------------------------------------------------------
@@ -79,7 +76,8 @@ def grant_wishes(here: Pass) -> None:
         wish, by = Wish(row.wish), row.wished_by
         # A task is canceled at the desk, which answers the request as well.
         commit = "" if row.task_id and not row.is_ours else _grant(here, row, wish)
-        record.note(row, wish="", wished_by="")
+        same = BusRequest.objects.filter(pk=row.pk, wish=row.wish, wished_by=by)
+        same.update(wish="", wished_by="", wished_blob="")
         record.change(
             here.bus,
             ChangeKind.BUS_REQUEST_SETTLED,
@@ -120,11 +118,14 @@ def _refuse(here: Pass, row: BusRequest) -> str:
 
     def change() -> Change | None:
         found = here.entries([inbox, claimed])
-        if inbox not in found or claimed in found:
+        if inbox not in found or claimed in found or found[inbox].object_id != row.wished_blob:
             return None
         message = f"Claimed {row.request_id} by {here.bus.participant}"
         return Change(message, renamed={inbox: claimed})
 
     here.publish(change)
+    there = here.entry(claimed)
+    if there is None or there.object_id != row.wished_blob:
+        return ""  # it is another file than the operator has seen
     answering.refuse(here, row, answering.REFUSED, BY_OPERATOR)
     return row.answer_commit

@@ -9,20 +9,27 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 
-from django.db.models.functions import Now
+from django.db.models.functions import Lower, Now
 
 from a2a.git_bus import files
 from a2a.git_bus.files import BusUnusable, Folders
 from a2a.git_bus.git import Change, Entry, GitFailed, Repository
-from a2a.models import GitBus
+from a2a.models import BusRequest, GitBus
 from ledger.execution import crash_points
 
 HOLD = timedelta(minutes=5)  # longer than the longest call of git
+TURN_S = 120.0  # after which nothing more is begun in a turn
 TRIES = 5  # of a push, while others push
 PAUSE_S = 0.5  # at most, between two
+
+
+CHANGED = (
+    f"{files.SETTINGS_PATH} names other folders than before, which anybody who may push can do. "
+    "Empty the environment of the bus in the admin if that is right."
+)
 
 
 class HoldLost(Exception):
@@ -41,6 +48,7 @@ class Pass:
     head: str
     folders: Folders
     unusable: list[str] = field(default_factory=list)
+    ends_at: float = field(default_factory=lambda: time.monotonic() + TURN_S)
 
     @classmethod
     def begin(cls, bus: GitBus, repository: Repository) -> Pass:
@@ -48,11 +56,16 @@ class Pass:
         head = repository.fetch()
         found = repository.entries(head, [files.SETTINGS_PATH])
         settings = found.get(files.SETTINGS_PATH)
-        if settings is None or not settings.is_plain_file:
-            raise BusUnusable(f"The repository has no {files.SETTINGS_PATH}.")
-        if (settings.size or 0) > files.LARGEST_REQUEST:
-            raise BusUnusable(f"{files.SETTINGS_PATH} is too large.")
-        return cls(bus, repository, head, files.folders_of(repository.read(settings)))
+        if settings is None or not files.is_small(settings):
+            raise BusUnusable(f"The repository has no {files.SETTINGS_PATH} that can be read.")
+        folders = files.folders_of(repository.read(settings))
+        _keep_folders(bus, folders)
+        return cls(bus, repository, head, folders)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the next bus should have its turn; asked between two requests."""
+        return time.monotonic() > self.ends_at
 
     def entry(self, path: str) -> Entry | None:
         return self.repository.entries(self.head, [path]).get(path)
@@ -71,6 +84,15 @@ class Pass:
 
     def entries(self, paths: Iterable[str]) -> dict[str, Entry]:
         return self.repository.entries(self.head, list(paths))
+
+    def known(self, ids: Iterable[str]) -> dict[str, BusRequest]:
+        """The rows of these ids, by the id in lower case."""
+        lowered = [request_id.lower() for request_id in ids]
+        rows = BusRequest.objects.annotate(lower=Lower("request_id")).filter(
+            bus=self.bus, lower__in=lowered
+        )
+        found = rows.select_related("bus__agent", "task", "admission")
+        return {row.request_id.lower(): row for row in found}
 
     def publish(self, change_of: Callable[[], Change | None]) -> str | None:
         """Commit and push a change; its commit, or ``None`` if there is nothing to change any more.
@@ -101,3 +123,13 @@ class Pass:
         held = GitBus.objects.filter(pk=self.bus.pk, hold=self.bus.hold, is_active=True)
         if not held.update(busy_until=Now() + HOLD):
             raise HoldLost("Another process has the bus, or it was switched off.")
+
+
+def _keep_folders(bus: GitBus, folders: Folders) -> None:
+    """Keep the folders at the first contact. Raises ``BusUnusable`` if they are others later."""
+    named = "\n".join(f"{name}: {path}" for name, path in asdict(folders).items())
+    if bus.environment and bus.environment.split() != named.split():
+        raise BusUnusable(CHANGED)
+    if not bus.environment:
+        GitBus.objects.filter(pk=bus.pk).update(environment=named)
+        bus.environment = named

@@ -6,8 +6,8 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-
-from django.db.models.functions import Lower
+from typing import Any
+from uuid import uuid4
 
 from a2a import submissions
 from a2a.git_bus import admission, answering, files, record, senders
@@ -16,12 +16,12 @@ from a2a.git_bus.files import Request, RequestInvalid
 from a2a.git_bus.git import Change, Entry, GitFailed
 from a2a.git_bus.passes import HoldLost, Pass
 from a2a.git_bus.record import VIA
-from a2a.models import BusMethod, BusRequest, Progress, Task
+from a2a.models import BusMethod, BusRequest, Progress, Strangers, Task
 from a2a.submissions import Submission
 from a2a.validation import json_schemas
 from ledger.agents.callers import Caller
 from ledger.database.sessions import CONNECTION_LOST
-from ledger.errors import LedgerError, LimitReached
+from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
 from ledger.execution import crash_points
 from ledger.models import Scope
 
@@ -44,12 +44,16 @@ def recover(here: Pass) -> None:
 def take_all(here: Pass, most: int) -> None:
     """Claim what is for us in the inbox, at most that many requests."""
     entries = _requests_in(here)
-    known = _known(here, entries)
+    known = here.known(entries)
     answered = _answered(here, entries)
     claimed = here.claimed()
     offered = _offered(here)
     reads = MOST_READ
+    if BusRequest.objects.filter(bus=here.bus, progress=Progress.CLAIMING).exists():
+        return  # what is claimed comes first; it waits for room
     for request_id, entry in entries.items():
+        if here.is_over:
+            return
         new = BusRequest(bus=here.bus, request_id=request_id, progress=Progress.LEFT)
         row = known.setdefault(request_id.lower(), new)
         if row.is_ours:
@@ -65,7 +69,7 @@ def take_all(here: Pass, most: int) -> None:
         else:
             reads -= is_new
             most -= _try_to_take(here, row, entry, offered)
-        if most <= 0:
+        if most <= 0 or row.progress == Progress.CLAIMING:
             return
 
 
@@ -80,18 +84,6 @@ def _requests_in(here: Pass) -> dict[str, Entry]:
         elif not files.is_passed_over(entry.name):
             here.unusable.append(f"{entry.name[:200]}: no name of a request")
     return entries
-
-
-def _known(here: Pass, ids: Iterable[str]) -> dict[str, BusRequest]:
-    """The rows of these ids, by the id in lower case."""
-    lowered = [request_id.lower() for request_id in ids]
-    rows = BusRequest.objects.annotate(lower=Lower("request_id")).filter(
-        bus=here.bus, lower__in=lowered
-    )
-    return {
-        row.request_id.lower(): row
-        for row in rows.select_related("bus__agent", "task", "admission")
-    }
 
 
 def _answered(here: Pass, ids: Iterable[str]) -> dict[str, Entry | None]:
@@ -116,7 +108,8 @@ def _offered(here: Pass) -> dict[str, str]:
 
 def _answered_before(here: Pass, row: BusRequest, entry: Entry, archived: Entry | None) -> None:
     """A request that was answered is in the inbox again: the same is removed, another one left."""
-    if archived is None or archived.object_id != entry.object_id:
+    is_same = archived is not None and archived.object_id == entry.object_id
+    if not is_same or not here.has(here.folders.response(row.request_id)):
         _leave_to_operator(row, entry, "An answer to another request of this id is published.")
         return
 
@@ -134,7 +127,7 @@ def _leave_to_operator(row: BusRequest, entry: Entry, text: str) -> None:
 
 
 def _is_unread(row: BusRequest, entry: Entry) -> bool:
-    return row.blob != entry.object_id or not row.method
+    return row.blob != entry.object_id
 
 
 def _try_to_take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
@@ -170,7 +163,9 @@ def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str])
     if (reason := _reason_to_leave(here, row, offered)) is not None:
         _leave(row, reason)
         return False
-    decided, _ = admission.of(row, lambda: _read(here, entry).params)
+    if row.bus.strangers != Strangers.ACCEPT:
+        senders.note_author(here, row, entry.path)  # the signers may be others now
+    decided, _ = admission.of(row, lambda: _shown(here, row, entry, offered[row.method]))
     if decided == Admission.ASKED:
         return False
     return _claim(here, row, entry) and _work_on(here, row, entry)
@@ -181,7 +176,7 @@ def _refuse_unreadable(here: Pass, row: BusRequest, entry: Entry, invalid: Reque
     if not entry.is_plain_file:
         _leave_to_operator(row, entry, "It is no regular file. Nothing was done with it.")
         return False
-    if senders.is_stranger(row) and row.bus.strangers != "accept":
+    if senders.is_stranger(row) and row.bus.strangers != Strangers.ACCEPT:
         _leave_to_operator(row, entry, f"{invalid} Nobody known has signed it.")
         return False
     return _claim(here, row, entry) and answering.refuse(here, row, invalid.code, str(invalid))
@@ -197,7 +192,19 @@ def _reason_to_leave(here: Pass, row: BusRequest, offered: Mapping[str, str]) ->
 
 def _leave(row: BusRequest, reason: str) -> None:
     if row._state.adding or (row.progress, row.problem) != (Progress.LEFT, reason):
-        record.note(row, **senders.columns_of(row), progress=Progress.LEFT, problem=reason)
+        columns = {"progress": Progress.LEFT, "problem": reason, "ended_at": None}
+        record.note(row, **senders.columns_of(row), **columns)
+
+
+def _shown(here: Pass, row: BusRequest, entry: Entry, slug: str) -> dict[str, Any]:
+    """What a person sees who is asked about the request: what would be given to the worker."""
+    submission = _submission(here, row, _read(here, entry), slug)
+    shown: dict[str, Any] = {"skill": slug, "input": submission.input}
+    if submission.parts:
+        shown["change_request"] = submission.parts[0]["text"]
+    if row.parent_id:
+        shown["revises"] = row.parent_id
+    return shown
 
 
 def _read(here: Pass, entry: Entry) -> Request:
@@ -221,7 +228,8 @@ def _claim(here: Pass, row: BusRequest, entry: Entry) -> bool:
     """Move the file to the claimed ones; whoever pushes first has it."""
     had_task = row.task is not None
     before = Progress.TAKEN if had_task else Progress.CLAIMING
-    record.note(row, **senders.columns_of(row), progress=before, problem="")
+    mark = {"claim_mark": uuid4().hex}
+    record.note(row, **senders.columns_of(row), **mark, progress=before, problem="", ended_at=None)
     target = here.folders.claimed(row.request_id)
 
     def change() -> Change | None:
@@ -242,7 +250,7 @@ def _claim(here: Pass, row: BusRequest, entry: Entry) -> bool:
 
 def _mark_of(row: BusRequest) -> str:
     """In the message of the commit that claims the request."""
-    return f"Claim: {row.pk}\n"
+    return f"Claim: {row.claim_mark}\n"
 
 
 def _is_claimed_by_us(here: Pass, row: BusRequest, path: str) -> bool:
@@ -255,6 +263,9 @@ def _is_claimed_by_us(here: Pass, row: BusRequest, path: str) -> bool:
 
 def _work_on(here: Pass, row: BusRequest, entry: Entry) -> bool:
     """Enter the claimed request as a task, or answer it with an error."""
+    if entry.object_id != row.blob:
+        _leave_to_operator(row, entry, "It was changed after we had claimed it.")
+        return True
     try:
         request = _read(here, entry)
     except RequestInvalid as invalid:
@@ -262,11 +273,9 @@ def _work_on(here: Pass, row: BusRequest, entry: Entry) -> bool:
     offered = _offered(here)
     if request.method not in offered:
         return answering.refuse(here, row, -32601, f"{request.method!r} is not offered here.")
-    decided, reason = admission.of(row, lambda: request.params)
+    decided, reason = admission.of_claimed(row)
     if decided == Admission.REFUSED:
         return answering.refuse(here, row, answering.REFUSED, reason)
-    if decided == Admission.ASKED:
-        return True
     return _enter(here, row, request, offered[request.method])
 
 
@@ -274,6 +283,23 @@ def _enter(here: Pass, row: BusRequest, request: Request, slug: str) -> bool:
     """Enter the task. May run twice: the key makes it the same task."""
     agent = row.bus.agent
     caller = Caller(agent.principal, agent.tenant_id, frozenset({Scope.SUBMIT.value}))
+    submission = _submission(here, row, request, slug)
+    try:
+        task = submissions.submit(submission, caller=caller, via=VIA).task
+    except LimitReached as later:
+        record.note(row, problem=later.detail)  # it stays claimed, and is tried in the next pass
+        return True
+    except IdempotencyKeyReused:  # a process died that had entered it, with another parent or skill
+        task = _entered_before(caller, submission)
+    except LedgerError as refusal:
+        return answering.refuse(here, row, answering.REFUSED, refusal.detail)
+    record.note(row, task=task, progress=Progress.TAKEN, problem="")
+    record.exchanged(here, row, row.claim_commit, here.folders.claimed(row.request_id))
+    crash_points.reach("bus task entered")
+    return True
+
+
+def _submission(here: Pass, row: BusRequest, request: Request, slug: str) -> Submission:
     submission = Submission(
         skill=slug,
         input=request.params,
@@ -282,19 +308,14 @@ def _enter(here: Pass, row: BusRequest, request: Request, slug: str) -> bool:
         metadata={"git_bus": _origin(here, row)},
         idempotency_key=f"git:{row.bus_id}:{request.id}",
     )
-    if (parent := _parent_of(row, slug)) is not None:
-        submission = _revision(submission, parent)
-    try:
-        task = submissions.submit(submission, caller=caller, via=VIA).task
-    except LimitReached as later:
-        record.note(row, problem=later.detail)  # it stays claimed, and is tried in the next pass
-        return True
-    except LedgerError as refusal:
-        return answering.refuse(here, row, answering.REFUSED, refusal.detail)
-    record.note(row, task=task, progress=Progress.TAKEN, problem="")
-    record.exchanged(here, row, row.claim_commit, here.folders.claimed(row.request_id))
-    crash_points.reach("bus task entered")
-    return True
+    parent = _parent_of(row, slug)
+    return submission if parent is None else _revision(submission, parent)
+
+
+def _entered_before(caller: Caller, submission: Submission) -> Task:
+    return Task.objects.get(
+        submitted_by=str(caller.principal), idempotency_key=submission.idempotency_key
+    )
 
 
 def _parent_of(row: BusRequest, slug: str) -> Task | None:

@@ -8,8 +8,6 @@ from typing import Any
 
 from ledger import intents
 
-MOST_SEARCHED = 1024 * 1024  # bytes of each file
-
 # The forms in which issuers themselves mark their secrets, so that they can be found.
 KINDS = {
     "private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
@@ -33,7 +31,7 @@ def first(values: Iterable[Any], contents: Iterable[bytes] = ()) -> str | None:
             if (kind := _kind_in(text)) is not None:
                 return kind
     for content in contents:
-        if (kind := _kind_in(content[:MOST_SEARCHED].decode(errors="replace"))) is not None:
+        if (kind := _kind_in(content.decode(errors="replace"))) is not None:
             return kind
     return None
 

@@ -21,6 +21,12 @@ def note_author(here: Pass, row: BusRequest, path: str) -> None:
         row.signer, row.key = author.signer, author.key
 
 
+def is_signed(here: Pass, path: str) -> bool:
+    """Whether an allowed signer has signed the file as it is."""
+    author = here.repository.author_of(here.head, path, here.bus.allowed_signers)
+    return author is not None and bool(author.signer) and bool(here.bus.allowed_signers.strip())
+
+
 def is_stranger(row: BusRequest) -> bool:
     """None of the bus's allowed signers has signed the commit."""
     return not (row.signer and row.bus.allowed_signers.strip())
@@ -32,9 +38,13 @@ def columns_of(row: BusRequest) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names}
 
 
+def demands_signatures(row: BusRequest) -> bool:
+    return row.bus.strangers == Strangers.REFUSE
+
+
 def is_refused(row: BusRequest) -> bool:
     """The bus demands signatures, and there is none that counts."""
-    return row.bus.strangers == Strangers.REFUSE and is_stranger(row)
+    return demands_signatures(row) and is_stranger(row)
 
 
 def trust_in(row: BusRequest) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from contextlib import suppress
 from typing import Any
+from uuid import uuid4
 
 from django.db.transaction import atomic
 
 from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.git_bus import files, record, secrets_in
-from a2a.git_bus.git import Change
+from a2a.git_bus.git import Change, PushDeclined
 from a2a.git_bus.passes import Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusMethod, BusRequest, Progress, Role, Task
@@ -27,6 +29,8 @@ def send_all(here: Pass) -> None:
     for begun in _begun(here):
         _send(here, begun)
     for task, method in _waiting(here):
+        if here.is_over:
+            return
         if (row := _begin(here, task, method)) is not None:
             _send(here, row)
 
@@ -36,7 +40,7 @@ def withdraw_all(here: Pass) -> None:
     ended = BusRequest.objects.filter(
         bus=here.bus, is_ours=True, progress=Progress.SENT, task__ended_at__isnull=False
     )
-    for row in ended.select_related("task", "bus__agent"):
+    for row in ended.select_related("task", "bus__agent").order_by("pk")[:MOST_SENT]:
         _withdraw(here, row)
 
 
@@ -69,7 +73,7 @@ def _begin(here: Pass, task: Task, method: str) -> BusRequest | None:
         )
         return BusRequest.objects.create(
             bus=here.bus,
-            request_id=str(task.pk),
+            request_id=str(uuid4()),  # which nobody knows before it is there
             is_ours=True,
             progress=Progress.SENDING,
             task=task,
@@ -102,7 +106,7 @@ def _send(here: Pass, row: BusRequest) -> None:
         at=task.created_at,
         parent_id=row.parent_id,
     )
-    if (kind := secrets_in.first([params])) is not None:
+    if (kind := secrets_in.first([], [content, *_raw_in(params)])) is not None:
         _give_up(here, row, HAS_SECRET.format(kind))
     elif len(content) > files.LARGEST_REQUEST:
         _give_up(here, row, TOO_LARGE)
@@ -118,7 +122,11 @@ def _publish(here: Pass, row: BusRequest, content: bytes) -> None:
             return None  # it was sent before, by a process that died
         return Change(f"Submitted {row.request_id}", written={path: content})
 
-    commit = here.publish(change)
+    try:
+        commit = here.publish(change)
+    except PushDeclined as failure:
+        _give_up(here, row, f"The git host has declined the request: {failure}"[:2000])
+        return
     crash_points.reach("bus request pushed")
     record.note(row, progress=Progress.SENT, commit=commit or "")
     record.exchanged(here, row, commit or here.head, path)
@@ -141,6 +149,18 @@ def _params_of(task: Task) -> dict[str, Any]:
     if attached:
         params.setdefault("files", attached)
     return params
+
+
+def _raw_in(params: dict[str, Any]) -> list[bytes]:
+    """The bytes of the files that go along."""
+    files_along = params.get("files")
+    if not isinstance(files_along, list):
+        return []
+    return [
+        base64.b64decode(part["raw"])
+        for part in files_along
+        if isinstance(part, dict) and isinstance(part.get("raw"), str)
+    ]
 
 
 def _give_up(here: Pass, row: BusRequest, reason: str) -> None:

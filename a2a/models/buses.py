@@ -66,6 +66,12 @@ class GitBus(models.Model):
         default=STUCK_AFTER, help_text="Claims of others that are older are shown to operators."
     )
     is_active = models.BooleanField(default=True)
+    environment = models.TextField(
+        blank=True,
+        db_default="",
+        help_text="The repository's folders, as first seen. If it names others, the bus stands"
+        " still until this is emptied: then those count.",
+    )
 
     # What the bus process found at its last pass.
     head = models.CharField(max_length=64, blank=True, help_text="Newest commit.")
@@ -147,6 +153,9 @@ class BusRequest(models.Model):
     problem = models.TextField(blank=True)
     wish = models.CharField(max_length=10, choices=Wish, blank=True)
     wished_by = models.CharField(max_length=200, blank=True)
+    wished_blob = models.CharField(
+        max_length=64, blank=True, db_default="", help_text="The file that the operator has seen."
+    )
     task = models.OneToOneField(
         Task, on_delete=models.PROTECT, null=True, related_name="bus_request"
     )
@@ -167,6 +176,7 @@ class BusRequest(models.Model):
         max_length=200, blank=True, db_default="", help_text="Why no signature counts."
     )
     # Ours.
+    claim_mark = models.CharField(max_length=32, blank=True, db_default="")
     claim_commit = models.CharField(max_length=64, blank=True)
     answer_commit = models.CharField(max_length=64, blank=True)
     processed_by = models.CharField(max_length=200, blank=True)

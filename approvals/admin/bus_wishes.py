@@ -51,8 +51,8 @@ def wish_for(pk: int, wish: Wish, *, by: Principal, via: Surface, reason: str) -
             raise WishImpossible(
                 f"The request is {row.get_progress_display()} by now. Nothing was changed."
             )
-        row.wish, row.wished_by = wish, by.name[:200]
-        row.save(update_fields=["wish", "wished_by"])
+        row.wish, row.wished_by, row.wished_blob = wish, by.name[:200], row.blob
+        row.save(update_fields=["wish", "wished_by", "wished_blob"])
         GitBus.objects.filter(pk=row.bus_id).update(look_at=Now())
         account_changes.record(
             f"git_bus:{row.bus_id}",

@@ -100,6 +100,21 @@ def participant(tmp_path: Path) -> Participant:
     return first
 
 
+@pytest.fixture
+def signing(participant: Participant, tmp_path: Path) -> str:
+    """The participant signs its commits; the line that allows it to."""
+    key = tmp_path / "ann"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    for name, value in {
+        "gpg.format": "ssh",
+        "user.signingkey": str(key),
+        "commit.gpgsign": "true",
+    }.items():
+        participant.git("config", name, value)
+    public = key.with_suffix(".pub").read_text().split()
+    return f"ann@partner.example {public[0]} {public[1]}"
+
+
 class Bus:
     """One of our buses, and the process that serves it."""
 
@@ -118,6 +133,10 @@ class Bus:
 
     def request(self, request_id: str) -> BusRequest:
         return BusRequest.objects.get(bus=self.row, request_id=request_id)
+
+    def sent(self, task: Task) -> str:
+        """The id under which the task is in the repository."""
+        return BusRequest.objects.get(bus=self.row, task=task).request_id
 
     def response(self, request_id: str) -> dict[str, Any]:
         self.participant.pull()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from a2a import builtin
@@ -14,21 +12,6 @@ from a2a.tasks import questions
 from ledger.principals import Surface
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def signing(participant, tmp_path) -> str:
-    """The participant signs its commits; the line that allows it to."""
-    key = tmp_path / "ann"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    for name, value in {
-        "gpg.format": "ssh",
-        "user.signingkey": str(key),
-        "commit.gpgsign": "true",
-    }.items():
-        participant.git("config", name, value)
-    public = key.with_suffix(".pub").read_text().split()
-    return f"ann@partner.example {public[0]} {public[1]}"
 
 
 def asked() -> Question:
@@ -76,7 +59,10 @@ def test_a_person_sees_the_whole_request_and_lets_it_in(bus, participant, alice)
     assert bus.request("r-1").progress == Progress.HELD
     assert participant.names("inbox") == ["r-1.json"]
     question = asked()
-    assert question.text.startswith("human_pm asks Partner for consolidate, over ")
+    assert question.text.startswith(
+        "Shall this request be taken? The commit is not signed. It names"
+    )
+    assert "asks Partner for “consolidate”; as its sender it names “human_pm”." in question.text
     assert "The commit is not signed. It names Ann <ann@partner.example>; nothing" in question.text
     assert '"transcripts"' in question.evidence[0]["text"]
     bus.turn()
@@ -159,7 +145,7 @@ def test_an_unsigned_answer_does_not_end_a_task_where_signatures_are_demanded(
     task = ask_for_draft()
     bus.turn()
     participant.git("config", "commit.gpgsign", "false")
-    participant.answer(str(task.pk), result={"text": "forged"})
+    participant.answer(bus.sent(task), result={"text": "forged"})
     bus.turn()
 
     task.refresh_from_db()

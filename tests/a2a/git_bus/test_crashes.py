@@ -72,15 +72,15 @@ def test_while_it_sends(bus, participant, ask_for_draft, dies_at, line):
     dies_at(line)
     bus.turn()
 
-    assert participant.names("inbox") == [f"{task.pk}.json"]
-    assert participant.log().count(f"Submitted {task.pk}") == 1
+    assert participant.names("inbox") == [f"{bus.sent(task)}.json"]
+    assert participant.log().count(f"Submitted {bus.sent(task)}") == 1
     assert task.bus_request.progress == Progress.SENT
 
 
 def test_while_it_reads_an_answer(bus, participant, ask_for_draft, dies_at):
     task = ask_for_draft()
     bus.turn()
-    participant.answer(str(task.pk), result={"text": "Tea."})
+    participant.answer(bus.sent(task), result={"text": "Tea."})
     dies_at("bus answer read")
     bus.turn()
 

@@ -25,7 +25,7 @@ def stuck(bus, participant) -> None:
 
 def wish(bus, request_id: str, wanted: Wish) -> None:
     row = bus.request(request_id)
-    row.wish, row.wished_by = wanted, "Olga"
+    row.wish, row.wished_by, row.wished_blob = wanted, "Olga", row.blob
     row.save()
 
 

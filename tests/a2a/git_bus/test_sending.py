@@ -25,14 +25,14 @@ def test_a_task_becomes_a_request_and_the_answer_its_result(bus, participant, as
     bus.turn()
 
     participant.pull()
-    request = json.loads(participant.read(f"inbox/{task.pk}.json"))
+    request = json.loads(participant.read(f"inbox/{bus.sent(task)}.json"))
     assert request["method"] == "text.draft"
     assert request["params"] == {"topic": "tea"}
-    assert (request["id"], request["sender_id"]) == (str(task.pk), "assent_partner")
-    assert participant.log()[0] == f"Submitted {task.pk}"
+    assert (request["id"], request["sender_id"]) == (bus.sent(task), "assent_partner")
+    assert participant.log()[0] == f"Submitted {bus.sent(task)}"
     assert now(task).state == TaskState.WORKING
 
-    participant.answer(str(task.pk), result={"text": "Tea is a leaf."})
+    participant.answer(bus.sent(task), result={"text": "Tea is a leaf."})
     bus.turn()
 
     assert (now(task).state, task.result) == (TaskState.COMPLETED, {"text": "Tea is a leaf."})
@@ -45,7 +45,7 @@ def test_who_claims_it_is_told(bus, participant, ask_for_draft):
     task = ask_for_draft()
     bus.turn()
     participant.pull()
-    participant.git("mv", f"inbox/{task.pk}.json", f"processing/{task.pk}.json")
+    participant.git("mv", f"inbox/{bus.sent(task)}.json", f"processing/{bus.sent(task)}.json")
     participant.push("mine")
     bus.turn()
 
@@ -55,7 +55,7 @@ def test_who_claims_it_is_told(bus, participant, ask_for_draft):
 def test_an_error_fails_the_task_and_is_kept(bus, participant, ask_for_draft):
     task = ask_for_draft()
     bus.turn()
-    participant.answer(str(task.pk), error={"code": -32000, "message": "No ink."})
+    participant.answer(bus.sent(task), error={"code": -32000, "message": "No ink."})
     bus.turn()
 
     assert now(task).state == TaskState.FAILED
@@ -67,14 +67,14 @@ def test_attachments_come_along_once_all_are_there(bus, participant, ask_for_dra
     task = ask_for_draft()
     bus.turn()
     participant.pull()
-    folder = f"outbox/{task.pk}"
+    folder = f"outbox/{bus.sent(task)}"
     listed = [
         {"name": "table.csv", "type": "text/csv", "description": "T"},
         {"name": "map.png", "type": "image/png", "description": "M"},
     ]
     participant.write(f"{folder}/table.csv", "a,b\n1,2\n")
     participant.write(f"{folder}/metadata.json", json.dumps({"files": listed}))
-    participant.answer(str(task.pk), result={"summary": "Both."})
+    participant.answer(bus.sent(task), result={"summary": "Both."})
     bus.turn()
     assert now(task).state == TaskState.WORKING
     assert "not all of the files" in task.bus_request.problem
@@ -93,7 +93,7 @@ def test_an_answer_that_cannot_be_read_fails_the_task(bus, participant, ask_for_
     task = ask_for_draft()
     bus.turn()
     participant.pull()
-    participant.write(f"outbox/res_{task.pk}.json", "{")
+    participant.write(f"outbox/res_{bus.sent(task)}.json", "{")
     participant.push("Oops")
     bus.turn()
 
@@ -104,14 +104,14 @@ def test_an_answer_that_cannot_be_read_fails_the_task(bus, participant, ask_for_
 def test_a_revision_names_the_request_that_it_revises(bus, participant, ask_for_draft):
     first = ask_for_draft()
     bus.turn()
-    participant.answer(str(first.pk), result={"text": "Tea."})
+    participant.answer(bus.sent(first), result={"text": "Tea."})
     bus.turn()
     second = ask_for_draft(revises=first.pk, parts=[{"text": "Longer, please."}])
     bus.turn()
 
     participant.pull()
-    request = json.loads(participant.read(f"inbox/{second.pk}.json"))
-    assert request["parent_id"] == str(first.pk)
+    request = json.loads(participant.read(f"inbox/{bus.sent(second)}.json"))
+    assert request["parent_id"] == bus.sent(first)
     assert request["params"] == {"topic": "tea", "comment": "Longer, please."}
 
 
@@ -131,14 +131,14 @@ def test_a_task_that_is_canceled_is_taken_back_while_nobody_has_it(bus, particip
     bus.turn()
 
     assert participant.names("inbox") == []
-    assert participant.log()[0] == f"Withdrawn {task.pk}"
+    assert participant.log()[0] == f"Withdrawn {bus.sent(task)}"
     assert task.bus_request.__class__.objects.get().progress == Progress.DONE
 
 
 def test_an_answer_that_comes_too_late_changes_nothing(bus, participant, ask_for_draft):
     task = ask_for_draft()
     bus.turn()
-    participant.answer(str(task.pk), result={"text": "late"})
+    participant.answer(bus.sent(task), result={"text": "late"})
     tasks.cancel(task.pk, by=task.submitter, via=Surface.REST)
     bus.turn()
 
@@ -170,5 +170,5 @@ def test_our_own_request_is_not_taken_by_ourselves(bus, participant, ask_for_dra
     bus.turn()
     bus.turn()
 
-    assert participant.names("inbox") == [f"{task.pk}.json"]
+    assert participant.names("inbox") == [f"{bus.sent(task)}.json"]
     assert Task.objects.count() == 1
