@@ -24,6 +24,7 @@ TAKE, REFUSE = "take it", "refuse it"
 FORM = {"type": "string", "enum": [TAKE, REFUSE]}
 NOT_SIGNED = "The request is not signed by anybody who is known here."
 NOBODY = "The request is not signed, and a person has not let it in."
+DECIDE_WITHIN_S = 7 * 24 * 3600  # a week; then the request is refused
 MOST_HELD = 20
 BUSY = "It waits: people are asked about others of this repository first."
 NOT_SHOWABLE = "The request is not signed, and cannot be shown to a person: {}"
@@ -104,7 +105,7 @@ def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
     task = submissions.submit(
         Submission(
             skill=ASK_A_PERSON.id,
-            input={"text": text, "form": FORM, "evidence": evidence},
+            input={"text": text, "form": FORM, "evidence": evidence, "ttl_s": DECIDE_WITHIN_S},
             context_id=f"git-{row.bus_id}-{row.request_id}"[:100],
             idempotency_key=_key_of(row),
         ),

@@ -151,6 +151,7 @@ class GitBusAdmin(TenantAdmin, SealedEdits):
                 "fields": (
                     "url",
                     "branch",
+                    "environment",
                     "public_key",
                     "make_deploy_key",
                     "new_deploy_key",

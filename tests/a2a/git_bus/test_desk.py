@@ -85,7 +85,7 @@ def test_a_task_that_another_did_says_who_took_it(bus, participant, ask_for_draf
     bus.turn()
     assert "Sent over the git bus <b><bdi>Partner</bdi></b>." in page_of(as_alice, task)
 
-    participant.answer(str(task.pk), result=GOOD_RESULT)
+    participant.answer(bus.sent(task), result=GOOD_RESULT)
     bus.turn()
 
     page = page_of(as_alice, task)

@@ -165,7 +165,7 @@ def test_the_shell_asks_us_and_we_ask_the_shell(
     assert response(clone, asked)["result"] == GOOD_RESULT
     sent.refresh_from_db()
     assert (sent.state, sent.result["words"]) == (TaskState.COMPLETED, 3)
-    row = bus.request(str(sent.pk))
+    row = bus.request(bus.sent(sent))
     assert (row.progress, row.processed_by) == (Progress.DONE, "shell_agent")
     assert Skill.objects.get(slug="draft").agent == bus.row.agent
-    assert {f"Processed {asked}", f"Processed {sent.pk}"} <= set(log_of(pulled(clone)))
+    assert {f"Processed {asked}", f"Processed {row.request_id}"} <= set(log_of(pulled(clone)))
