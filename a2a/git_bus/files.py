@@ -5,7 +5,6 @@ The rules are those of the public repository dobryakov/a2a-example (protocol 1.x
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from hashlib import sha256
 from itertools import permutations
 from typing import Any
 
+from a2a.git_bus import json_files
 from a2a.git_bus.git import Entry
-from ledger import intents
 from ledger.characters import unsafe_in
 
 METADATA = "metadata.json"
@@ -30,7 +29,6 @@ LARGEST_REQUEST = 1024 * 1024  # bytes
 LARGEST_RESPONSE = 10 * 1024 * 1024
 LARGEST_FILE = 10 * 1024 * 1024
 LARGEST_FOLDER = 50 * 1024 * 1024
-DEEPEST = 50  # levels of a JSON value
 MOST_FILES = 200  # beside one answer
 LONGEST_SENDER = 200  # characters
 
@@ -119,7 +117,7 @@ class Attachment:
 
 def folders_of(text: bytes) -> Folders:
     """The folders that the environment file names. Raises ``BusUnusable``."""
-    settings = _object(text)
+    settings = json_files.object_in(text)
     if settings is None:
         raise BusUnusable(f"{SETTINGS_PATH} is not a JSON object.")
     version = str(settings.get("a2a_environment_version", ""))
@@ -183,7 +181,7 @@ def is_small(entry: Entry) -> bool:
 
 def request_of(name: str, text: bytes) -> Request:
     """The request in the file ``name``. Raises ``RequestInvalid``."""
-    fields = _object(text)
+    fields = json_files.object_in(text)
     if fields is None:
         raise RequestInvalid(-32700, "The file is not one JSON object in UTF-8.")
     if faults := [fault for fault, is_there in _faults(name, fields).items() if is_there]:
@@ -248,7 +246,7 @@ def request_file(
     }
     if parent_id:
         fields["parent_id"] = parent_id
-    return _file(fields)
+    return json_files.as_file(fields)
 
 
 # --- responses ----------------------------------------------------------------------------------
@@ -261,7 +259,7 @@ def response_file(
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> bytes:
-    return _file(
+    return json_files.as_file(
         {
             "jsonrpc": "2.0",
             "result": result,
@@ -274,7 +272,7 @@ def response_file(
 
 def response_of(request_id: str, text: bytes) -> Response:
     """Raises ``RequestInvalid`` for what is no answer to that request."""
-    fields = _object(text)
+    fields = json_files.object_in(text)
     if fields is None or fields.get("id") != request_id:
         raise RequestInvalid(-32603, "The answer is not a JSON object with the id of the request.")
     result, error = fields.get("result"), fields.get("error")
@@ -293,7 +291,7 @@ def names_a_folder(response: Response) -> bool:
 
 def attachments_in(text: bytes) -> dict[str, str]:
     """The media type of each file that a ``metadata.json`` lists. Raises ``RequestInvalid``."""
-    fields = _object(text)
+    fields = json_files.object_in(text)
     listed = fields.get("files") if fields is not None else None
     if not isinstance(listed, list) or len(listed) > MOST_FILES:
         raise RequestInvalid(-32603, f"{METADATA} lists no files, or more than {MOST_FILES}.")
@@ -325,7 +323,7 @@ def metadata_file(
         }
         for each in attachments
     ]
-    return _file(
+    return json_files.as_file(
         {
             "jsonrpc": "2.0",
             "id": request_id,
@@ -352,7 +350,7 @@ class Manifest:
 
 def manifest_of(name: str, text: bytes) -> Manifest | None:
     """``None`` for what is no manifest of the agent that the file is named after."""
-    fields = _object(text)
+    fields = json_files.object_in(text)
     if fields is None or fields.get("agent_id") != name.removesuffix(".json"):
         return None
     methods = fields.get("methods") or fields.get("capabilities") or []
@@ -369,7 +367,7 @@ def manifest_of(name: str, text: bytes) -> Manifest | None:
 def manifest_file(
     agent_id: str, folders: Folders, *, role: str, description: str, methods: Sequence[str]
 ) -> bytes:
-    return _file(
+    return json_files.as_file(
         {
             "agent_id": agent_id,
             "role": role,
@@ -380,36 +378,3 @@ def manifest_file(
             "description": description,
         }
     )
-
-
-def _object(text: bytes) -> dict[str, Any] | None:
-    """The one JSON object in the text; ``None`` if it is anything else, or cannot be stored."""
-    try:
-        value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # ValueError: a surrogate
-        if _is_too_deep(value):
-            return None
-        has_nul = any("\0" in part for part in intents.texts_in(value))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and not has_nul else None
-
-
-def _is_too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            item
-            for each in level
-            if isinstance(each, dict | list)
-            for item in (each.values() if isinstance(each, dict) else each)
-        ]
-    return bool(level)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
-
-
-def _file(fields: Mapping[str, Any]) -> bytes:
-    return (json.dumps(fields, ensure_ascii=False, indent=2) + "\n").encode()

@@ -37,7 +37,9 @@ def recover(here: Pass) -> None:
         entry = here.entry(here.folders.claimed(row.request_id))
         if entry is not None and _is_claimed_by_us(here, row, entry.path):
             _work_on(here, row, entry)
-        elif entry is not None or not here.has(here.folders.request(row.request_id)):
+        elif entry is None and here.has(here.folders.request(row.request_id)):
+            record.note(row, progress=Progress.LEFT, problem="Its claim did not arrive.")
+        else:
             record.note(row, progress=Progress.ELSEWHERE)
 
 

@@ -46,9 +46,16 @@ class Participant:
     def push(self, message: str) -> None:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
-        if self.git("ls-remote", "origin", "main"):
-            self.git("pull", "-q", "--rebase", "origin", "main")
-        self.git("push", "-q", "origin", "HEAD:main")
+        for is_last in (False, False, True):  # others push as well
+            if self.git("ls-remote", "origin", "main"):
+                self.git("pull", "-q", "--rebase", "origin", "main")
+            try:
+                self.git("push", "-q", "origin", "HEAD:main")
+            except subprocess.CalledProcessError:
+                if is_last:
+                    raise
+            else:
+                return
 
     def pull(self) -> None:
         self.git("pull", "-q", "--ff-only", "origin", "main")

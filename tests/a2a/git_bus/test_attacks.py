@@ -12,6 +12,8 @@ from a2a.git_bus import receiving
 from a2a.models import BusMethod, BusRequest, Progress, Question, Strangers, Task
 from a2a.states import TaskState
 from ledger.execution import crash_points
+from ledger.limits import terms
+from ledger.models import Tenant
 from tests.agents_at_work import GOOD_RESULT
 
 pytestmark = pytest.mark.django_db
@@ -382,10 +384,9 @@ def test_a_claim_that_vanishes_and_comes_back_is_answered(bus, participant, work
     assert bus.response("r-1")["result"] == GOOD_RESULT
 
 
-def test_while_there_is_no_room_nothing_more_is_claimed(bus, participant, settings, work):
-    tenant = bus.row.agent.tenant
-    tenant.max_open_tasks = 1
-    tenant.save()
+def test_while_there_is_no_room_nothing_more_is_claimed(bus, participant, work):
+    Tenant.objects.update(limits={"tasks": 1})
+    terms.forget()
     for number in range(4):
         participant.submit(f"r-{number}")
     bus.turn()

@@ -120,7 +120,7 @@ def test_a_note_beside_the_input_goes_along(bus, participant, ask_for_draft):
     bus.turn()
 
     participant.pull()
-    params = json.loads(participant.read(f"inbox/{task.pk}.json"))["params"]
+    params = json.loads(participant.read(f"inbox/{bus.sent(task)}.json"))["params"]
     assert params == {"topic": "tea", "comment": "Not too long."}
 
 
