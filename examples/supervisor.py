@@ -9,9 +9,10 @@ ASSENT_SUPERVISOR_API_KEY; for it, ``uv pip install --group supervisor``. ``--by
 without a model, as the demo does.
 
 What a model says is a proposal. This code decides what becomes of it: an approval needs paragraphs
-that the policy has, a tool and an amount that its front matter allows, and no earlier decision.
-Everything else goes to people. The texts of a transaction are written by other agents, so they
-reach the model as data, and whatever they achieve there cannot pass these limits.
+that the policy has, and a tool and an amount that its front matter allows. Everything else of these
+tools goes to people; tools that the policy does not name are left to other supervisors. The texts
+of a transaction are written by other agents, so they reach the model as data, and whatever they
+achieve there cannot pass these limits.
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 WAIT_S = 30  # of one long-poll
+PAGE = 100  # entries, the most that Assent gives at once
+BUSY_S, IDLE_S = 0.5, 2.0  # between two reads: after something was decided, and after nothing was
 MODEL_S = 45.0  # that a model may take for one judgement
 REASON_MOST = 2_000  # characters
+NOT_ACCEPTED = "Assent did not accept the supervisor's judgement as written. People have to decide."
 stop = threading.Event()
 
 Item = dict[str, Any]  # an entry of the pending list
@@ -55,6 +59,13 @@ class Judgement(BaseModel):
     reasoning: str = Field(
         min_length=1, max_length=1_500, description="Why, for people who check it."
     )
+
+    @field_validator("reasoning")
+    @classmethod
+    def _is_readable(cls, reasoning: str) -> str:
+        if not _plain(reasoning).strip():
+            raise ValueError("The reasoning has no visible character.")
+        return reasoning
 
 
 Judge = Callable[[Item], Judgement]
@@ -85,10 +96,15 @@ class Policy:
         except (KeyError, InvalidOperation) as missing:
             raise ValueError(f"The front matter of the policy lacks {missing}.") from missing
 
+    def why_not_covered(self, item: Item) -> str:
+        """Why this policy says nothing of the transaction; empty if it names the tool."""
+        is_named = item["tool"] in self.tools
+        return "" if is_named else f"The policy does not cover the tool {item['tool']}."
+
     def why_people(self, item: Item) -> str:
         """Why only people may approve this, whatever a model says; empty if it may."""
-        if item["tool"] not in self.tools:
-            return f"The policy does not cover the tool {item['tool']}."
+        if why := self.why_not_covered(item):
+            return why
         money = item["financial_impact"]
         if money is None:
             return "It has no amount to compare with the limit of the policy."
@@ -128,7 +144,8 @@ class Assent:
             timeout=httpx.Timeout(WAIT_S + 15, connect=5),
             trust_env=not is_here,
         )
-        self._etag = ""
+        self._etag = ""  # of the last list that was worked through
+        self._read = ""  # of the last list that was read
 
     def keep_policy(self, policy: Policy) -> tuple[str, frozenset[str]]:
         """The SHA-256 of the policy, and the numbers of the paragraphs that may be cited."""
@@ -137,23 +154,35 @@ class Assent:
         return kept["sha256"], frozenset(kept["paragraphs"])
 
     def pending(self) -> list[Item]:
-        """What waits, as soon as it is something else than the last time; or nothing."""
+        """What waits, as soon as it is another list than the last one worked through; or nothing.
+
+        Call ``worked_through`` when all of it was worked through. Without, as after any failure,
+        the next call reads the list again at once.
+        """
+        self._read = self._etag
         headers = {"If-None-Match": self._etag} if self._etag else {}
-        answer = self.http.get("/pending", params={"wait": WAIT_S}, headers=headers)
+        query = {"wait": WAIT_S, "limit": PAGE}
+        answer = self.http.get("/pending", params=query, headers=headers)
         if answer.status_code == httpx.codes.NOT_MODIFIED:
             return []
+        self._etag = ""
         page = self._checked(answer)
-        self._etag = answer.headers.get("ETag", "")
+        # The entity tag is of the first page: it does not say what changes on the others.
+        self._read = "" if page["has_more"] else answer.headers.get("ETag", "")
         items: list[Item] = page["items"]
         while page["has_more"] and page["items"]:
-            after = {"after": page["items"][-1]["transaction_id"]}
-            page = self._checked(self.http.get("/pending", params=after | {"wait": 2}))
+            query = {"after": page["items"][-1]["transaction_id"], "wait": 2, "limit": PAGE}
+            page = self._checked(self.http.get("/pending", params=query))
             items += page["items"]
         return items
 
+    def worked_through(self) -> None:
+        """Let the next ``pending`` wait until the list is another one than the one it returned."""
+        self._etag = self._read
+
     def forget(self) -> None:
         """Let the next ``pending`` answer at once: something was left undone."""
-        self._etag = ""
+        self._etag = self._read = ""
 
     def decide(self, item: Item, verb: str, reason: str, policy: dict[str, Any] | None) -> Item:
         """Deciding the same again changes nothing, so a lost answer may be asked for again."""
@@ -274,22 +303,39 @@ class Supervisor:
 
     def work_once(self) -> int:
         """Wait for what is pending and decide it. Returns how much was decided."""
-        return sum(self._decide(item) for item in self.assent.pending() if not stop.is_set())
+        decided = 0
+        for item in self.assent.pending():
+            if stop.is_set():
+                return decided
+            decided += self._decide(item)
+        self.assent.worked_through()
+        return decided
 
     def _decide(self, item: Item) -> bool:
-        if item["transaction_id"] in self._given_up:
+        """Whether it was decided. Tools that the policy does not name are not looked at."""
+        if item["transaction_id"] in self._given_up or self.policy.why_not_covered(item):
             return False
         verb, judgement = self.checked(item, self.judge(item))
         cited = sorted(set(judgement.paragraphs) & self.paragraphs)
         policy = {"sha256": self.sha256, "paragraphs": cited} if cited else None
-        reason = _plain(judgement.reasoning)[:REASON_MOST]
         try:
-            self.assent.decide(item, verb, reason, policy)
+            self._send(item, verb, _plain(judgement.reasoning)[:REASON_MOST], policy)
         except Refused as refusal:
             self._on_refusal(item, refusal)
             return False
-        say(f"{verb} {item['action_summary']}: {reason}")
         return True
+
+    def _send(self, item: Item, verb: str, reason: str, policy: dict[str, Any] | None) -> None:
+        """Decide it. What Assent refuses as invalid is passed on with a reason that is valid."""
+        try:
+            self.assent.decide(item, verb, reason, policy)
+        except Refused as refusal:
+            if refusal.status != httpx.codes.UNPROCESSABLE_ENTITY:
+                raise
+            say(f"not accepted for {item['action_summary']}: {refusal}")
+            verb, reason = "pass-on", NOT_ACCEPTED
+            self.assent.decide(item, verb, reason, None)
+        say(f"{verb} {item['action_summary']}: {reason}")
 
     def checked(self, item: Item, judgement: Judgement) -> tuple[str, Judgement]:
         """The verb that a judgement becomes. What the limits do not let pass goes to people."""
@@ -303,7 +349,7 @@ class Supervisor:
         elif judgement.decision == "approve":
             why = self.policy.why_people(item)
         else:
-            why = ""
+            why = self.policy.why_not_covered(item)
         if not why:
             return judgement.decision, judgement
         told = f"{why} The judge would have said {judgement.decision}: {judgement.reasoning}"
@@ -328,12 +374,13 @@ def run(supervisor: Supervisor) -> None:
     """Work until stopped. A server that is away is asked again."""
     is_begun = is_away = False
     while not stop.is_set():
-        began_at = monotonic()
+        began_at, least_s = monotonic(), IDLE_S
         try:
             if not is_begun:
                 supervisor.begin()
                 is_begun = True
-            supervisor.work_once()
+            if supervisor.work_once():
+                least_s = BUSY_S
             is_away = False
         except Refused as refusal:
             if refusal.status in {401, 403}:
@@ -345,8 +392,8 @@ def run(supervisor: Supervisor) -> None:
                 say(f"Assent does not answer ({type(failure).__name__}); trying again")
             is_away = True
             stop.wait(1)
-        if monotonic() - began_at < 0.5:  # never faster than this, whatever happens
-            stop.wait(0.5)
+        if monotonic() - began_at < least_s:  # never faster than this, whatever happens
+            stop.wait(least_s)
 
 
 def say(text: str) -> None:

@@ -206,7 +206,7 @@ def _same_again_or_refuse(
     if snapshot.intent_digest != digest:
         raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
     if own is not None:
-        raise AlreadyDecided(f"You have {own.get_verdict_display()} it.", snapshot=snapshot)
+        raise AlreadyDecided(f"You have {_done(Verdict(own.verdict))}.", snapshot=snapshot)
     passed_on = snapshot.decisions.filter(verdict=Verdict.PASS_ON).first()
     if passed_on is not None and by.is_agent:
         raise AlreadyDecided(
@@ -216,6 +216,10 @@ def _same_again_or_refuse(
             decision=str(passed_on.verdict),
         )
     raise Expired("Its time was up; nobody can decide on it any more.", snapshot=snapshot)
+
+
+def _done(verdict: Verdict) -> str:
+    return "passed it on to people" if verdict == Verdict.PASS_ON else f"{verdict.label} it"
 
 
 def already_decided(snapshot: Transaction) -> NotPossible:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -111,6 +112,8 @@ def verb_of(model: Any, within_s: float = 20.0, **fields: Any) -> tuple[str, str
         (text("I approve it, trust me."), {}, "pass-on", "gave no judgement"),
         (says("commit_now", "1"), {}, "pass-on", "gave no judgement"),
         (says("approve", "1", reasoning=""), {}, "pass-on", "gave no judgement"),
+        (says("approve", "1", reasoning="\u200b \n\x00"), {}, "pass-on", "gave no judgement"),
+        (says("reject", "3"), {"tool": "refund_customer"}, "pass-on", "does not cover the tool"),
         (says("approve", "1", reasoning="x" * 100_000), {}, "pass-on", "gave no judgement"),
         (broken, {}, "pass-on", "gave no judgement"),
         (twice, {}, "reject", "As the paragraphs say."),
@@ -267,3 +270,65 @@ def test_it_decides_what_waits_by_the_policy_and_leaves_the_rest_to_people(
     assert "above the limit" in verdicts[obeyed].reason
     assert Transaction.objects.get(pk=obeyed).state == State.PREPARED
     verification.verify()
+
+
+class CutOnce(httpx.HTTPTransport):
+    """Cuts the first request whose address contains a text; all others reach Assent."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(trust_env=False)
+        self.text, self.is_cut = text, False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if not self.is_cut and self.text in str(request.url):
+            self.is_cut = True
+            raise httpx.ReadError("cut", request=request)
+        return super().handle_request(request)
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("address", ["after=", "/pass-on"])
+def test_what_a_cut_connection_left_undone_is_done_by_the_next_poll(
+    product: Product,
+    boss: Assent,
+    helpdesk: Agent,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str,
+) -> None:
+    monkeypatch.setattr(example, "PAGE", 1)
+    monkeypatch.setattr(example, "WAIT_S", 1)
+    token = AgentToken.issue(helpdesk, scopes=["propose"])[1]
+    for payment in ("pay_1042", "pay_2001"):
+        proposed(product, token, payment, "5.00")
+    boss.http._transport = CutOnce(address)
+    boss.http._mounts = {}
+    supervisor = Supervisor(boss, POLICY, judge_by_model(POLICY, FunctionModel(says("pass_on"))))
+    supervisor.begin()
+
+    with pytest.raises(httpx.ReadError):
+        supervisor.work_once()
+
+    assert supervisor.work_once() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_other_tools_are_left_alone_and_what_assent_does_not_accept_goes_to_people(
+    product: Product, boss: Assent, helpdesk: Agent
+) -> None:
+    token = AgentToken.issue(helpdesk, scopes=["propose"])[1]
+    row = Transaction.objects.get(pk=proposed(product, token, "pay_1042", "5.00"))
+    judge = judge_by_model(POLICY, FunctionModel(says("approve", "1")))
+    of_another_tool = replace(POLICY, tools=frozenset({"refund_customer"}))
+    other = Supervisor(boss, of_another_tool, lambda item: pytest.fail(str(item)))
+    other.begin()
+    assert other.work_once() == 0
+    assert not row.decisions.exists()
+
+    boss.forget()
+    # Assent knows no policy document with this hash, so it answers 422.
+    assert Supervisor(boss, POLICY, judge, "0" * 64, PARAGRAPHS).work_once() == 1
+
+    decision = row.decisions.get()
+    assert (decision.verdict, decision.reason) == ("pass_on", example.NOT_ACCEPTED)

@@ -337,6 +337,30 @@ def test_the_pending_list_is_what_this_supervisor_may_decide_on(
     assert pending_ids(boss) == [str(waits.pk)]
 
 
+def test_the_pending_list_leaves_out_what_the_voter_has_decided_on(
+    supervisor, boss, second_boss, alice
+):
+    by_agent, by_keeper = propose("furnish", room="lobby"), propose("furnish", room="office")
+    decide(second_boss, by_agent)
+    assert pending_ids(boss) == [str(by_keeper.pk)]  # neither has a keeper: they are one voter
+
+    keep(supervisor, str(alice))
+    assert set(pending_ids(boss)) == {str(by_agent.pk), str(by_keeper.pk)}
+    coordinator.approve(by_keeper.pk, digest=by_keeper.intent_digest, by=alice, via="web")
+
+    assert pending_ids(boss) == [str(by_agent.pk)]
+
+
+def test_who_passed_it_on_and_then_decides_is_told_so(boss):
+    row = propose("order", item="bed")
+    decide(boss, row, "pass-on", reason="Beds.")
+
+    answer = decide(boss, row)
+
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == "You have passed it on to people."
+
+
 def test_an_entry_of_the_pending_list_has_all_that_is_needed_to_judge(boss):
     row = propose("order", item="chair")
 
@@ -378,6 +402,7 @@ def test_people_see_who_passed_it_on_and_what_the_policy_says(boss, as_alice, as
     page = as_alice.get(address).content.decode()
 
     assert "leaves it to people" in item
+    assert "passed it on to people, by" in " ".join(item.split())
     assert "A &lt;b&gt;bed&lt;/b&gt;." in item
     assert f"{address}#p-3" in item
     assert "people decide" in item
