@@ -68,10 +68,11 @@ class Submission:
         content = [self.skill, self.input, self.parts, self.context_id, self.envelope]
         if self.revises is not None:
             content.append(str(self.revises))
+        # By name, so that one does not pass for the other.
         if self.references:
-            content.append(self.references)
+            content.append({"references": self.references})
         if self.may_answer:
-            content.append(self.may_answer)
+            content.append({"may_answer": self.may_answer})
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -128,7 +129,8 @@ class Draft:
     def _answerers(self) -> list[str] | None:
         """Raises ``InvalidRequest`` for a name that cannot answer.
 
-        Clients of another tenant name roles only: they must not find out who its people are.
+        Clients of another tenant name roles only: they must not find out who its people are. They
+        add to its approvers and do not replace them: the tenant that does the work keeps its say.
         """
         named = self.submission.may_answer
         is_foreign = self.request.caller.tenant != self.tenant
@@ -136,16 +138,21 @@ class Draft:
             raise InvalidRequest(
                 "For a skill of another tenant, may_answer takes approver, operator and client."
             )
-        return answerers.resolved(self.tenant, named) if named else None
+        if not named:
+            return None
+        kept = [answerers.APPROVER] if is_foreign else []
+        return answerers.resolved(self.tenant, [*named, *kept])
 
     @property
-    def _may_revise(self) -> bool:
-        return self.denial is None or self.denial.code != Reason.NOT_REVISABLE
+    def _revisable(self) -> Task | None:
+        """The task to revise, if it can be, also where the draft is rejected for another reason."""
+        revised = self.request.revised
+        return None if envelope.why_not_revisable(revised, self.request.skill) else revised
 
     def _task(self) -> Task:
         submission, request = self.submission, self.request
         skill, caller, parent = request.skill, request.caller, request.parent
-        revised = request.revised if self._may_revise else None
+        revised = self._revisable
         is_duplicate = self.denial is not None and self.denial.code == Reason.DUPLICATE_MESSAGE
         return Task(
             id=new_id(),

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import TextField
+from django.db.models.expressions import RawSQL
 
-from a2a.models import Task
+from a2a.models import Message, Role, Task
 
 MOST_READ = 400  # tasks of one tree
 MOST_ABOVE = 200  # of which each is above the one before
@@ -36,13 +38,22 @@ _BELOW = """
     )
     SELECT id FROM below LIMIT %s
 """
+# What a tree shows of a task; inputs and results are large, and a tree has many of them.
+_SHOWN = ("state", "skill_slug", "parent", "revises", "revision")
+_CHANGE_SHOWN = 200  # characters
+# The texts of a message, without its files.
+_TEXTS = """
+    SELECT left(string_agg(part ->> 'text', E'\\n' ORDER BY place), %s)
+    FROM jsonb_array_elements("a2a_message"."parts") WITH ORDINALITY AS parts (part, place)
+"""
 
 
 @dataclass(slots=True)
 class Relative:
     """One task of the tree. ``indent`` is how far it stands to the right.
 
-    ``hidden`` is how many tasks are left out before it.
+    ``hidden`` is how many tasks are left out before it. ``change`` is the beginning of what a
+    revision is to change.
     """
 
     task: Task
@@ -50,6 +61,7 @@ class Relative:
     is_this: bool
     distance: int  # from the task whose tree it is; those nearest are shown first
     hidden: int = 0
+    change: str = ""
 
     @property
     def is_revision(self) -> bool:
@@ -68,8 +80,11 @@ def family_of(task: Task, tenants: frozenset[str], most: int) -> tuple[list[Rela
         path: list[UUID] = [row[0] for row in cursor.fetchall()]
         cursor.execute(_BELOW, [path[0], visible, MOST_READ])
         ids = {row[0] for row in cursor.fetchall()} | set(path)
-    rows = {row.pk: row for row in Task.objects.filter(pk__in=ids).order_by("pk")}
-    return _nearest(_in_order(path[0], rows, task.pk, path), most)
+    found = Task.objects.filter(pk__in=ids).only(*_SHOWN).order_by("pk")
+    rows = {row.pk: row for row in found}
+    shown, hidden = _nearest(_in_order(path[0], rows, task.pk, path), most)
+    _add_changes(shown)
+    return shown, hidden
 
 
 def _above_of(task: Task) -> UUID | None:
@@ -112,3 +127,12 @@ def _nearest(rows: list[Relative], most: int) -> tuple[list[Relative], int]:
         next_at = at + 1
         shown.append(rows[at])
     return shown, len(rows) - next_at
+
+
+def _add_changes(shown: list[Relative]) -> None:
+    """Set what each revision is to change: the texts of the message that asked for it."""
+    revisions = {row.task.pk: row for row in shown if row.is_revision}
+    asked = Message.objects.filter(task__in=revisions, role=Role.USER).order_by("task", "pk")
+    texts = RawSQL(_TEXTS, [_CHANGE_SHOWN], output_field=TextField())
+    for task_id, text in asked.distinct("task").values_list("task", texts):
+        revisions[task_id].change = text or ""

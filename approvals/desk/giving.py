@@ -99,6 +99,11 @@ def takes_files(skill: Skill) -> bool:
     return far is None or remote.takes_files(far, skill.slug)
 
 
+def lent_to(skill: Skill) -> list[str]:
+    """The scopes that a person lends to a task of this skill: it can be handed on within these."""
+    return sorted({Scope.SUBMIT.value, skill.required_scope} - {""})
+
+
 def give(user: User, skill: Skill, work: Work, *, via: Surface) -> Submitted:
     """Submit the work as a task of this person.
 
@@ -108,16 +113,16 @@ def give(user: User, skill: Skill, work: Work, *, via: Surface) -> Submitted:
     if not (may := policies.may_give(skill.tenant, roles_of(user))):
         raise NotAllowed(may.why_not)
     principal = principal_of(user)
-    lent = {Scope.SUBMIT.value, skill.required_scope} - {""}
+    lent = lent_to(skill)
     # People read every task of their tenant; that is not lent to the task.
-    caller = Caller(principal, skill.tenant, frozenset(lent | {Scope.READ_ALL.value}))
+    caller = Caller(principal, skill.tenant, frozenset({*lent, Scope.READ_ALL.value}))
     note = [{"text": work.change}] if work.change else []
     submission = Submission(
         skill=skill.slug,
         input=work.input,
         parts=[{"data": {"skill": skill.slug, "input": work.input}}, *note, *parts_of(work.files)],
         message_id=f"desk-{work.key}",
-        envelope=_envelope(str(principal), skill, work, sorted(lent)),
+        envelope=_envelope(str(principal), skill, work, lent),
         idempotency_key=_key(work),
         revises=work.revises,
         may_answer=work.may_answer,

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
@@ -27,6 +28,13 @@ from approvals.web.requests import roles_of_request, tenants_of_request, wants_f
 from ledger.errors import IdempotencyKeyReused, LedgerError, NotAllowed, NotFound
 from ledger.principals import Surface
 
+# Bytes of an input that fit into a form, beside the other fields, the names and the change.
+LARGEST_INPUT = settings.DATA_UPLOAD_MAX_MEMORY_SIZE - 64 * 1024
+MOST_FIELDS = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS - 20
+TOO_LARGE = (
+    f"The input of this task is too large for a form, which holds {LARGEST_INPUT // 1024} KiB. "
+    "An agent can ask for the revision over A2A, which takes larger inputs."
+)
 UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"))
 
 
@@ -97,7 +105,18 @@ def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
     if request.method == "POST":
         return _given(request, page)
     schema_values.show(page.node, row.input)
+    if _is_too_large(page.node):
+        back = reverse("desk:task", args=[task_id])
+        return _refused(request, TOO_LARGE, back, status=409)
     return _page(request, page)
+
+
+def _is_too_large(node: Node) -> bool:
+    """Whether the form, sent as it is shown, would be refused for its size."""
+    values = [text for each in node.every() for text in (each.text, *each.chosen)]
+    # Browsers send a line end as two characters.
+    size = sum(len(text.encode()) + text.count("\n") for text in values)
+    return size > LARGEST_INPUT or len(values) > MOST_FIELDS
 
 
 def _given(request: HttpRequest, page: Page) -> HttpResponse:
@@ -177,6 +196,7 @@ def _page(request: HttpRequest, page: Page, status: int = 200) -> HttpResponse:
         "lasts": sent.get("lasts", ""),
         "answerers": _answerers(request, skill, page.revised),
         "has_tenants": len(tenants_of_request(request)) > 1,
+        "lent": giving.lent_to(skill),
         "takes_files": giving.takes_files(skill),
         "most_files": giving.MOST_FILES,
         "largest_files": giving.LARGEST_FILES // 1000,

@@ -19,6 +19,7 @@ from ledger.models import Review
 from ledger.workers import leadership
 
 MOST_NOTICES = 5
+MOST_REVIEWS = 100  # that are counted
 SILENT_S = 10.0  # another sweeper takes over within 5 s
 
 
@@ -51,6 +52,12 @@ def _notices(person: Any) -> list[dict[str, Any]]:
     ]
 
 
+def _reviews_waiting(roles: Roles) -> int:
+    """How many wait for this person's review, counted up to ``MOST_REVIEWS``."""
+    tenants = [tenant for tenant, names in roles.items() if Role.APPROVER in names]
+    return Review.objects.waiting(tenants)[:MOST_REVIEWS].count() if tenants else 0
+
+
 def desk(request: HttpRequest) -> dict[str, Any]:
     """The template variables that every page of the desk has."""
     live = urlsplit(settings.LIVE_URL)
@@ -64,11 +71,8 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         context["notices"] = SimpleLazyObject(lambda: _notices(person))
         context["has_slack"] = slack_is_configured()
         context["waiting_count"] = inbox.count(tenants_of_request(request))
-        tenants = tenants_of_request(request)
-        context["reviews_waiting"] = SimpleLazyObject(
-            lambda: Review.objects.waiting(tenants).count()
-        )
         roles = roles_of_request(request)
+        context["reviews_waiting"] = SimpleLazyObject(lambda: _reviews_waiting(roles))
         context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
         if context["is_operator"]:
             context["sweeper_silent"] = _sweeper_silent

@@ -13,11 +13,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from a2a.models import Message, Question, Role, Task, TaskQuerySet
+from a2a.models import Message, Question, Task, TaskQuerySet
 from a2a.states import TaskEventKind, TaskState
 from a2a.tasks import MOST_READ, Relative, family_of
 from a2a.validation import spellings
-from a2a.wire.plain_json import change_request_of
 from approvals.desk import decisions, giving, policies
 from approvals.people import principal_of
 from approvals.presentation import labels
@@ -215,9 +214,9 @@ def _condensed(events: Iterable[Event]) -> list[Event]:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The tree of a task's revisions and delegations, with what each revision was to change."""
+    """The tree of a task's revisions and delegations."""
 
-    rows: list[tuple[Relative, str]]
+    rows: list[Relative]
     hidden: int  # after the last row
 
     @property
@@ -227,21 +226,9 @@ class Tree:
     @property
     def others(self) -> str:
         """The ids of the other tasks, whose news change this page."""
-        return " ".join(str(row.task.pk) for row, _ in self.rows if not row.is_this)
+        return " ".join(str(row.task.pk) for row in self.rows if not row.is_this)
 
 
 def _tree(request: HttpRequest, row: Task) -> Tree:
     most = MOST_READ if request.GET.get("tree") == "all" else MOST_OF_TREE
-    relatives, hidden = family_of(row, tenants_of_request(request), most)
-    changes = _changes(each.task for each in relatives if each.is_revision)
-    return Tree([(each, changes.get(each.task.pk, "")) for each in relatives], hidden)
-
-
-def _changes(revisions: Iterable[Task]) -> dict[UUID, str]:
-    """What each revision was to change, in one query."""
-    tasks = {row.pk: row for row in revisions}
-    asked = Message.objects.filter(task__in=tasks, role=Role.USER).order_by("task", "pk")
-    return {
-        message.task_id: change_request_of(tasks[message.task_id], [message])
-        for message in asked.distinct("task")
-    }
+    return Tree(*family_of(row, tenants_of_request(request), most))

@@ -96,3 +96,35 @@ def test_the_page_shows_the_tree_and_what_each_revision_was_to_change(as_alice, 
     assert f'data-also="{second.pk}"' in page
     assert reverse("desk:task", args=[second.pk]) in page
     assert "revision 1 · waiting for a worker" in page
+
+
+def test_a_tree_leaves_out_inputs_results_and_files(a_task, client_of):
+    first = a_task()
+    tasks.cancel(first.pk, by=client_of.principal, via="api")
+    file = {"raw": "x" * 10_000, "filename": "a.bin"}
+    said = [{"data": {}}, {"text": "Keep"}, file, {"text": "this. " + "y" * 10_000}]
+    a_task(revises=first.pk, parts=said)
+
+    (top, revision), _ = family_of(first, ACME, 100)
+    for row in (top, revision):
+        assert {"input", "result", "metadata", "errors"} <= row.task.get_deferred_fields()
+    assert revision.change.startswith("Keep\nthis. yyy")
+    assert len(revision.change) == 200
+    assert top.change == ""
+
+
+def test_a_page_with_more_revisions_takes_no_more_queries(
+    as_alice, a_row, django_assert_max_num_queries
+):
+    first = a_row(skill_slug="first")
+
+    def queries():
+        with django_assert_max_num_queries(200) as made:
+            as_alice.get(reverse("desk:task", args=[first.pk]))
+        return len(made)
+
+    a_row(revises=first)
+    few = queries()
+    for _ in range(5):
+        a_row(revises=first)
+    assert queries() == few

@@ -306,6 +306,40 @@ def test_the_client_names_who_answers_where_the_worker_names_nobody(
     assert Task.objects.count() == 1
 
 
+def envelope_of(stranger):
+    return {
+        "trace_id": "t-1",
+        "message_id": "m-1",
+        "idempotency_key": "k-1",
+        "from": stranger.slug,
+        "to": "archivist",
+        "tenant": "acme",
+        "capability": "consolidate",
+        "audience": "assent",
+        "scopes": ["submit"],
+        "timeout_s": 60,
+    }
+
+
+def test_a_client_of_another_tenant_does_not_replace_the_approvers(
+    consolidate, as_worker, stranger
+):
+    Skill.objects.update(open_to=[stranger.tenant_id])
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "may_answer": ["client"]}
+    client = speaking_as(stranger, Scope.SUBMIT)
+    submitted = post(client, TASKS, {**body, "envelope": envelope_of(stranger)})
+    assert submitted.json()["state"] == "submitted", submitted.json()
+
+    assert ask(as_worker, claimed(as_worker)).json()["may_answer"] == ["client", "approver"]
+
+
+def test_a_client_of_the_same_tenant_names_who_answers(as_orchestrator, as_worker, consolidate):
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "may_answer": ["client"]}
+    post(as_orchestrator, TASKS, body)
+
+    assert ask(as_worker, claimed(as_worker)).json()["may_answer"] == ["client"]
+
+
 def test_a_client_of_another_tenant_cannot_find_out_who_our_people_are(
     consolidate, stranger, alice
 ):

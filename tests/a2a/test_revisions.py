@@ -140,6 +140,30 @@ def test_a_chain_of_revisions_has_an_end(as_orchestrator, earlier):
     assert "at most 100 revisions" in refusal(as_orchestrator, earlier)[1]
 
 
+def test_a_task_that_is_rejected_for_another_reason_lengthens_no_full_chain(orchestrator, earlier):
+    Task.objects.filter(pk=earlier.pk).update(revision=MOST_REVISIONS)
+    submission = Submission(skill="consolidate", input=GOOD_INPUT, revises=earlier.pk)
+    may_not = caller_for(orchestrator, Scope.READ_ALL)
+
+    rejected = submissions.submit(submission, caller=may_not, via="api").task
+    assert rejected.reason_code == "missing_scope"
+    assert (rejected.revises, rejected.revision) == (None, None)
+
+
+def test_references_do_not_pass_for_those_who_may_answer(earlier):
+    names = [str(earlier.pk)]
+    plain, refers, named = (
+        Submission(skill="consolidate", input=GOOD_INPUT, **more)
+        for more in ({}, {"references": names}, {"may_answer": names})
+    )
+
+    assert len({each.fingerprint() for each in (plain, refers, named)}) == 3
+    # Of requests that were stored before there were references and answerers.
+    assert Submission("a", {"b": 1}).fingerprint() == (
+        "3d6bc5ff1295793c2c8737d16c806358fa4d59403bbc8d092a8d1b63e9eacd4d"
+    )
+
+
 def test_the_number_of_a_revision_is_that_of_its_predecessor_plus_one(
     orchestrator, as_worker, earlier
 ):

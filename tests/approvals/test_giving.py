@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from datetime import timedelta
 from uuid import uuid4
 
@@ -164,6 +165,16 @@ def test_a_skill_that_demands_envelopes_and_a_scope_takes_work_of_people(as_alic
 
     assert task.state == "submitted"
     assert task.lent_scopes == ["finance", "submit"]
+
+
+def test_the_form_says_which_scopes_are_lent(as_alice, report):
+    def lent():
+        page = " ".join(as_alice.get(form_for(report)).content.decode().split())
+        return re.sub("<[^>]+>", "", page).partition("You lend the task ")[2].partition(";")[0]
+
+    assert lent() == "the scope submit and nothing else"
+    Skill.objects.filter(pk=report.pk).update(required_scope="finance")
+    assert lent() == "the scopes finance and submit and nothing else"
 
 
 def test_work_of_a_person_can_be_handed_over_within_the_tenant(as_alice, report, worker):
@@ -345,6 +356,25 @@ def test_an_input_that_the_schema_knows_nothing_of_survives_a_revision(as_alice,
     further = json.dumps({"style": {"font": "serif"}})
     send(as_alice, address, change="Newer", **{"input~more": further, "input/topic": "Old"})
     assert claimed(as_worker)["input"] == {"topic": "Old", "style": {"font": "serif"}}
+
+
+def test_an_input_that_is_too_large_for_a_form_is_refused_in_words(as_alice, report):
+    task = given(as_alice, report)
+    tasks.cancel(task.pk, by=task.submitter, via="web")
+    address = reverse("desk:task-revise", args=[task.pk])
+
+    def open_with(topic):
+        Task.objects.filter(pk=task.pk).update(input={"topic": topic})
+        return as_alice.get(address)
+
+    refused = open_with("é" * 99_000)
+    assert refused.status_code == 409
+    assert "is too large for a form, which holds 192 KiB" in refused.content.decode()
+    assert open_with("é" * 98_000).status_code == 200
+    longest = {"input/topic": "é" * 98_000, "change": "é" * 10_000}
+    assert (
+        send(as_alice, address, **longest).status_code == 422
+    )  # read, and longer than the skill takes
 
 
 def test_signed_out_nobody_sees_a_form(report):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.contrib.auth.models import User
 
 from approvals import metrics
+from approvals.web import requests
 from ledger.audit import verification
 from ledger.models import Agent, Decision, Event, Review, Transaction
 from ledger.states import State
@@ -143,6 +145,23 @@ def test_the_agreement_is_on_operations_and_in_the_metrics(boss, as_alice, as_ol
     assert [
         figures.of(agent=agent, verdict=verdict) for verdict in ("agree", "otherwise", "waiting")
     ] == [2, 1, 1]
+
+
+def test_only_those_who_may_review_are_told_how_many_wait(
+    boss, as_alice, as_vera, as_olga, as_carol, monkeypatch
+):
+    for number in range(3):
+        decide(boss, item=f"chair {number}")
+
+    def badge(client):
+        page = client.get("/tasks/").content.decode()
+        found = re.search(r'href="/reviews/".*?<b class="badge">(.*?)</b>', page, re.DOTALL)
+        return found and found[1]
+
+    assert badge(as_alice) == "3"
+    assert [badge(client) for client in (as_vera, as_olga, as_carol)] == [None, None, None]
+    monkeypatch.setattr(requests, "MOST_REVIEWS", 2)
+    assert badge(as_alice) == "2"
 
 
 def test_the_page_without_anything_to_review_says_so(as_alice, alice_user: User):
