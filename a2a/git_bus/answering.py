@@ -64,7 +64,7 @@ def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
 
 def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
     written = _files_of(here, row, answer)
-    if kind := secrets_in.first([], written.values()):
+    if kind := secrets_in.first(written.values()):
         kept_back = {"code": REFUSED, "message": KEPT_BACK.format(kind)}
         written = _files_of(here, row, Answer(error=kept_back))
     folders, request_id = here.folders, row.request_id

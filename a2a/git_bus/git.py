@@ -239,7 +239,11 @@ class Repository:
         """
         stream = b"".join(_stream(parent, changes, name, email))
         options = ("--quiet", "--force", "--date-format=now", "--cat-blob-fd=1")
-        return self._run("fast-import", *options, given=stream).decode().split()
+        return (
+            self._run("fast-import", *options, given=stream, timeout_s=FETCH_TIMEOUT_S)
+            .decode()
+            .split()
+        )
 
     # --- housekeeping -----------------------------------------------------------------------------
 

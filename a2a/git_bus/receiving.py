@@ -13,7 +13,7 @@ from a2a import submissions
 from a2a.git_bus import admission, answering, files, record, senders
 from a2a.git_bus.admission import Admission
 from a2a.git_bus.files import Request, RequestInvalid
-from a2a.git_bus.git import Change, Entry, GitFailed
+from a2a.git_bus.git import Change, Entry, GitFailed, PushDeclined
 from a2a.git_bus.passes import HoldLost, Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusMethod, BusRequest, Progress, Strangers, Task
@@ -129,13 +129,18 @@ def _leave_to_operator(row: BusRequest, entry: Entry, text: str) -> None:
 
 
 def _is_unread(row: BusRequest, entry: Entry) -> bool:
-    return row.blob != entry.object_id
+    """Not with this content; of a file that others had claimed first, only the content is known."""
+    is_known = bool(row.method) or row.progress == Progress.PROBLEM
+    return row.blob != entry.object_id or not is_known
 
 
 def _try_to_take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
     """As ``_take``; a request that we cannot handle does not stop those after it."""
     try:
         return _take(here, row, entry, offered)
+    except PushDeclined as failure:
+        _leave_to_operator(row, entry, f"The git host has declined our claim: {failure}")
+        return False
     except (GitFailed, HoldLost, *CONNECTION_LOST):
         raise
     except Exception:

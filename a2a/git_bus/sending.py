@@ -106,7 +106,7 @@ def _send(here: Pass, row: BusRequest) -> None:
         at=task.created_at,
         parent_id=row.parent_id,
     )
-    if (kind := secrets_in.first([], [content, *_raw_in(params)])) is not None:
+    if (kind := secrets_in.first([content, *_raw_in(params)])) is not None:
         _give_up(here, row, HAS_SECRET.format(kind))
     elif len(content) > files.LARGEST_REQUEST:
         _give_up(here, row, TOO_LARGE)

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.transaction import atomic
 
-from a2a.models import Mirror, PushConfig, RemoteAgent
+from a2a.models import GitBus, Mirror, PushConfig, RemoteAgent
 from ledger import encryption
 from ledger.encryption import SecretUnreadable
 from ledger.models import Agent
@@ -53,6 +53,8 @@ def test_every_column_for_secrets_is_one_that_encrypts():
         (Mirror, "secret"),
         (PushConfig, "token"),
         (PushConfig, "credentials"),
+        (GitBus, "deploy_key"),
+        (GitBus, "password"),
     }
 
 

@@ -172,6 +172,20 @@ def test_what_somebody_else_claims_and_answers_is_followed(bus, participant):
     assert bus.request("r-1").progress == Progress.DONE
 
 
+def test_what_somebody_else_gives_back_is_taken(bus, participant):
+    bus.turn()
+    participant.submit("r-1")
+    participant.git("mv", "inbox/r-1.json", "processing/r-1.json")
+    participant.push("Claimed r-1 by ann")
+    bus.turn()
+    assert bus.request("r-1").progress == Progress.ELSEWHERE
+    participant.git("mv", "processing/r-1.json", "inbox/r-1.json")
+    participant.push("Released r-1")
+    bus.turn()
+
+    assert bus.request("r-1").task.input == GOOD_INPUT
+
+
 def test_requests_are_taken_in_the_order_of_names_a_few_in_each_turn(bus, participant, monkeypatch):
     monkeypatch.setattr(listening, "MOST_CLAIMS", 2)
     for name in ("c", "a", "b"):
