@@ -111,7 +111,12 @@ def supervisors(tenants: Tenants) -> Iterator[Metric]:
     if tenants is not None:
         reviews = reviews.filter(tenant__in=tenants)
     for rate in reviews.agreement():
-        counts = {"agree": rate.agreed, "otherwise": rate.otherwise, "waiting": rate.waiting}
+        counts = {
+            "agree": rate.agreed,
+            "otherwise": rate.otherwise,
+            "waiting": rate.waiting,
+            "lapsed": rate.lapsed,
+        }
         for verdict, number in counts.items():
             values[("agent", rate.agent), ("verdict", verdict)] = number
     yield Metric("assent_supervisor_reviews", "Sampled decisions, by what people said.", values)

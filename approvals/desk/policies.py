@@ -74,6 +74,8 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
         return May(False, f"{row.reviewer_name} has reviewed it.")
     if Role.APPROVER not in roles.get(row.tenant, frozenset()):
         return May(False, f"Only an approver of {row.tenant} may review it.")
+    if tx.state == State.PREPARED:
+        return May(False, "It is not decided yet; review it afterwards.")
     if principal in {decision.kept_by, keeper_of(tx.proposed_by)}:
         return May(False, "You keep one of its agents; somebody else has to review it.")
     if any(given.principal == principal for given in tx.decisions.all()):

@@ -22,7 +22,5 @@ def policy_document(request: HttpRequest, tenant: str, sha256: str) -> HttpRespo
         raise Http404
     cited = frozenset(request.GET.get("cited", "").split(","))
     paragraphs = [(number, text, number in cited) for number, text in document.paragraphs]
-    # What stands before the first paragraph: front matter, title, introduction.
-    opening = document.text.partition(paragraphs[0][1])[0].strip()
-    context = {"document": document, "opening": opening, "paragraphs": paragraphs}
+    context = {"document": document, "opening": document.opening, "paragraphs": paragraphs}
     return render(request, "desk/policy_document.html", context)

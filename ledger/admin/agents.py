@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
@@ -30,7 +31,6 @@ from ledger.models import (
     Tenant,
 )
 from ledger.models.agents import ALL_TOOLS
-from ledger.principals import Principal
 
 
 class Undeletable(TenantAdmin):
@@ -74,8 +74,12 @@ class TenantListAdmin(Undeletable, SealedEdits):
         return row.slug
 
 
+A_PERSON = re.compile(r"user:([0-9]{1,18})")
+
+
 class AgentForm(KnownTools, WithLimits):
     limits_of = Of.AGENT
+    editor = ""  # the principal who edits; ``AgentAdmin.get_form`` sets it
     webhook_url = forms.URLField(
         required=False,
         assume_scheme="https",
@@ -96,11 +100,26 @@ class AgentForm(KnownTools, WithLimits):
         return self.instance.review_percent if percent is None else percent
 
     def clean_kept_by(self) -> str:
+        """As principals are written, ``user:7``: votes are compared by this text."""
         keeper: str = self.cleaned_data["kept_by"].strip()
-        key = Principal.parse(keeper).user_key
-        if keeper and (key is None or not get_user_model().objects.filter(pk=key).exists()):
+        if not keeper:
+            return ""
+        person = A_PERSON.fullmatch(keeper)
+        key = int(person[1]) if person else None
+        if key is None or not get_user_model().objects.filter(pk=key).exists():
             raise ValidationError("Name a person by the number in the admin, as user:7.")
-        return keeper
+        return f"user:{key}"
+
+    def clean(self) -> Any:
+        fields = super().clean()
+        before = (self.instance.kept_by, self.instance.review_percent)
+        after = (fields.get("kept_by", before[0]), fields.get("review_percent", before[1]))
+        if before != after and self.editor in {before[0], after[0]}:
+            raise ValidationError(
+                "You keep this agent, or would: another operator has to change who keeps it and "
+                "how much of it is reviewed."
+            )
+        return fields
 
     def clean_webhook_url(self) -> str:
         url: str = self.cleaned_data["webhook_url"]
@@ -125,6 +144,11 @@ class AgentAdmin(Undeletable, SealedEdits):
         limits.FIELDSET,
     )
     actions = ("renew_secret",)
+
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, *args, **kwargs)  # a class of this request
+        form.editor = str(principal_of(request))
+        return form
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
         is_new_secret = bool(obj.webhook_url) and not obj.webhook_secret

@@ -19,8 +19,10 @@ from ledger.principals import Principal
 TEXT_MOST = 64 * 1024  # bytes of UTF-8
 DOCUMENTS_MOST = 500  # of one tenant
 PARAGRAPHS_MOST = 500  # of one document
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
-VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}")
+NAME_MOST, VERSION_MOST = 100, 40  # characters
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*")
+# Each number has one way to be written, so that a citation names one paragraph.
+NUMBER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,9 @@ def keep(
     kept = PolicyDocument.objects.filter(tenant=tenant, sha256=sha256).first()
     if kept is not None:
         return kept, False
+    version_of_it = {"name__iexact": name, "version__iexact": version}
+    if PolicyDocument.objects.filter(tenant=tenant, **version_of_it).exists():
+        raise _other_text(name, version)
     if PolicyDocument.objects.filter(tenant=tenant).count() >= DOCUMENTS_MOST:
         raise NotPossible(
             f"{tenant} has {DOCUMENTS_MOST} policy documents; they are never deleted."
@@ -56,20 +61,32 @@ def keep(
                 tenant=tenant, sha256=sha256, defaults=columns | author
             )
     except IntegrityError:
-        raise NotPossible(
-            f"{name} {version} has another text already.", hint="Give the new text a new version."
-        ) from None
+        raise _other_text(name, version) from None
+
+
+def _other_text(name: str, version: str) -> NotPossible:
+    return NotPossible(
+        f"{name} {version} has another text already.", hint="Give the new text a new version."
+    )
 
 
 def _check(name: str, version: str, text: str) -> None:
-    if not NAME.fullmatch(name) or not VERSION.fullmatch(version):
-        raise InvalidRequest("Name and version are made of letters, digits, spaces, . _ and -.")
+    for label, most in ((name, NAME_MOST), (version, VERSION_MOST)):
+        if len(label) > most or not LABEL.fullmatch(label):
+            raise InvalidRequest(
+                "Name and version are made of letters, digits, . _ and -, with single spaces "
+                "between."
+            )
     if len(text.encode()) > TEXT_MOST:
         raise InvalidRequest(f"A policy document has at most {TEXT_MOST // 1024} KiB.")
     intents.refuse_unsafe_text(text, "text")
     numbers = Counter(number for number, _ in paragraphs_of(text))
     if not numbers or len(numbers) > PARAGRAPHS_MOST:
         raise InvalidRequest(f"It needs 1 to {PARAGRAPHS_MOST} numbered paragraphs, as “1. …”.")
+    if odd := [number for number in numbers if not NUMBER.fullmatch(number)]:
+        raise InvalidRequest(
+            f"Write the number {odd[0]} with the digits 0 to 9, without a 0 first."
+        )
     if twice := [number for number, times in numbers.items() if times > 1]:
         raise InvalidRequest(f"The paragraph {twice[0]} is there twice: a citation must be clear.")
 

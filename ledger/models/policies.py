@@ -45,6 +45,12 @@ class PolicyDocument(models.Model):
         """Its numbered paragraphs in order: the number, and the text as it is written."""
         return paragraphs_of(self.text)
 
+    @property
+    def opening(self) -> str:
+        """What stands before the first paragraph: front matter, title, introduction."""
+        starts = _starts(self.text)
+        return self.text[: starts[0].start()].strip() if starts else self.text.strip()
+
 
 def paragraphs_of(text: str) -> list[tuple[str, str]]:
     """The numbered paragraphs of a Markdown text; one goes on until the next number begins.
@@ -52,10 +58,14 @@ def paragraphs_of(text: str) -> list[tuple[str, str]]:
     >>> paragraphs_of("# Refunds\\n\\n1. Up to 50 EUR.\\n2. Never twice.\\n")
     [('1', '1. Up to 50 EUR.'), ('2', '2. Never twice.')]
     """
-    begin = match.end() if (match := FRONT_MATTER.match(text)) else 0
-    starts = list(NUMBERED.finditer(text, begin))
+    starts = _starts(text)
     ends = [*(later.start() for later in starts[1:]), len(text)][: len(starts)]
     return [
         (next(filter(None, start.groups())), text[start.start() : end].strip())
         for start, end in zip(starts, ends, strict=True)
     ]
+
+
+def _starts(text: str) -> list[re.Match[str]]:
+    begin = match.end() if (match := FRONT_MATTER.match(text)) else 0
+    return list(NUMBERED.finditer(text, begin))

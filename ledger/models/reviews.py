@@ -9,8 +9,12 @@ from django.db import models
 from django.db.models import Count, Q
 
 from ledger.models.decisions import Decision
+from ledger.states import State
 
 MOST_SUPERVISORS = 100  # with figures of their own
+IS_READABLE = Q(decision__transaction__content_erased_at__isnull=True)
+# While others may still decide on it, nobody is told what a supervisor's decision is worth.
+IS_DECIDED = ~Q(decision__transaction__state=State.PREPARED)
 
 
 class ReviewVerdict(models.TextChoices):
@@ -26,6 +30,7 @@ class Agreement:
     agreed: int
     otherwise: int
     waiting: int
+    lapsed: int  # their content was erased before anybody reviewed them
 
     @property
     def reviewed(self) -> int:
@@ -38,20 +43,19 @@ class Agreement:
 
 class ReviewQuerySet(models.QuerySet["Review"]):
     def waiting(self, tenants: Iterable[str]) -> ReviewQuerySet:
-        """Not reviewed yet, and there is still something to read."""
-        erased = Q(decision__transaction__content_erased_at__isnull=False)
-        return self.filter(~erased, tenant__in=list(tenants), verdict="")
+        """Not reviewed yet, of decided transactions, and there is still something to read."""
+        return self.filter(IS_READABLE, IS_DECIDED, tenant__in=list(tenants), verdict="")
 
     def agreement(self) -> list[Agreement]:
         """How often people agreed with each supervisor of these reviews."""
-        is_kept = Q(decision__transaction__content_erased_at=None)
         counted = (
             self.values_list("agent")
             .order_by("agent")
             .annotate(
                 agreed=Count("pk", filter=Q(verdict=ReviewVerdict.AGREE)),
                 otherwise=Count("pk", filter=Q(verdict=ReviewVerdict.OTHERWISE)),
-                waiting=Count("pk", filter=is_kept & Q(verdict="")),
+                waiting=Count("pk", filter=IS_READABLE & IS_DECIDED & Q(verdict="")),
+                lapsed=Count("pk", filter=~IS_READABLE & Q(verdict="")),
             )
         )
         return [Agreement(*counts) for counts in counted[:MOST_SUPERVISORS]]

@@ -6,9 +6,10 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import states
-from ledger.errors import AlreadyDecided, InvalidRequest, NotFound
-from ledger.models import Decision, Event, Review, ReviewVerdict
+from ledger.errors import AlreadyDecided, InvalidRequest, NotFound, NotPossible
+from ledger.models import Decision, Event, Review, ReviewVerdict, Transaction
 from ledger.principals import Principal, Surface
+from ledger.states import State
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import advance
 
@@ -35,7 +36,8 @@ def review(
     """Record what a person thinks of a supervisor's decision; it changes nothing that was decided.
 
     Saying the same again returns the present row. Raises ``InvalidRequest`` without a reason for
-    having decided otherwise, ``AlreadyDecided, NotFound``.
+    having decided otherwise, ``AlreadyDecided, NotFound``, and ``NotPossible`` before the
+    transaction is decided and after its content was erased.
     """
     check_reason(reason)
     if verdict == ReviewVerdict.OTHERWISE and not reason.strip():
@@ -48,6 +50,7 @@ def review(
             if (row.reviewer, row.verdict) == (str(by), verdict):
                 return row
             raise AlreadyDecided(f"{row.reviewer_name} has reviewed it.")
+        _lock_reviewable(row)
         Review.objects.filter(pk=review_id).update(
             verdict=verdict, reviewer=str(by), reviewer_name=by.display_name, at=Now()
         )
@@ -60,3 +63,12 @@ def review(
             details={"review": str(verdict), "decision_by": row.agent},
         )
     return Review.objects.get(pk=review_id)
+
+
+def _lock_reviewable(row: Review) -> None:
+    """Keep decisions and the erasure away until the review is written."""
+    tx = Transaction.objects.select_for_update().get(pk=row.decision.transaction_id)
+    if tx.state == State.PREPARED:
+        raise NotPossible("It is not decided yet; review it afterwards.", snapshot=tx)
+    if tx.content_erased_at is not None:
+        raise NotPossible("Its content was erased: there is nothing left to review.", snapshot=tx)

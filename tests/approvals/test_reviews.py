@@ -7,12 +7,16 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 
 from approvals import metrics
-from approvals.web import requests
+from approvals.web import requests, reviews as reviews_page
+from ledger import principals
 from ledger.audit import verification
-from ledger.models import Agent, Decision, Event, Review, Transaction
+from ledger.errors import NotPossible
+from ledger.models import Agent, Decision, Event, Review, ReviewVerdict, Transaction
 from ledger.states import State
+from ledger.transactions import coordinator
 from ledger.transactions.reviews import is_in_sample
 from tests.conftest import propose
 
@@ -120,6 +124,57 @@ def test_who_keeps_the_supervisor_or_the_proposer_does_not_review(
     assert "You keep one of its agents" in as_alice.get("/reviews/").content.decode()
     assert send(as_alice, review).status_code == 403
     assert send(as_bob, review).status_code == 302
+
+
+def test_what_others_may_still_decide_on_is_not_reviewed_yet(boss, as_alice):
+    row = propose("furnish", room="lobby")
+    body = {"intent_digest": row.intent_digest, "reason": "Half of the quorum."}
+    assert boss.post(f"/transactions/{row.pk}/approve", body).json()["status"] == "prepared"
+    review = Review.objects.get()
+
+    page = as_alice.get("/reviews/").content.decode()
+    answer = send(as_alice, review)
+
+    assert "Half of the quorum." not in page
+    assert answer.status_code == 403
+    assert "It is not decided yet" in answer.content.decode()
+    by = {"by": principals.user(1, "Ana"), "via": "web", "reason": ""}
+    with pytest.raises(NotPossible, match="not decided yet"):
+        coordinator.review(review.pk, ReviewVerdict.AGREE, **by)
+
+
+def test_what_was_erased_is_not_reviewed_and_counts_as_lapsed(boss, as_alice, as_olga):
+    row = decide(boss, "reject")
+    review = Review.objects.get()
+    # Erased after the page was shown; the columns themselves are of no matter here.
+    Transaction.objects.filter(pk=row.pk).update(content_erased_at=Now())
+
+    answer = send(as_alice, review)
+
+    assert answer.status_code == 409
+    assert "nothing left to review" in answer.content.decode()
+    assert "1 erased before anybody reviewed" in as_olga.get("/ops/").content.decode()
+    figures = metrics.gathered()["assent_supervisor_reviews"]
+    of_boss = {"agent": "agent:acme/supervisor"}
+    assert [figures.of(**of_boss, verdict=each) for each in ("waiting", "lapsed")] == [0, 1]
+
+
+def test_the_oldest_come_first_and_every_page_is_reached(boss, as_alice, monkeypatch):
+    monkeypatch.setattr(reviews_page, "SHOWN", 2)
+    for number in range(3):
+        decide(boss, item=f"chair {number}")
+    first, second, third = Review.objects.order_by("pk")
+
+    page = as_alice.get("/reviews/").content.decode()
+    later = as_alice.get(f"/reviews/?after={second.pk}").content.decode()
+    answer = as_alice.post(f"/reviews/{third.pk}?after={second.pk}", {"verdict": "agree"})
+
+    shown = [f'id="review-{each.pk}"' in page for each in (first, second, third)]
+    assert shown == [True, True, False]
+    assert f"?after={second.pk}" in page
+    assert f'id="review-{third.pk}"' in later
+    assert f'id="review-{first.pk}"' not in later
+    assert answer.headers["Location"] == f"/reviews/?after={second.pk}"
 
 
 def test_only_approvers_of_the_tenant_review(boss, as_vera, as_olga, as_carol):

@@ -363,20 +363,47 @@ def test_a_reason_is_needed(as_olga, approved, the_world):
 
 
 def test_an_operator_says_who_keeps_a_supervisor_and_how_much_is_reviewed(
-    as_olga, olga_user, helpdesk
+    as_olga, bob_user, helpdesk
 ):
     address = reverse("admin:ledger_agent_change", args=[helpdesk.pk])
     data = {"name": "Helpdesk agent", "is_active": "on", "review_percent": "25"}
 
     refused = as_olga.post(address, {**data, "kept_by": "Olga"})
+    wide = str(bob_user.pk).translate({ord("0") + n: ord("\uff10") + n for n in range(10)})
+    not_ascii = as_olga.post(address, {**data, "kept_by": f"user:{wide}"})
     too_much = as_olga.post(address, {**data, "review_percent": "101"})
-    as_olga.post(address, {**data, "kept_by": f"user:{olga_user.pk}"})
-    as_olga.post(address, {**data, "kept_by": f"user:{olga_user.pk}", "review_percent": ""})
+    as_olga.post(address, {**data, "kept_by": f" user:00{bob_user.pk}"})
+    as_olga.post(address, {**data, "kept_by": f"user:{bob_user.pk}", "review_percent": ""})
 
     assert "Name a person by the number" in refused.content.decode()
+    assert "Name a person by the number" in not_ascii.content.decode()
     assert "less than or equal to 100" in too_much.content.decode()
     helpdesk.refresh_from_db()
-    assert (helpdesk.kept_by, helpdesk.review_percent) == (f"user:{olga_user.pk}", 25)
+    assert (helpdesk.kept_by, helpdesk.review_percent) == (f"user:{bob_user.pk}", 25)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"kept_by": "", "review_percent": 10}, {"kept_by": "own", "review_percent": "10"}),
+        ({"kept_by": "own", "review_percent": 10}, {"kept_by": "", "review_percent": "10"}),
+        ({"kept_by": "own", "review_percent": 10}, {"kept_by": "own", "review_percent": "0"}),
+    ],
+)
+def test_an_operator_changes_neither_keeper_nor_review_of_an_agent_that_is_theirs(
+    as_olga, olga_user, helpdesk, before, after
+):
+    own = {"own": f"user:{olga_user.pk}", "": ""}
+    before = before | {"kept_by": own[before["kept_by"]]}
+    type(helpdesk).objects.filter(pk=helpdesk.pk).update(**before)
+    address = reverse("admin:ledger_agent_change", args=[helpdesk.pk])
+    data = {"name": "Helpdesk agent", "is_active": "on", **after}
+
+    answer = as_olga.post(address, data | {"kept_by": own[after["kept_by"]]})
+
+    assert "another operator has to change" in answer.content.decode()
+    helpdesk.refresh_from_db()
+    assert before == {"kept_by": helpdesk.kept_by, "review_percent": helpdesk.review_percent}
 
 
 def test_an_agent_with_a_webhook_gets_a_secret_that_is_shown_once(as_olga, helpdesk):

@@ -88,6 +88,10 @@ def test_a_policy_is_kept_once_by_its_hash_and_read_back(boss):
         ("1. One.\n1. One again.", {}, "there twice"),
         ("1. Hidden \u202e text.", {}, "U+202E"),
         ("1. One.", {"name": "<script>"}, "letters, digits"),
+        ("1. One.", {"name": "Furniture "}, "single spaces"),
+        ("1. One.", {"name": "Fur  niture"}, "single spaces"),
+        ("1. One.\n01. One again.", {}, "without a 0 first"),
+        ("1. One.\n\uff11. One again.", {}, "digits 0 to 9"),
     ],
 )
 def test_a_document_that_could_mislead_is_refused(boss, text, body, says):
@@ -100,10 +104,18 @@ def test_a_document_that_could_mislead_is_refused(boss, text, body, says):
 def test_one_version_has_one_text(boss):
     keep_policy(boss)
 
-    answer = keep_policy(boss, "1. Everything is fine.")
+    answer = keep_policy(boss, "1. Everything is fine.", name="FURNITURE")
 
     assert answer.status_code == 409
     assert "another text" in answer.json()["detail"]
+
+
+def test_the_opening_ends_where_the_first_paragraph_begins():
+    text = "+++\nnote = '1. Chairs.'\n+++\n# Furniture\n\n1. Chairs.\n"
+
+    document = PolicyDocument(text=text)
+
+    assert document.opening.endswith("# Furniture")
 
 
 def test_the_database_itself_keeps_a_policy_as_it_was(boss):
