@@ -18,6 +18,7 @@ from ledger.principals import Principal
 
 TEXT_MOST = 64 * 1024  # bytes of UTF-8
 DOCUMENTS_MOST = 500  # of one tenant
+OF_ONE_MOST = 200  # that one agent added, so that no agent alone uses up the tenant's
 PARAGRAPHS_MOST = 500  # of one document
 NAME_MOST, VERSION_MOST = 100, 40  # characters
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*")
@@ -53,6 +54,8 @@ def keep(
         raise NotPossible(
             f"{tenant} has {DOCUMENTS_MOST} policy documents; they are never deleted."
         )
+    if PolicyDocument.objects.filter(tenant=tenant, added_by=str(by)).count() >= OF_ONE_MOST:
+        raise NotPossible(f"{by} has added {OF_ONE_MOST} policy documents; that is the most.")
     columns = {"name": name, "version": version, "text": text}
     author = {"added_by": str(by), "added_by_name": by.display_name}
     try:

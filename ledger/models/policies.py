@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from django.db import models
-from django.db.models.functions import Now
+from django.db.models.functions import Lower, Now
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)\n.*?\n\1\n", re.DOTALL)
 # "§ 4 …", "4. …", "4) …" or "4.2 …" at the beginning of a line, also of a heading.
@@ -35,6 +35,10 @@ class PolicyDocument(models.Model):
             models.UniqueConstraint(
                 fields=["tenant", "name", "version"], name="ledger_policy_one_text_per_version"
             ),
+            models.UniqueConstraint(
+                "tenant", Lower("name"), Lower("version"), name="ledger_policy_one_text_any_case"
+            ),
+            # And ledger_policy_hash_is_of_text: see sql/policy_hash.sql.
         ]
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from django.db import IntegrityError, connection
 from django.db.transaction import atomic
 
 from examples import verify as foreign_verifier
+from ledger.agents import policy_documents
 from ledger.audit import decision_records, exports, verification
 from ledger.errors import NotAllowed
 from ledger.log import checkpoints
@@ -108,6 +109,33 @@ def test_one_version_has_one_text(boss):
 
     assert answer.status_code == 409
     assert "another text" in answer.json()["detail"]
+
+
+def test_the_database_itself_refuses_a_hash_of_another_text(boss):
+    keep_policy(boss)
+    columns = {"tenant": "acme", "added_by": "agent:acme/x", "added_by_name": "X"}
+
+    with pytest.raises(IntegrityError, match="ledger_policy_hash_is_of_text"), atomic():
+        PolicyDocument.objects.create(
+            name="Beds", version="1", text="1. Beds.", sha256=HASH[::-1], **columns
+        )
+    text = "1. Näs \u20ac."
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    with pytest.raises(IntegrityError, match="ledger_policy_one_text_any_case"), atomic():
+        PolicyDocument.objects.create(
+            name="FURNITURE", version="1", text=text, sha256=sha256, **columns
+        )
+
+
+def test_one_agent_does_not_use_up_the_documents_of_its_tenant(boss, second_boss, monkeypatch):
+    monkeypatch.setattr(policy_documents, "OF_ONE_MOST", 1)
+    keep_policy(boss)
+
+    refused = keep_policy(boss, "1. Another.", version="2")
+
+    assert refused.status_code == 409
+    assert "that is the most" in refused.json()["detail"]
+    assert keep_policy(second_boss, "1. Another.", version="2").status_code == 201
 
 
 def test_the_opening_ends_where_the_first_paragraph_begins():
