@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from ledger.models import Agent, AgentToken
@@ -26,11 +27,15 @@ def product(acme: Any) -> Iterator[Product]:
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
+        # While Playwright's event loop runs in this thread, Django has other connections here than
+        # before; those of an earlier test may have been ended since.
+        connections.close_all()
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-quic"]
         )
         yield browser
         browser.close()
+        connections.close_all()
 
 
 @pytest.fixture

@@ -196,6 +196,7 @@ def test_proposals_differ_and_fit_what_was_looked_up():
         "refund_customer",
         "book_flight",
         "terminate_cloud_instance",
+        "goodwill_refund",
     }
     assert len(set(subjects)) == len(subjects)
     assert all(one["arguments"]["amount"].isdecimal() for one in refunds)
