@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from a2a import submissions, tasks
-from a2a.errors import TaskNotPossible
+from a2a.errors import Reason, TaskNotPossible
 from a2a.git_bus import record, senders
 from a2a.git_bus.record import VIA
 from a2a.models import BusRequest, Progress, Strangers, Task
@@ -46,16 +46,14 @@ def of(row: BusRequest, shown: Callable[[], dict[str, Any]]) -> tuple[Admission,
         return Admission.ADMITTED, ""
     if row.bus.strangers == Strangers.REFUSE:
         return Admission.REFUSED, NOT_SIGNED
-    if row.admission is None or row.admission.idempotency_key != _key_of(row):
+    if not _was_asked(row):
         if _are_busy(row):
-            record.note(row, **senders.columns_of(row), progress=Progress.LEFT, problem=BUSY)
+            record.leave(row, BUSY, senders.columns_of(row))
             return Admission.ASKED, ""
         try:
             _ask(row, shown())
         except LimitReached as later:
-            record.note(
-                row, **senders.columns_of(row), progress=Progress.LEFT, problem=later.detail
-            )
+            record.leave(row, later.detail, senders.columns_of(row))
             return Admission.ASKED, ""
         except LedgerError as failure:
             return Admission.REFUSED, NOT_SHOWABLE.format(failure.detail)
@@ -87,8 +85,16 @@ def _decided(row: BusRequest) -> tuple[Admission, str]:
     return Admission.REFUSED, NOBODY
 
 
+def _was_asked(row: BusRequest) -> bool:
+    """About this content, and not taken back since: it may have gone and come again."""
+    task = row.admission
+    if task is None or not str(task.idempotency_key).startswith(_key_of(row)):
+        return False
+    return task.reason_code != Reason.CANCELED_BY_CLIENT
+
+
 def _key_of(row: BusRequest) -> str:
-    return f"git:{row.bus_id}:{row.request_id}:{row.blob}"
+    return f"git:{row.bus_id}:{row.request_id}:{row.blob}:"
 
 
 def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
@@ -107,7 +113,7 @@ def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
             skill=ASK_A_PERSON.id,
             input={"text": text, "form": FORM, "evidence": evidence, "ttl_s": DECIDE_WITHIN_S},
             context_id=f"git-{row.bus_id}-{row.request_id}"[:100],
-            idempotency_key=_key_of(row),
+            idempotency_key=f"{_key_of(row)}{row.admission_id or 0}",
         ),
         caller=Caller(agent.principal, agent.tenant_id, frozenset({Scope.SUBMIT.value})),
         via=VIA,

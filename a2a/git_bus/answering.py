@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from django.utils import timezone
@@ -48,12 +49,14 @@ def answer_all(here: Pass) -> None:
     ended = BusRequest.objects.filter(
         bus=here.bus, is_ours=False, progress=Progress.TAKEN, task__ended_at__isnull=False
     )
-    rows = ended.select_related("task__skill", "bus__agent").order_by("task__ended_at")
+    # First those without a problem: what cannot be published keeps nothing else back.
+    rows = ended.select_related("task__skill", "bus__agent").order_by("problem", "task__ended_at")
     for row in rows[:MOST_ANSWERS]:
         if here.is_over:
             return
-        assert row.task is not None
-        _publish(here, row, _answer_of(row.task))
+        with record.apart(row, partial(record.note_problem, row)):
+            assert row.task is not None
+            _publish(here, row, _answer_of(row.task))
 
 
 def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
@@ -80,7 +83,9 @@ def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
     try:
         commit = here.publish(change)
     except PushDeclined as failure:
-        record.note(row, problem=DECLINED.format(failure)[:2000])  # tried again in the next pass
+        if row.task_id is None:
+            raise
+        record.note_problem(row, DECLINED.format(failure))
         return
     crash_points.reach("bus answer pushed")
     if commit is None and not _is_there(here, response, written[response]):

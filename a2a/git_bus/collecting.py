@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.git_bus import attachments, files, record, senders
 from a2a.git_bus.files import RequestInvalid, Response
-from a2a.git_bus.git import Entry, GitFailed
-from a2a.git_bus.passes import HoldLost, Pass
+from a2a.git_bus.git import Entry
+from a2a.git_bus.passes import Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusRequest, Progress
 from a2a.validation import json_schemas
 from a2a.validation.parts import refuse_unstorable
 from ledger.characters import unsafe_in
-from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import InvalidRequest, LedgerError
 from ledger.execution import crash_points
-
-logger = logging.getLogger(__name__)
 
 LARGEST_KEPT = 1024 * 1024  # bytes of a file that becomes part of the task
 MOST_LOOKED_AT = 5_000  # requests whose answers are looked for in one turn
@@ -58,13 +55,8 @@ def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
 
 def _try_to_collect(here: Pass, row: BusRequest, entry: Entry) -> None:
     """As ``_collect``; an answer that we cannot handle does not stop those after it."""
-    try:
+    with record.apart(row, partial(_fail, here, row, errors=[])):
         _collect(here, row, entry)
-    except (GitFailed, HoldLost, *CONNECTION_LOST):
-        raise
-    except Exception as failure:
-        logger.exception("answer %s of %s", row.request_id, here.bus)
-        _fail(here, row, f"The answer cannot be handled: {type(failure).__name__}.", [])
 
 
 def _collect(here: Pass, row: BusRequest, entry: Entry) -> None:

@@ -19,7 +19,7 @@ from a2a.git_bus import (
     sending,
 )
 from a2a.git_bus.files import BusUnusable
-from a2a.git_bus.git import Entry, GitFailed, Remote, Repository
+from a2a.git_bus.git import Entry, GitFailed, PushDeclined, Remote, Repository
 from a2a.git_bus.passes import HOLD, HoldLost, Pass
 from a2a.models import GitBus
 from ledger.characters import without_nul
@@ -89,7 +89,7 @@ def _tidy(bus: GitBus, repository: Repository) -> None:
 
 def _serve(here: Pass) -> None:
     oversight.note_history(here)
-    manifests.publish(here)
+    declined = _publish_manifest(here)
     oversight.grant_wishes(here)
     receiving.recover(here)
     answering.answer_all(here)
@@ -100,6 +100,17 @@ def _serve(here: Pass) -> None:
     answering.answer_all(here)
     oversight.follow_others(here)
     here.bus.unusable = here.unusable[:MOST_UNUSABLE]
+    if declined is not None:
+        raise declined
+
+
+def _publish_manifest(here: Pass) -> PushDeclined | None:
+    """A host that declines it may take everything else; operators are told after the turn."""
+    try:
+        manifests.publish(here)
+    except PushDeclined as declined:
+        return declined
+    return None
 
 
 def folder_of(bus: GitBus) -> Path:

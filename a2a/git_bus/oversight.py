@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from a2a.git_bus import admission, answering, record
@@ -31,6 +32,8 @@ def follow_others(here: Pass) -> None:
     waiting = {entry.name for entry in here.inbox()}
     known = here.known(claimed)
     for request_id, entry in claimed.items():
+        if here.is_over:
+            return
         row = known.get(request_id.lower()) or BusRequest(bus=here.bus, request_id=request_id)
         # What is in the inbox as well, receiving has left to an operator.
         if entry.name not in waiting and not row.is_ours and row.progress not in OURS:
@@ -74,8 +77,11 @@ def grant_wishes(here: Pass) -> None:
     wished = BusRequest.objects.filter(bus=here.bus).exclude(wish="").select_related("bus__agent")
     for row in wished:
         wish, by = Wish(row.wish), row.wished_by
+        commit = ""
         # A task is canceled at the desk, which answers the request as well.
-        commit = "" if row.task_id and not row.is_ours else _grant(here, row, wish)
+        if row.is_ours or not row.task_id:
+            with record.apart(row, partial(record.note_problem, row)):
+                commit = _grant(here, row, wish)
         same = BusRequest.objects.filter(pk=row.pk, wish=row.wish, wished_by=by)
         same.update(wish="", wished_by="", wished_blob="")
         record.change(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,19 +13,16 @@ from a2a import submissions
 from a2a.git_bus import admission, answering, files, record, senders
 from a2a.git_bus.admission import Admission
 from a2a.git_bus.files import Request, RequestInvalid
-from a2a.git_bus.git import Change, Entry, GitFailed, PushDeclined
-from a2a.git_bus.passes import HoldLost, Pass
+from a2a.git_bus.git import Change, Entry
+from a2a.git_bus.passes import Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusMethod, BusRequest, Progress, Strangers, Task
 from a2a.submissions import Submission
 from a2a.validation import json_schemas
 from ledger.agents.callers import Caller
-from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
 from ledger.execution import crash_points
 from ledger.models import Scope
-
-logger = logging.getLogger(__name__)
 
 MOST_READ = 200  # new requests in one turn; each costs some calls of git
 
@@ -33,14 +30,19 @@ MOST_READ = 200  # new requests in one turn; each costs some calls of git
 def recover(here: Pass) -> None:
     """Go on with claims whose process died: they were pushed by us, by another, or not at all."""
     rows = BusRequest.objects.filter(bus=here.bus, is_ours=False, progress=Progress.CLAIMING)
-    for row in rows.select_related("bus__agent", "task"):
-        entry = here.entry(here.folders.claimed(row.request_id))
-        if entry is not None and _is_claimed_by_us(here, row, entry.path):
-            _work_on(here, row, entry)
-        elif entry is None and here.has(here.folders.request(row.request_id)):
-            record.note(row, progress=Progress.LEFT, problem="Its claim did not arrive.")
-        else:
-            record.note(row, progress=Progress.ELSEWHERE)
+    for row in rows.select_related("bus__agent", "task", "admission"):
+        with record.apart(row, partial(record.problem, row)):
+            _recover(here, row)
+
+
+def _recover(here: Pass, row: BusRequest) -> None:
+    entry = here.entry(here.folders.claimed(row.request_id))
+    if entry is not None and _is_claimed_by_us(here, row, entry.path):
+        _work_on(here, row, entry)
+    elif entry is None and here.has(here.folders.request(row.request_id)):
+        record.note(row, progress=Progress.LEFT, problem="Its claim did not arrive.")
+    else:
+        record.note(row, progress=Progress.ELSEWHERE)
 
 
 def take_all(here: Pass, most: int) -> None:
@@ -63,7 +65,8 @@ def take_all(here: Pass, most: int) -> None:
         if row.request_id != request_id:
             here.unusable.append(f"{entry.name}: differs from {row.request_id} in case only")
         elif request_id in answered:
-            _answered_before(here, row, entry, answered[request_id])
+            with record.apart(row, partial(_leave_to_operator, row, entry)):
+                _answered_before(here, row, entry, answered[request_id])
         elif request_id in claimed:
             _leave_to_operator(row, entry, "It is in the inbox, and among the claimed ones too.")
         elif (is_new := _is_unread(row, entry)) and reads == 0:
@@ -136,19 +139,17 @@ def _is_unread(row: BusRequest, entry: Entry) -> bool:
 
 def _try_to_take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
     """As ``_take``; a request that we cannot handle does not stop those after it."""
-    try:
+    with record.apart(row, partial(_set_aside, row, entry)):
         return _take(here, row, entry, offered)
-    except PushDeclined as failure:
-        _leave_to_operator(row, entry, f"The git host has declined our claim: {failure}")
-        return False
-    except (GitFailed, HoldLost, *CONNECTION_LOST):
-        raise
-    except Exception:
-        logger.exception("request %s of %s", row.request_id, here.bus)
-        columns = dict.fromkeys(("method", "sender_id", "parent_id", *senders.OF_AUTHOR), "")
-        text = "It could not be handled: an error within Assent, which is in the log."
-        record.note(row, **columns, blob=entry.object_id, progress=Progress.PROBLEM, problem=text)
-        return False
+    return False
+
+
+def _set_aside(row: BusRequest, entry: Entry, text: str) -> None:
+    """Leave it to an operator, without what was read of it: that may be what cannot be kept."""
+    columns = dict.fromkeys(("method", "sender_id", "parent_id", *senders.OF_AUTHOR), "")
+    record.note(
+        row, **columns, blob=entry.object_id, progress=Progress.PROBLEM, problem=text[:2000]
+    )
 
 
 def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
@@ -161,17 +162,16 @@ def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str])
         return False
     if not is_changed and row.progress == Progress.PROBLEM:
         return False
+    if _is_unread(row, entry) or row.bus.strangers != Strangers.ACCEPT:
+        senders.note_author(here, row, entry.path)  # the signers may be others than last time
     if _is_unread(row, entry):
-        senders.note_author(here, row, entry.path)
         try:
             _describe(row, entry, _read(here, entry))
         except RequestInvalid as invalid:
             return _refuse_unreadable(here, row, entry, invalid)
     if (reason := _reason_to_leave(here, row, offered)) is not None:
-        _leave(row, reason)
+        record.leave(row, reason, senders.columns_of(row))
         return False
-    if row.bus.strangers != Strangers.ACCEPT:
-        senders.note_author(here, row, entry.path)  # the signers may be others now
     decided, _ = admission.of(row, lambda: _shown(here, row, entry, offered[row.method]))
     if decided == Admission.ASKED:
         return False
@@ -195,12 +195,6 @@ def _reason_to_leave(here: Pass, row: BusRequest, offered: Mapping[str, str]) ->
     if row.parent_id and not here.has(here.folders.response(row.parent_id)):
         return f"It revises {row.parent_id!r}, whose answer is not published."
     return None
-
-
-def _leave(row: BusRequest, reason: str) -> None:
-    if row._state.adding or (row.progress, row.problem) != (Progress.LEFT, reason):
-        columns = {"progress": Progress.LEFT, "problem": reason, "ended_at": None}
-        record.note(row, **senders.columns_of(row), **columns)
 
 
 def _shown(here: Pass, row: BusRequest, entry: Entry, slug: str) -> dict[str, Any]:

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from a2a import tasks
-from a2a.git_bus.passes import Pass
+from a2a.git_bus.git import GitFailed, PushDeclined
+from a2a.git_bus.passes import HoldLost, Pass
 from a2a.models import BusRequest, GitBus, Progress
+from ledger.database.sessions import CONNECTION_LOST
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal, Surface, system
 
+logger = logging.getLogger(__name__)
+
 VIA = Surface.GIT
 BUS = system("bus", "Git bus")
+OUR_ERROR = "It could not be handled: an error within Assent, which is in the log."
+
+
+@contextmanager
+def apart(row: BusRequest, or_else: Callable[[str], None]) -> Iterator[None]:
+    """What is wrong with one request stops no other: ``or_else`` is told what it was.
+
+    What concerns the whole bus is raised: ``GitFailed, HoldLost``, a lost database.
+    """
+    try:
+        yield
+    except PushDeclined as failure:
+        or_else(f"The git host has declined it: {failure}")
+    except (GitFailed, HoldLost, *CONNECTION_LOST):
+        raise
+    except Exception:
+        logger.exception("request %s of %s", row.request_id, row.bus)
+        or_else(OUR_ERROR)
 
 
 def note(row: BusRequest, **columns: Any) -> None:
@@ -31,6 +56,17 @@ def note(row: BusRequest, **columns: Any) -> None:
 def problem(row: BusRequest, text: str) -> None:
     """Leave the request to an operator, who reads why."""
     note(row, progress=Progress.PROBLEM, problem=text[:2000], blob=row.blob)
+
+
+def note_problem(row: BusRequest, text: str) -> None:
+    """Tell operators; it is tried again in a later pass."""
+    note(row, problem=text[:2000])
+
+
+def leave(row: BusRequest, reason: str, columns: dict[str, Any]) -> None:
+    """It stays in the inbox. What says so already is not written again in every pass."""
+    if row._state.adding or (row.progress, row.problem) != (Progress.LEFT, reason):
+        note(row, **columns, progress=Progress.LEFT, problem=reason, ended_at=None)
 
 
 def done(row: BusRequest, text: str = "", **columns: Any) -> None:

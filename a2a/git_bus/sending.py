@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from django.db.transaction import atomic
 from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.git_bus import files, record, secrets_in
-from a2a.git_bus.git import Change, PushDeclined
+from a2a.git_bus.git import Change
 from a2a.git_bus.passes import Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusMethod, BusRequest, Progress, Role, Task
@@ -27,12 +28,12 @@ TOO_LARGE = f"The request would have more than {files.LARGEST_REQUEST} bytes, so
 def send_all(here: Pass) -> None:
     """Send what waits, and go on with what a process that died had begun to send."""
     for begun in _begun(here):
-        _send(here, begun)
+        _try_to_send(here, begun)
     for task, method in _waiting(here):
         if here.is_over:
             return
         if (row := _begin(here, task, method)) is not None:
-            _send(here, row)
+            _try_to_send(here, row)
 
 
 def withdraw_all(here: Pass) -> None:
@@ -41,7 +42,8 @@ def withdraw_all(here: Pass) -> None:
         bus=here.bus, is_ours=True, progress=Progress.SENT, task__ended_at__isnull=False
     )
     for row in ended.select_related("task", "bus__agent").order_by("pk")[:MOST_SENT]:
-        _withdraw(here, row)
+        with record.apart(row, partial(record.done, row)):
+            _withdraw(here, row)
 
 
 def _begun(here: Pass) -> list[BusRequest]:
@@ -90,6 +92,11 @@ def _parent_of(here: Pass, task: Task) -> str:
     return sent.values_list("request_id", flat=True).first() or ""
 
 
+def _try_to_send(here: Pass, row: BusRequest) -> None:
+    with record.apart(row, partial(_give_up, here, row)):
+        _send(here, row)
+
+
 def _send(here: Pass, row: BusRequest) -> None:
     task = row.task
     assert task is not None
@@ -122,11 +129,7 @@ def _publish(here: Pass, row: BusRequest, content: bytes) -> None:
             return None  # it was sent before, by a process that died
         return Change(f"Submitted {row.request_id}", written={path: content})
 
-    try:
-        commit = here.publish(change)
-    except PushDeclined as failure:
-        _give_up(here, row, f"The git host has declined the request: {failure}"[:2000])
-        return
+    commit = here.publish(change)
     crash_points.reach("bus request pushed")
     record.note(row, progress=Progress.SENT, commit=commit or "")
     record.exchanged(here, row, commit or here.head, path)
@@ -157,10 +160,20 @@ def _raw_in(params: dict[str, Any]) -> list[bytes]:
     if not isinstance(files_along, list):
         return []
     return [
-        base64.b64decode(part["raw"])
+        content
         for part in files_along
-        if isinstance(part, dict) and isinstance(part.get("raw"), str)
+        if isinstance(part, dict) and (content := _decoded(part.get("raw"))) is not None
     ]
+
+
+def _decoded(raw: object) -> bytes | None:
+    """An input may have a member of this name that is no base64; it goes along as it is."""
+    if not isinstance(raw, str):
+        return None
+    try:
+        return base64.b64decode(raw)
+    except ValueError:
+        return None
 
 
 def _give_up(here: Pass, row: BusRequest, reason: str) -> None:
@@ -171,7 +184,7 @@ def _give_up(here: Pass, row: BusRequest, reason: str) -> None:
             by=here.bus.agent.principal,
             via=VIA,
             code=Reason.REFUSED,
-            reason=reason,
+            reason=reason[:2000],
         )
     record.done(row, reason)
 

@@ -73,8 +73,8 @@ def skill_for(user: User, skill_id: int) -> Skill:
     Raises ``NotFound`` for one of another tenant or one that is not offered, and ``NotAllowed``.
     """
     offered = Skill.objects.filter(is_active=True, agent__is_active=True)
-    mine = offered.filter(tenant__in=tenants_of(user), pk=skill_id)
-    skill = mine.select_related("agent__remote", "agent__bus").first()
+    offered_here = offered.filter(tenant__in=tenants_of(user), pk=skill_id)
+    skill = offered_here.select_related("agent__remote", "agent__bus").first()
     if skill is None:
         raise NotFound("There is no such skill.")
     if not (may := policies.may_give(skill.tenant, roles_of(user))):

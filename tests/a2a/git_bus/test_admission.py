@@ -113,6 +113,25 @@ def test_what_is_answered_after_the_file_was_changed_does_not_let_it_in(bus, par
     assert bus.request("r-1").task is None
 
 
+def test_who_claims_and_gives_back_a_strangers_request_has_not_refused_it(bus, participant, alice):
+    bus.set(strangers=Strangers.ASK)
+    participant.submit("r-1")
+    bus.turn()
+    first = asked()
+    participant.git("mv", "inbox/r-1.json", "processing/r-1.json")
+    participant.push("Claimed r-1 by mallory")
+    bus.turn()
+    first.task.refresh_from_db()
+    assert first.task.state == TaskState.CANCELED
+    participant.git("mv", "processing/r-1.json", "inbox/r-1.json")
+    participant.push("Released r-1")
+    bus.turn()
+
+    answer(asked(), "take it", alice)
+    bus.turn()
+    assert bus.request("r-1").progress == Progress.TAKEN
+
+
 def test_a_request_that_is_withdrawn_asks_nobody_any_more(bus, participant):
     bus.set(strangers=Strangers.ASK)
     participant.submit("r-1")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 
 import pytest
 
 from a2a import tasks
-from a2a.git_bus import receiving
+from a2a.git_bus import answering, passes, receiving
 from a2a.models import BusMethod, BusRequest, Progress, Question, Strangers, Task
 from a2a.states import TaskState
 from ledger.execution import crash_points
@@ -281,13 +282,7 @@ def test_an_answer_that_the_host_declines_stops_no_other(bus, participant, work)
     participant.submit("a-1")
     participant.submit("a-2")
     bus.turn()
-    hook = participant.upstream / "hooks" / "pre-receive"
-    hook.write_text(
-        "#!/bin/sh\nwhile read old new name; do\n"
-        "git diff $old $new | grep -q unwanted && { echo 'not this' >&2; exit 1; }\n"
-        "done\nexit 0\n"
-    )
-    hook.chmod(0o755)
+    hook = declines(participant, "unwanted")
     first, second = Task.objects.order_by("pk")
     work(first, {"summary": "unwanted"})
     work(second)
@@ -351,6 +346,90 @@ def test_unreadable_files_do_not_use_up_what_a_turn_reads(bus, participant, monk
     bus.turn()
     bus.turn()
 
+    assert bus.request("r-1").progress == Progress.TAKEN
+
+
+def declines(participant, word: str) -> Path:
+    """The git host takes no push that adds the word."""
+    hook = participant.upstream / "hooks" / "pre-receive"
+    hook.write_text(
+        "#!/bin/sh\nwhile read old new name; do\n"
+        f"git diff $old $new | grep -q '^+.*{word}' && {{ echo 'not this' >&2; exit 1; }}\n"
+        "done\nexit 0\n"
+    )
+    hook.chmod(0o755)
+    return hook
+
+
+def test_a_refusal_that_the_host_declines_stops_no_other(bus, participant):
+    bus.turn()
+    participant.write("inbox/a-1.json", "{")
+    participant.submit("r-1")
+    declines(participant, "not one JSON object")
+    bus.turn()
+    bus.turn()
+
+    assert "The git host has declined" in bus.request("a-1").problem
+    assert bus.request("r-1").progress == Progress.TAKEN
+
+
+def test_a_manifest_that_the_host_declines_stops_nothing_else(bus, participant):
+    participant.submit("r-1")
+    declines(participant, "capabilities")
+
+    assert "not this" in bus.turn().error
+    assert bus.request("r-1").progress == Progress.TAKEN
+
+
+def test_answers_that_cannot_be_published_keep_no_others_back(bus, participant, work, monkeypatch):
+    participant.submit("a-1")
+    participant.submit("a-2")
+    bus.turn()
+    declines(participant, "unwanted")
+    monkeypatch.setattr(answering, "MOST_ANSWERS", 1)
+    first, second = Task.objects.order_by("pk")
+    work(first, {"summary": "unwanted"})
+    work(second)
+    bus.turn()
+    bus.turn()
+
+    assert bus.response("a-2")["result"] == GOOD_RESULT
+
+
+@pytest.mark.parametrize("given", ["%%%", 7, None, "abc"])
+def test_an_input_that_looks_like_files_stops_nothing(bus, participant, ask_for_draft, given):
+    odd, other = ask_for_draft(input={"files": [{"raw": given}]}), ask_for_draft()
+
+    assert bus.turn().error == ""
+    assert set(participant.names("inbox")) == {f"{bus.sent(odd)}.json", f"{bus.sent(other)}.json"}
+
+
+def test_an_error_of_our_own_stops_its_own_request_only(bus, participant, dies_at, monkeypatch):
+    participant.submit("r-1")
+    dies_at("bus claimed")
+    participant.submit("r-2")
+    enter = receiving.submissions.submit
+
+    def fails_once(submission, **how):
+        if submission.message_id == "r-1":
+            raise RuntimeError("a bug")
+        return enter(submission, **how)
+
+    monkeypatch.setattr(receiving.submissions, "submit", fails_once)
+
+    assert bus.turn().error == ""
+    assert "an error within Assent" in bus.request("r-1").problem
+    assert bus.request("r-2").progress == Progress.TAKEN
+
+
+def test_a_turn_that_has_lasted_long_begins_nothing_more(bus, participant, monkeypatch):
+    participant.submit("r-1")
+    monkeypatch.setattr(passes, "TURN_S", 0.0)
+    assert bus.turn().error == ""
+    assert participant.names("inbox") == ["r-1.json"]
+
+    monkeypatch.undo()
+    bus.turn()
     assert bus.request("r-1").progress == Progress.TAKEN
 
 

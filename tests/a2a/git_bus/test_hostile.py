@@ -505,22 +505,22 @@ def over_ssh(upstream: Path, folder: Path) -> Repository:
 def test_over_ssh_the_key_is_in_a_private_file_and_not_on_the_command_line(
     participant, upstream, tmp_path, ssh
 ):
-    said = tmp_path / "said"
+    log = tmp_path / "log"
     ssh(
-        f'for last; do :; done\nprintf "%s\\n" "$@" >> {said}\n'
-        f'while [ "$1" != -i ]; do shift; done\nls -l "$2" >> {said}; cat "$2" >> {said}.key\n'
+        f'for last; do :; done\nprintf "%s\\n" "$@" >> {log}\n'
+        f'while [ "$1" != -i ]; do shift; done\nls -l "$2" >> {log}; cat "$2" >> {log}.key\n'
         'eval "exec $last"'
     )
 
     with over_ssh(upstream, tmp_path / "ours.git") as ours:
         work(ours)
 
-    text = said.read_text()
+    text = log.read_text()
     assert "StrictHostKeyChecking=yes" in text
     assert "BatchMode=yes" in text
     assert "-rw-------" in text
     assert "bm90LXJlYWxseS1hLWtleQ" not in text
-    assert "bm90LXJlYWxseS1hLWtleQ" in (tmp_path / "said.key").read_text()
+    assert "bm90LXJlYWxseS1hLWtleQ" in (tmp_path / "log.key").read_text()
     assert not list(tmp_path.glob("ours.git.secrets-*"))
 
 

@@ -79,9 +79,10 @@ def test_the_copy_on_disk_can_be_thrown_away_at_any_moment(bus, participant, wor
     bus.turn()
     shutil.rmtree(settings.GIT_BUS_FOLDER)
     work(Task.objects.get())
-    bus.turn()
+    row = bus.turn()
 
     assert bus.response("r-1")["result"] == GOOD_RESULT
+    assert row.rewritten_at is None
 
 
 @pytest.mark.parametrize(
