@@ -64,6 +64,7 @@ RIGHTS = {
     "a2a_busmethod": CHANGE,
     "a2a_pushconfig": CHANGE,
     "approvals_membership": CHANGE,
+    "approvals_preferences": CHANGE,
     "approvals_slackworkspace": CHANGE,
     "approvals_slackworkspace_tenants": CHANGE,
     "approvals_slackroute": CHANGE,

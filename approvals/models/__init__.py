@@ -10,6 +10,7 @@ from approvals.models.people import (
     Role,
     UserName,
 )
+from approvals.models.preferences import Preferences, Theme
 from approvals.models.slack import (
     LINK_VALID,
     RISKS,
@@ -30,6 +31,7 @@ __all__ = [
     "Notice",
     "PendingChange",
     "PendingState",
+    "Preferences",
     "Role",
     "SlackClick",
     "SlackIdentity",
@@ -37,5 +39,6 @@ __all__ = [
     "SlackMessage",
     "SlackRoute",
     "SlackWorkspace",
+    "Theme",
     "UserName",
 ]

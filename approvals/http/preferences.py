@@ -1,0 +1,55 @@
+"""Middleware: pages in the language and the time zone of the person who reads them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import cast
+from zoneinfo import ZoneInfo, available_timezones
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone, translation
+from django.utils.functional import SimpleLazyObject
+
+from approvals.http.middleware import GetResponse
+from approvals.models import Preferences
+
+# Machines read English, whatever language their client asks for.
+FOR_MACHINES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/", "/metrics")
+TIME_ZONE_COOKIE = "time_zone"  # what the browser says; written by clock.js
+
+
+class PersonalPages:
+    """Activates language and time zone: the account's, else the browser's; sets
+    ``request.preferences``."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path.startswith(FOR_MACHINES):
+            return self.get_response(request)
+        preferences = cast(Preferences, SimpleLazyObject(lambda: preferences_of(request.user)))
+        request.preferences = preferences  # type: ignore[attr-defined]
+        language = preferences.language or translation.get_language_from_request(request)
+        zone = preferences.time_zone or request.COOKIES.get(TIME_ZONE_COOKIE, "")
+        with translation.override(language), timezone.override(zone_named(zone)):
+            response = self.get_response(request)
+        response.headers.setdefault("Content-Language", language)
+        return response
+
+
+def preferences_of(user: object) -> Preferences:
+    """What the person chose; unsaved and empty for who chose nothing or is not signed in."""
+    if not isinstance(user, User) or not user.is_authenticated:
+        return Preferences()
+    return Preferences.objects.filter(user=user.pk).first() or Preferences(user=user)
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """The time zone of this name; the installation's own for a name that does not exist."""
+    return ZoneInfo(name if name in _zones() else settings.TIME_ZONE)
+
+
+_zones = cache(available_timezones)
