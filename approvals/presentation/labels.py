@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
 from ledger import contracts
+from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
 from ledger.states import EventKind
@@ -102,6 +105,15 @@ def outcome(row: Transaction) -> str:
     if event.kind == EventKind.EXPIRED:
         return "Expired; nobody decided in time"
     return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
+
+
+def undo_words(consequence_level: str) -> str:
+    """Whether it can be undone, in the words of people: the same on every surface."""
+    return {
+        ConsequenceLevel.REVERSIBLE: _("can be undone"),
+        ConsequenceLevel.COMPENSABLE: _("can be made good"),
+        ConsequenceLevel.IRREVERSIBLE: _("cannot be undone"),
+    }[ConsequenceLevel(consequence_level)]
 
 
 def policy(details: dict[str, Any]) -> str:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django import template
-from django.utils import timezone
+from django.conf import settings
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from a2a.models import Question, Task
 from a2a.states import TaskState
 from approvals.desk import policies
 from approvals.metrics import Metric
-from approvals.presentation import labels, shown_in_full
+from approvals.presentation import labels, shown_in_full, times
 from ledger.contracts import results
 from ledger.models import Event, Transaction
 from ledger.states import FINAL, State
@@ -68,24 +68,31 @@ for text_filter in (
     labels.via,
     labels.outcome,
     labels.question_outcome,
+    labels.undo_words,
     shown_in_full.missing_texts,
 ):
     register.filter(text_filter.__name__, text_filter)
+register.simple_tag(times.moment)
+register.simple_tag(times.instant)
 
 
 @register.simple_tag
 def icon(name: str, label: str = "") -> SafeString:
-    """A symbol of the sprite; decorative unless it has a label."""
+    """A symbol of the sprite, which the page has within it; decorative unless it has a label."""
     if label:
         return format_html(
-            '<svg class="icon" role="img" aria-label="{}"><use href="/static/img/icons.svg#{}"/>'
-            "</svg>",
-            label,
-            name,
+            '<svg class="icon" role="img" aria-label="{}"><use href="#icon-{}"/></svg>', label, name
         )
-    return format_html(
-        '<svg class="icon" aria-hidden="true"><use href="/static/img/icons.svg#{}"/></svg>', name
-    )
+    return format_html('<svg class="icon" aria-hidden="true"><use href="#icon-{}"/></svg>', name)
+
+
+@register.simple_tag
+@cache
+def icons() -> SafeString:
+    """The sprite, once in each page: no request brings an icon, and none is lost without one."""
+    sprite = (settings.BASE_DIR / "static" / "img" / "icons.svg").read_text()
+    named = sprite.replace('<symbol id="', '<symbol id="icon-')
+    return mark_safe(named.replace("<svg ", '<svg hidden aria-hidden="true" ', 1).strip())
 
 
 @register.filter
@@ -219,37 +226,3 @@ def rounded(seconds: float) -> str:
             per = 60 if unit == "min" else size
             return f"{seconds / per:.1f}".removesuffix(".0") + f" {unit}"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
-
-
-@register.simple_tag
-def moment(at: datetime | None, counts_down: bool = False) -> SafeString | str:
-    """A time as people say it, with the exact instant on hover; the page keeps it current."""
-    if at is None:
-        return ""
-    kind = "until" if counts_down else "since"
-    return format_html(
-        '<time datetime="{}" title="{}" data-{}>{}</time>',
-        at.isoformat(),
-        at.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        kind,
-        left(at - timezone.now()) if counts_down else ago(timezone.now() - at),
-    )
-
-
-def left(span: timedelta) -> str:
-    seconds = int(span.total_seconds())
-    if seconds <= 0:
-        return "time is up"
-    if seconds < 3600:
-        return f"{seconds // 60}:{seconds % 60:02d} left"
-    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} left"
-
-
-def ago(span: timedelta) -> str:
-    seconds = int(span.total_seconds())
-    if seconds < 60:
-        return "just now"
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return "just now"

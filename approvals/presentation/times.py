@@ -1,0 +1,71 @@
+"""Times as people say them, in the active language and time zone; scripts keep them current."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from django.utils import formats, timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+
+def moment(at: datetime | None, counts_down: bool = False) -> SafeString | str:
+    """A time relative to now, with the exact instant on hover; clock.js keeps it current."""
+    if at is None:
+        return ""
+    now = timezone.now()
+    text = left(at - now) if counts_down else ago(now - at)
+    return _time(at, "until" if counts_down else "since", text)
+
+
+def instant(at: datetime | None) -> SafeString | str:
+    """An absolute time, with its day unless that is today; clock.js writes it in the zone and the
+    formats of the reader."""
+    return "" if at is None else _time(at, "at", absolute(at))
+
+
+def _time(at: datetime, kind: str, text: str) -> SafeString:
+    return format_html(
+        '<time datetime="{}" title="{}" data-{}>{}</time>', at.isoformat(), exact(at), kind, text
+    )
+
+
+def absolute(at: datetime) -> str:
+    """``21:32:54`` for a time of today, else ``Fri 14 Nov, 21:32``; with the year if another."""
+    local, today = timezone.localtime(at), timezone.localtime()
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    year = "" if local.year == today.year else " Y"
+    return formats.date_format(local, f"D j M{year}, H:i")
+
+
+def exact(at: datetime) -> str:
+    """The instant in the active time zone with its name, and in UTC."""
+    local, utc = timezone.localtime(at), at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    zone = str(local.tzinfo)
+    return utc if zone == "UTC" else f"{local:%Y-%m-%d %H:%M:%S} {zone} · {utc}"
+
+
+def left(span: timedelta) -> str:
+    """``13:31 left``; hours and minutes if it is more than an hour."""
+    seconds = int(span.total_seconds())
+    if seconds <= 0:
+        return _("time is up")
+    if seconds < 3600:
+        minutes = f"{seconds // 60}:{seconds % 60:02d}"
+        return _("{minutes} left").format(minutes=minutes)
+    minutes = f"{seconds % 3600 // 60:02d}"
+    return _("{hours} h {minutes} left").format(hours=seconds // 3600, minutes=minutes)
+
+
+def ago(span: timedelta) -> str:
+    """``3 min ago``; within the first minute ``just now``."""
+    seconds = int(span.total_seconds())
+    if seconds < 60:
+        return _("just now")
+    if seconds < 3600:
+        return _("{count} min ago").format(count=seconds // 60)
+    if seconds < 86_400:
+        return _("{count} h ago").format(count=seconds // 3600)
+    return _("{count} d ago").format(count=seconds // 86_400)
