@@ -60,6 +60,9 @@ fix: $(VENV)/dev ## Format, and fix what ruff can fix
 docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_docs
 
+messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, and compile them (needs gettext)
+	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_messages
+
 bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
 	$(RUN) -m bench$(if $(filter peers,$(MAKECMDGOALS)),.peers)
 
@@ -97,4 +100,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@touch $@ $(VENV)/runtime
 
 .PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs bench peers chaos power-loss scale lock
+	check-migrations fix docs messages bench peers chaos power-loss scale lock

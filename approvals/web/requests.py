@@ -14,6 +14,7 @@ from approvals.desk import inbox
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notices
+from approvals.presentation import words
 from approvals.slack import is_configured as slack_is_configured
 from ledger.models import Review
 from ledger.workers import leadership
@@ -64,6 +65,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
     context: dict[str, Any] = {
         "now": timezone.now(),
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
+        "words": words.for_scripts,
     }
     if request.user.is_authenticated:
         person = request.user

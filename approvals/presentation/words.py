@@ -1,0 +1,29 @@
+"""The words that scripts write: ``#words`` in the page, read by static/js/words.js."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _, ngettext
+
+
+def for_scripts() -> dict[str, str]:
+    """Each by its name, in the active language. ``{…}`` is filled in by the script.
+
+    Words that are counted have two entries: ``…_one`` and ``…_other``.
+    """
+    return {
+        "time_is_up": _("time is up"),
+        "minutes_left": _("{minutes} left"),  # 3:07
+        "hours_left": _("{hours} h {minutes} left"),
+        "just_now": _("just now"),
+        "minutes_ago": _("{count} min ago"),
+        "hours_ago": _("{count} h ago"),
+        "days_ago": _("{count} d ago"),
+        "live": _("Live"),
+        "not_live": _("Not live. Reconnecting…"),
+        "last_update": _("last update {seconds} s ago"),
+        "new_row": _("New: {summary}"),
+        "new_rows_one": ngettext("{count} new", "{count} new", 1),
+        "new_rows_other": ngettext("{count} new", "{count} new", 2),
+        "not_sent": _("Assent did not answer. Nothing was decided; try again."),
+        "copied": _("copied"),
+    }

@@ -1,0 +1,116 @@
+"""People read their language; what machines read and what is sealed is English, whoever asks."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.db.transaction import atomic, set_rollback
+from django.urls import reverse
+
+from approvals.models import Preferences
+from approvals.presentation import words
+from ledger import doorbell
+from ledger.models import Scope
+from tests.a2a.test_protocol import Peer
+from tests.authorization.operations import address_of, all_operations, request_of
+from tests.authorization.scene import Scene
+
+GERMAN = {"Accept-Language": "de"}
+# Ids, digests, tokens, moments and seconds that are left.
+PASSING = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{64}|assent_[\w-]+|\d+")
+
+
+def test_a_page_is_in_the_language_of_the_browser(client, db):
+    page = client.get("/sign-in/", headers=GERMAN)
+
+    assert page["Content-Language"] == "de"
+    assert '<html lang="de">' in page.content.decode()
+    assert '<html lang="en">' in client.get("/sign-in/").content.decode()
+
+
+def test_the_language_of_the_account_comes_before_the_browsers(as_alice, alice_user):
+    Preferences.objects.create(user=alice_user, language="de")
+
+    page = as_alice.get("/", headers={"Accept-Language": "en"}).content.decode()
+
+    assert '<html lang="de">' in page
+    assert words_of(page)["just_now"] == "gerade eben"
+
+
+def words_of(page: str) -> dict[str, str]:
+    return json.loads(
+        page.partition('<script id="words" type="application/json">')[2].split("<")[0]
+    )
+
+
+def test_scripts_have_a_word_for_one_and_for_more_of_what_is_counted():
+    names = set(words.for_scripts())
+
+    assert {name for name in names if name.endswith("_one")} == {
+        name.replace("_other", "_one") for name in names if name.endswith("_other")
+    }
+
+
+def test_rest_answers_in_english_whatever_language_is_asked_for(db):
+    scene = Scene()
+    told = [
+        (operation, answer(scene, operation, *by), answer(scene, operation, *by, GERMAN))
+        for operation in all_operations()
+        if operation.partition(" ")[2].startswith("/api/")
+        for by in (("owner", Scope.SUBMIT), ("owner", Scope.PROPOSE), ("worker", Scope.WORK))
+    ]
+
+    assert len(told) > 100
+    assert [operation for operation, english, german in told if english != german] == []
+
+
+def answer(scene, operation, caller, scope, headers=()):
+    """Status and body, without what differs from one answer to the next; nothing is kept."""
+    method = operation.partition(" ")[0].lower()
+    doorbell.redis().flushdb()  # nobody polls too fast here
+    said = request_of(operation, scene)
+    said["headers"] = {**said.get("headers", {}), **dict(headers)}
+    with atomic():
+        response = getattr(scene.agent(caller, scope), method)(address_of(operation, scene), **said)
+        body = b"".join(response.streaming_content) if response.streaming else response.content
+        set_rollback(True)
+    return response.status_code, PASSING.sub("", body.decode())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a2a_answers_in_english_whatever_language_is_asked_for(orchestrator, consolidate):
+    peer = Peer(orchestrator, Scope.SUBMIT)
+    for method, params in (
+        ("ListTasks", {}),
+        ("GetTask", {"id": "01a1fb78-53c5-70b5-af29-92d7960ba506"}),
+        ("SendMessage", {"message": {"messageId": "m", "role": "ROLE_USER", "parts": []}}),
+        ("SendMessage", {}),
+    ):
+        assert peer.rpc(method, params, headers=GERMAN) == peer.rpc(method, params), method
+    card = "/.well-known/agent-card.json"
+    assert peer.http("GET", card, headers=GERMAN).text == peer.http("GET", card).text
+
+
+def test_what_is_sealed_is_the_same_whatever_language_a_person_reads(
+    as_alice, as_bob, bob_user, a_payment
+):
+    Preferences.objects.create(user=bob_user, language="de")
+    by_alice, by_bob = a_payment(), a_payment()
+
+    for person, row in ((as_alice, by_alice), (as_bob, by_bob)):
+        address = reverse("desk:transaction-reject", args=[row.pk])
+        person.post(address, {"digest": row.intent_digest, "reason": "Too much."})
+
+    english, german = sealed_by("Alice Moreau", by_alice), sealed_by("Bob Tanaka", by_bob)
+    assert english == german
+    assert len(english) == 2
+
+
+def sealed_by(name, row):
+    """What the events of the row say, without who and when."""
+    return [
+        (event.kind, event.via, PASSING.sub("", event.details), event.reason)
+        for event in row.events.order_by("seq")
+    ]
