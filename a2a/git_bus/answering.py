@@ -54,7 +54,7 @@ def answer_all(here: Pass) -> None:
     for row in rows[:MOST_ANSWERS]:
         if here.is_over:
             return
-        with record.apart(row, partial(record.note_problem, row)):
+        with record.isolated(row, partial(record.note_problem, row)):
             assert row.task is not None
             _publish(here, row, _answer_of(row.task))
 

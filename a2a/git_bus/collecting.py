@@ -55,7 +55,7 @@ def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
 
 def _try_to_collect(here: Pass, row: BusRequest, entry: Entry) -> None:
     """As ``_collect``; an answer that we cannot handle does not stop those after it."""
-    with record.apart(row, partial(_fail, here, row, errors=[])):
+    with record.isolated(row, partial(_fail, here, row, errors=[])):
         _collect(here, row, entry)
 
 

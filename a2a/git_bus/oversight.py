@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from a2a.git_bus import admission, answering, record
@@ -77,18 +76,18 @@ def grant_wishes(here: Pass) -> None:
     wished = BusRequest.objects.filter(bus=here.bus).exclude(wish="").select_related("bus__agent")
     for row in wished:
         wish, by = Wish(row.wish), row.wished_by
-        commit = ""
+        commit, problems = "", list[str]()
         # A task is canceled at the desk, which answers the request as well.
         if row.is_ours or not row.task_id:
-            with record.apart(row, partial(record.note_problem, row)):
+            with record.isolated(row, problems.append):
                 commit = _grant(here, row, wish)
         same = BusRequest.objects.filter(pk=row.pk, wish=row.wish, wished_by=by)
         same.update(wish="", wished_by="", wished_blob="")
-        record.change(
-            here.bus,
-            ChangeKind.BUS_REQUEST_SETTLED,
-            {"request_id": row.request_id, "wish": wish.value, "commit": commit, "asked_by": by},
-        )
+        details = {"request_id": row.request_id, "wish": wish.value, "commit": commit}
+        if problems:
+            record.note_problem(row, problems[0])
+            details["problem"] = problems[0]
+        record.change(here.bus, ChangeKind.BUS_REQUEST_SETTLED, details | {"asked_by": by})
 
 
 def _grant(here: Pass, row: BusRequest, wish: Wish) -> str:

@@ -31,7 +31,7 @@ def recover(here: Pass) -> None:
     """Go on with claims whose process died: they were pushed by us, by another, or not at all."""
     rows = BusRequest.objects.filter(bus=here.bus, is_ours=False, progress=Progress.CLAIMING)
     for row in rows.select_related("bus__agent", "task", "admission"):
-        with record.apart(row, partial(record.problem, row)):
+        with record.isolated(row, partial(record.problem, row)):
             _recover(here, row)
 
 
@@ -65,7 +65,7 @@ def take_all(here: Pass, most: int) -> None:
         if row.request_id != request_id:
             here.unusable.append(f"{entry.name}: differs from {row.request_id} in case only")
         elif request_id in answered:
-            with record.apart(row, partial(_leave_to_operator, row, entry)):
+            with record.isolated(row, partial(_leave_to_operator, row, entry)):
                 _answered_before(here, row, entry, answered[request_id])
         elif request_id in claimed:
             _leave_to_operator(row, entry, "It is in the inbox, and among the claimed ones too.")
@@ -139,14 +139,16 @@ def _is_unread(row: BusRequest, entry: Entry) -> bool:
 
 def _try_to_take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
     """As ``_take``; a request that we cannot handle does not stop those after it."""
-    with record.apart(row, partial(_set_aside, row, entry)):
+    with record.isolated(row, partial(_set_aside, row, entry)):
         return _take(here, row, entry, offered)
     return False
 
 
 def _set_aside(row: BusRequest, entry: Entry, text: str) -> None:
-    """Leave it to an operator, without what was read of it: that may be what cannot be kept."""
-    columns = dict.fromkeys(("method", "sender_id", "parent_id", *senders.OF_AUTHOR), "")
+    """Leave it to an operator; without what was read of it, if that could not be kept so far."""
+    is_kept = BusRequest.objects.filter(pk=row.pk, blob=entry.object_id).exists()
+    read = ("method", "sender_id", "parent_id", *senders.OF_AUTHOR)
+    columns = {} if is_kept else dict.fromkeys(read, "")
     record.note(
         row, **columns, blob=entry.object_id, progress=Progress.PROBLEM, problem=text[:2000]
     )
@@ -162,9 +164,10 @@ def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str])
         return False
     if not is_changed and row.progress == Progress.PROBLEM:
         return False
-    if _is_unread(row, entry) or row.bus.strangers != Strangers.ACCEPT:
+    is_unread = _is_unread(row, entry)
+    if is_unread or row.bus.strangers != Strangers.ACCEPT:
         senders.note_author(here, row, entry.path)  # the signers may be others than last time
-    if _is_unread(row, entry):
+    if is_unread:
         try:
             _describe(row, entry, _read(here, entry))
         except RequestInvalid as invalid:

@@ -27,7 +27,7 @@ OUR_ERROR = "It could not be handled: an error within Assent, which is in the lo
 
 
 @contextmanager
-def apart(row: BusRequest, or_else: Callable[[str], None]) -> Iterator[None]:
+def isolated(row: BusRequest, or_else: Callable[[str], None]) -> Iterator[None]:
     """What is wrong with one request stops no other: ``or_else`` is told what it was.
 
     What concerns the whole bus is raised: ``GitFailed, HoldLost``, a lost database.

@@ -42,7 +42,7 @@ def withdraw_all(here: Pass) -> None:
         bus=here.bus, is_ours=True, progress=Progress.SENT, task__ended_at__isnull=False
     )
     for row in ended.select_related("task", "bus__agent").order_by("pk")[:MOST_SENT]:
-        with record.apart(row, partial(record.done, row)):
+        with record.isolated(row, partial(record.done, row)):
             _withdraw(here, row)
 
 
@@ -93,7 +93,7 @@ def _parent_of(here: Pass, task: Task) -> str:
 
 
 def _try_to_send(here: Pass, row: BusRequest) -> None:
-    with record.apart(row, partial(_give_up, here, row)):
+    with record.isolated(row, partial(_give_up, here, row)):
         _send(here, row)
 
 

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 # What is built beside a running installation, so that a step may be done and not recorded; every
 # other migration is one transaction, with its record. In an order that their dependencies allow.
 BUILT_BESIDE = [
+    ("ledger", "0003"),
     ("ledger", "0005"),
     ("ledger", "0006"),
     ("ledger", "0007"),
@@ -95,7 +96,7 @@ def test_a_migration_goes_on_wherever_it_was_interrupted(main):
 
 def test_what_was_done_and_not_recorded_is_done_again(main):
     beside = {path.parts[-3:] for path in ROOT.glob("*/migrations/0*.py") if is_beside(path)}
-    assert {(app, name[:4]) for app, _, name in beside} - {("ledger", "0003")} == set(BUILT_BESIDE)
+    assert {(app, name[:4]) for app, _, name in beside} == set(BUILT_BESIDE)
     for app, number in BUILT_BESIDE:
         migrate(main, app, number)
         this = f"FROM django_migrations WHERE app = '{app}' AND name LIKE '{number}%'"

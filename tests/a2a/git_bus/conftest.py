@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,10 @@ FOLDERS = ("inbox", "processing", "outbox", "archive", ".well-known/agents", "co
 ENVIRONMENT = {"a2a_environment_version": "1.0", "jsonrpc_version": "2.0"}
 
 
+# Of the machine, as filters that git-lfs installs for everybody.
+WITHOUT_SETTINGS = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+
+
 class Participant:
     """Somebody who knows nothing of Assent, with git and an editor."""
 
@@ -35,7 +40,12 @@ class Participant:
     def git(self, *arguments: str) -> str:
         who = ("-c", "user.name=Ann", "-c", "user.email=ann@partner.example")
         run = subprocess.run(
-            ["git", *who, *arguments], cwd=self.folder, check=True, capture_output=True, text=True
+            ["git", *who, *arguments],
+            cwd=self.folder,
+            env={**os.environ, **WITHOUT_SETTINGS},
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return run.stdout
 

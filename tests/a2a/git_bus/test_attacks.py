@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from a2a import tasks
-from a2a.git_bus import answering, passes, receiving
+from a2a.git_bus import answering, passes, receiving, record
 from a2a.models import BusMethod, BusRequest, Progress, Question, Strangers, Task
 from a2a.states import TaskState
 from ledger.execution import crash_points
-from ledger.limits import terms
-from ledger.models import Tenant
+from ledger.limits import stocks, terms
+from ledger.models import Event, Tenant
 from tests.agents_at_work import GOOD_RESULT
 
 pytestmark = pytest.mark.django_db
@@ -278,6 +278,19 @@ def test_a_folder_in_the_place_of_an_answer_stops_no_other(bus, participant, wor
     assert bus.request("r-2").progress == Progress.TAKEN
 
 
+def declines(participant, word: str) -> Path:
+    """The git host takes no push with a commit whose message or new lines have the word."""
+    hook = participant.upstream / "hooks" / "pre-receive"
+    hook.write_text(
+        "#!/bin/sh\nwhile read old new name; do\n"
+        "git log -p --no-renames --format=%s $old..$new | grep -v '^[ -]'"
+        f" | grep -q '{word}' && {{ echo 'not this' >&2; exit 1; }}\n"
+        "done\nexit 0\n"
+    )
+    hook.chmod(0o755)
+    return hook
+
+
 def test_an_answer_that_the_host_declines_stops_no_other(bus, participant, work):
     participant.submit("a-1")
     participant.submit("a-2")
@@ -349,18 +362,6 @@ def test_unreadable_files_do_not_use_up_what_a_turn_reads(bus, participant, monk
     assert bus.request("r-1").progress == Progress.TAKEN
 
 
-def declines(participant, word: str) -> Path:
-    """The git host takes no push that adds the word."""
-    hook = participant.upstream / "hooks" / "pre-receive"
-    hook.write_text(
-        "#!/bin/sh\nwhile read old new name; do\n"
-        f"git diff $old $new | grep -q '^+.*{word}' && {{ echo 'not this' >&2; exit 1; }}\n"
-        "done\nexit 0\n"
-    )
-    hook.chmod(0o755)
-    return hook
-
-
 def test_a_refusal_that_the_host_declines_stops_no_other(bus, participant):
     bus.turn()
     participant.write("inbox/a-1.json", "{")
@@ -370,6 +371,48 @@ def test_a_refusal_that_the_host_declines_stops_no_other(bus, participant):
     bus.turn()
 
     assert "The git host has declined" in bus.request("a-1").problem
+    assert bus.request("r-1").progress == Progress.TAKEN
+
+
+def test_a_claim_that_the_host_declines_says_who_sent_it_and_stops_no_other(bus, participant):
+    bus.turn()
+    participant.submit("a-1")
+    participant.submit("r-1")
+    declines(participant, "Claimed a-1")
+    bus.turn()
+    bus.turn()
+
+    declined = bus.request("a-1")
+    assert "The git host has declined" in declined.problem
+    assert (declined.method, declined.author != "") == ("consolidate", True)
+    assert bus.request("r-1").progress == Progress.TAKEN
+
+
+def test_a_wish_that_the_host_declines_is_told_to_its_operator(bus, participant):
+    BusMethod.objects.all().delete()
+    participant.submit("a-1")
+    bus.turn()
+    row = bus.request("a-1")
+    row.wish, row.wished_by, row.wished_blob = "refuse", "Olga", row.blob
+    row.save()
+    declines(participant, "Claimed a-1")
+
+    assert bus.turn().error == ""
+    settled = Event.objects.get(kind="bus_request_settled")
+    assert "The git host has declined" in json.loads(settled.details)["problem"]
+    assert bus.request("a-1").wish == ""
+
+
+def test_a_withdrawal_that_the_host_declines_stops_nothing_else(bus, participant, ask_for_draft):
+    task = ask_for_draft()
+    bus.turn()
+    request_id = bus.sent(task)
+    tasks.cancel(task.pk, by=record.BUS, via="rest", reason="Never mind")
+    participant.submit("r-1")
+    declines(participant, f"Withdrawn {request_id}")
+
+    assert bus.turn().error == ""
+    assert "The git host has declined" in BusRequest.objects.get(request_id=request_id).problem
     assert bus.request("r-1").progress == Progress.TAKEN
 
 
@@ -424,11 +467,11 @@ def test_an_error_of_our_own_stops_its_own_request_only(bus, participant, dies_a
 
 def test_a_turn_that_has_lasted_long_begins_nothing_more(bus, participant, monkeypatch):
     participant.submit("r-1")
-    monkeypatch.setattr(passes, "TURN_S", 0.0)
-    assert bus.turn().error == ""
-    assert participant.names("inbox") == ["r-1.json"]
+    with monkeypatch.context() as patch:
+        patch.setattr(passes, "TURN_S", 0.0)
+        assert bus.turn().error == ""
+        assert participant.names("inbox") == ["r-1.json"]
 
-    monkeypatch.undo()
     bus.turn()
     assert bus.request("r-1").progress == Progress.TAKEN
 
@@ -463,7 +506,8 @@ def test_a_claim_that_vanishes_and_comes_back_is_answered(bus, participant, work
     assert bus.response("r-1")["result"] == GOOD_RESULT
 
 
-def test_while_there_is_no_room_nothing_more_is_claimed(bus, participant, work):
+def test_while_there_is_no_room_nothing_more_is_claimed(bus, participant, work, monkeypatch):
+    monkeypatch.setattr(stocks, "RECOUNT_FULL_S", 0.0)  # a turn may be over sooner
     Tenant.objects.update(limits={"tasks": 1})
     terms.forget()
     for number in range(4):
