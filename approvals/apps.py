@@ -12,6 +12,8 @@ class ApprovalsConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_out
 
         from a2a.models import answerers
+        from approvals.notifications import subscriptions
+        from approvals.notifications.push_channel import PushChannel
         from approvals.people.principals import approver_or_operator_named
         from approvals.slack import identities
         from approvals.slack.interactions import handle_click, replies
@@ -25,7 +27,9 @@ class ApprovalsConfig(AppConfig):
         outbox.register(SlackChannel())
         outbox.register(identities.LinkChannel())
         outbox.register(NoticeChannel())
+        outbox.register(PushChannel())
         handle_click.register()
         replies.register()
         doorbell.register_listener(live.ring_live_pages)
         user_logged_out.connect(live.ring_on_sign_out)
+        user_logged_out.connect(subscriptions.end_on_sign_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from decimal import Decimal
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -254,6 +255,22 @@ CARD_KEYS = names("ASSENT_CARD_KEY")
 PUSH_KEYS = names("ASSENT_PUSH_KEY")
 # AES-256 keys (hexadecimal) of the secrets in the database: the first encrypts, all decrypt.
 ENCRYPTION_KEYS = names("ASSENT_ENCRYPTION_KEYS")
+# Web push (RFC 8292): the P-256 private key (32 bytes, hexadecimal) that signs, for couriers only,
+# and its public half (base64url), which browsers are given. Without it there is no web push.
+VAPID_KEY = text("ASSENT_VAPID_KEY")
+VAPID_PUBLIC_KEY = text("ASSENT_VAPID_PUBLIC_KEY")
+# smtp://user:password@host:port, smtp+starttls:// or smtps://; empty: no e-mail is sent.
+EMAIL_URL = text("ASSENT_EMAIL_URL")
+_MAIL_SERVER = urlsplit(EMAIL_URL)
+EMAIL_HOST = _MAIL_SERVER.hostname or "localhost"
+EMAIL_PORT = _MAIL_SERVER.port or {"smtps": 465, "smtp+starttls": 587}.get(_MAIL_SERVER.scheme, 25)
+EMAIL_HOST_USER = unquote(_MAIL_SERVER.username or "")
+EMAIL_HOST_PASSWORD = unquote(_MAIL_SERVER.password or "")
+EMAIL_USE_TLS = _MAIL_SERVER.scheme == "smtp+starttls"
+EMAIL_USE_SSL = _MAIL_SERVER.scheme == "smtps"
+EMAIL_TIMEOUT = 10  # seconds for each answer of the server
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_URL else 'dummy'}.EmailBackend"
+DEFAULT_FROM_EMAIL = text("ASSENT_EMAIL_FROM", f"Assent <assent@{urlsplit(PUBLIC_URL).hostname}>")
 # Seconds after which an open desk is asked again whether its person may still listen.
 SOCKET_CHECK_S = float(text("ASSENT_SOCKET_CHECK_S", "20"))
 # Days for which the content of a task is kept, where its skill says nothing else.

@@ -340,6 +340,7 @@ def _collect(names: set[str], room: int, full: list[Recipient]) -> tuple[int, li
 def _record(done: list[Delivery], failed: list[tuple[Delivery, Exception]]) -> None:
     """Record each that can be; raises ``CONNECTION_LOST``."""
     _record_done(done)
+    outbox.record_accepted(done)
     for delivery, failure in failed:
         _record_failure(delivery, failure)
 

@@ -76,7 +76,7 @@ class Connections:
             if not status:
                 raise NotInTime(f"The receiver did not answer within {limit_s:g} s.") from None
         if not 200 <= status < 300:
-            raise NotAccepted(f"The receiver answered {status}.")
+            raise NotAccepted(f"The receiver answered {status}.", status)
 
     async def _send(self, name: str, post: Post) -> httpx.Response:
         target = safe_http.parse(post.url)

@@ -62,7 +62,11 @@ class NameNotFoundInTime(AddressRefused, Silent):
 
 
 class NotAccepted(Exception):
-    """The receiver did not answer with a 2xx, or not in time."""
+    """The receiver did not answer with a 2xx, or not in time: then ``status`` is 0."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class NotInTime(NotAccepted, Silent):
@@ -79,7 +83,8 @@ def deliver(url: str, body: bytes, headers: Mapping[str, str]) -> None:
     except TimeoutError:
         raise NotInTime(f"The receiver did not answer within {DELIVERY_TIMEOUT_S:g} s.") from None
     if not 200 <= response.status_code < 300:
-        raise NotAccepted(f"The receiver answered {response.status_code}.")
+        status = response.status_code
+        raise NotAccepted(f"The receiver answered {status}.", status)
 
 
 def post(

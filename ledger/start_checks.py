@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
@@ -245,6 +246,12 @@ def _keys() -> Iterator[CheckMessage]:
                 hint=f"{MAKE_KEY}.",
                 id="assent.E008",
             )
+    if settings.VAPID_KEY and not _is_p256_key(settings.VAPID_KEY):
+        yield Error(
+            "ASSENT_VAPID_KEY cannot be read: a key is 32 bytes in hexadecimal, 64 digits.",
+            hint="Make a pair with `manage.py make_keys`.",
+            id="assent.E008",
+        )
     every = [key.lower() for keys in signing.values() for key in set(keys)]
     if len(every) != len(set(every)):
         yield Error(
@@ -260,6 +267,14 @@ def _is_key(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_p256_key(text: str) -> bool:
+    try:
+        ec.derive_private_key(int(text, 16), ec.SECP256R1())
+    except ValueError:
+        return False
+    return len(text) == 64
 
 
 def _retention() -> Iterator[CheckMessage]:

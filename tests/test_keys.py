@@ -53,7 +53,8 @@ def test_only_the_sweeper_is_given_the_audit_key(at_home, monkeypatch, command, 
         "ASSENT_PUSH_KEY",
         "ASSENT_ENCRYPTION_KEYS",
         "ASSENT_AUDIT_PUBLIC_KEYS",
-    }
+        "ASSENT_VAPID_PUBLIC_KEY",
+    } | ({"ASSENT_VAPID_KEY"} if command == "work" else set())
     secret = Ed25519PrivateKey.from_private_bytes(
         bytes.fromhex((at_home / "audit_key").read_text())
     )
@@ -85,6 +86,22 @@ def test_keys_are_made_once_and_only_we_can_read_them(at_home):
     assert len(set(before.values())) == len(before)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "has_it"),
+    [
+        (["work", "--only", "deliver"], True),
+        (["work"], True),  # it is worker and courier
+        (["work", "--but", "deliver"], False),
+        (["sweep"], False),
+        (["runserver"], False),
+    ],
+)
+def test_only_who_delivers_is_given_the_key_of_web_push(arguments, has_it):
+    withheld = processes.withheld_from(processes.run_by(arguments))
+
+    assert ("ASSENT_VAPID_KEY" not in withheld) is has_it
+
+
 @pytest.mark.parametrize("process", processes.PROCESSES, ids=lambda process: process.name)
 def test_up_gives_the_audit_key_to_the_sweeper_alone_and_the_owners_database_to_migrate(process):
     secrets = {"ASSENT_AUDIT_KEY": OLD, "ASSENT_OWNER_DATABASE_URL_FILE": "/run/owner"}
@@ -102,7 +119,10 @@ def test_make_keys_prints_a_set_whose_public_half_fits():
     made = dict(line.split("=") for line in said.getvalue().split())
     secret = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(made["ASSENT_AUDIT_KEY"]))
     assert made["ASSENT_AUDIT_PUBLIC_KEYS"] == secret.public_key().public_bytes_raw().hex()
-    assert len(set(made.values())) == 6
+    assert len(set(made.values())) == 8
+    assert made["ASSENT_VAPID_PUBLIC_KEY"] == embedded_services.public_vapid_key(
+        made["ASSENT_VAPID_KEY"]
+    )
 
 
 def ids_published() -> list[str]:

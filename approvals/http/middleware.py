@@ -35,6 +35,8 @@ def content_security_policy() -> str:
             "style-src 'self'",
             "img-src 'self' data:",
             "font-src 'self'",
+            "manifest-src 'self'",
+            "worker-src 'self'",
             f"connect-src 'self' {settings.LIVE_URL} {socket}",
             "form-action 'self'",
             "base-uri 'none'",

@@ -7,6 +7,7 @@ can be rebuilt from the tables.
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -26,7 +27,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from approvals.local.process_identity import identity, is_alive
 from approvals.local.processes import environment_of, run_by, withheld_from
@@ -253,20 +256,35 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 # Files in ``.assent/`` that only their owner can read, each with the variable that it sets.
-AUDIT_KEY = "audit_key"
+AUDIT_KEY, VAPID_KEY = "audit_key", "vapid_key"
 KEYS = {
     "secret_key": "ASSENT_SECRET_KEY",
     "card_key": "ASSENT_CARD_KEY",
     "push_key": "ASSENT_PUSH_KEY",
+    VAPID_KEY: "ASSENT_VAPID_KEY",
     "encryption_key": "ASSENT_ENCRYPTION_KEYS",
     AUDIT_KEY: "ASSENT_AUDIT_KEY",
 }
+PUBLIC_KEYS = {
+    "audit_public_key": "ASSENT_AUDIT_PUBLIC_KEYS",
+    "vapid_public_key": "ASSENT_VAPID_PUBLIC_KEY",
+}
+
+
+def public_vapid_key(key: str) -> str:
+    """The public half of a P-256 key, as browsers take it: base64url of the point.
+
+    Raises ``ValueError`` for a key that is none.
+    """
+    public = ec.derive_private_key(int(key, 16), ec.SECP256R1()).public_key()
+    point = public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    return base64.urlsafe_b64encode(point).rstrip(b"=").decode()
 
 
 def _set_keys() -> None:
     """Set the keys that the environment does not name, except those of other processes."""
     withheld = withheld_from(run_by(sys.argv[1:]))
-    for name, variable in {**KEYS, "audit_public_key": "ASSENT_AUDIT_PUBLIC_KEYS"}.items():
+    for name, variable in {**KEYS, **PUBLIC_KEYS}.items():
         path = HOME / name
         is_set = not {variable, f"{variable}_FILE"}.isdisjoint(os.environ)
         if variable not in withheld and not is_set and path.exists():
@@ -281,6 +299,7 @@ def make_keys(home: Path = HOME) -> None:
     seed = bytes.fromhex((home / AUDIT_KEY).read_text())
     public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw().hex()
     _keep(home / "audit_public_key", public)
+    _keep(home / "vapid_public_key", public_vapid_key((home / VAPID_KEY).read_text()))
     _set_keys()
 
 

@@ -58,6 +58,7 @@ COURIER = Process(
     "courier",
     ("manage.py", "work", "--only", *COURIER_QUEUES),
     queues=tuple(name for name in COURIER_QUEUES if name != DELIVER),
+    secrets=frozenset({"ASSENT_VAPID_KEY"}),
 )
 SWEEPER = Process("sweeper", ("manage.py", "sweep"), secrets=frozenset({"ASSENT_AUDIT_KEY"}))
 SLACK = Process("slack", ("manage.py", "slack_listen"))  # for Socket Mode only
@@ -70,8 +71,11 @@ SECRETS_OF_ONE = frozenset[str]().union(*(process.secrets for process in PROCESS
 
 def run_by(arguments: Sequence[str]) -> Process | None:
     """The process that ``manage.py`` with these arguments is, if it is one of the list."""
-    command = ("manage.py", *arguments[:1])
-    return next((each for each in PROCESSES if each.command[:2] == command), None)
+    command = ("manage.py", *arguments)
+    named = [each for each in PROCESSES if each.command[:2] == command[:2]]
+    exact = [each for each in named if each.command[:3] == command[:3]]
+    # `manage.py work` without options is worker and courier, and needs the secrets of both.
+    return max(exact or named, key=lambda each: len(each.secrets), default=None)
 
 
 def withheld_from(process: Process | None) -> frozenset[str]:

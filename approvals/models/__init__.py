@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from approvals.models.notifications import (
+    About,
+    Mail,
+    NotificationSettings,
+    PushSubscription,
+    ShownNotification,
+)
 from approvals.models.people import (
     Membership,
     Notice,
@@ -26,13 +33,18 @@ from approvals.models.slack import (
 __all__ = [
     "LINK_VALID",
     "RISKS",
+    "About",
     "Concern",
+    "Mail",
     "Membership",
     "Notice",
+    "NotificationSettings",
     "PendingChange",
     "PendingState",
     "Preferences",
+    "PushSubscription",
     "Role",
+    "ShownNotification",
     "SlackClick",
     "SlackIdentity",
     "SlackLinkRequest",

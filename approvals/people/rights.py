@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.db.transaction import atomic
 
-from approvals.models import Membership
+from approvals.models import Membership, PushSubscription
 from approvals.people import notices
 from approvals.people.principals import name_of, principal_of
 from ledger.events import account_changes
@@ -75,6 +75,8 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
     else:
         flag, value = _flag_of(kind)
         User.objects.filter(pk=person.pk).update(**{flag: value})
+        if kind == ChangeKind.USER_DEACTIVATED:
+            PushSubscription.objects.filter(user=person).delete()
         setattr(person, flag, value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import time
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -226,3 +227,9 @@ def rounded(seconds: float) -> str:
             per = 60 if unit == "min" else size
             return f"{seconds / per:.1f}".removesuffix(".0") + f" {unit}"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+@register.filter
+def time_of_day(value: Any) -> str:
+    """``20:00``, as a field for a time takes it; text that somebody typed stays as it is."""
+    return value.strftime("%H:%M") if isinstance(value, time) else str(value or "")

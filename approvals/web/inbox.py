@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_safe
 
 from approvals.desk import inbox as desk_inbox
+from approvals.web import notifications
 from approvals.web.forms import (
     FilterForm,
 )
@@ -46,6 +47,7 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
             decided_at__isnull=False
         )
         context["last_decided"] = ended.prefetch_related("events").order_by("-pk").first()
+    context["offers_notifications"] = notifications.is_to_be_offered(request)
     return render(request, "desk/inbox.html", context)
 
 

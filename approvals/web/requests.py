@@ -64,6 +64,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
     live = urlsplit(settings.LIVE_URL)
     context: dict[str, Any] = {
         "now": timezone.now(),
+        "push_key": settings.VAPID_PUBLIC_KEY,
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
         "words": words.for_scripts,
     }

@@ -67,6 +67,8 @@ class ChangeKind(StrEnum):
     BUS_REQUEST_WISHED = "bus_request_wished"
     BUS_HISTORY_REWRITTEN = "bus_history_rewritten"
     BUS_REQUEST_SETTLED = "bus_request_settled"
+    NOTIFICATIONS_TURNED_ON = "notifications_turned_on"
+    NOTIFICATIONS_TURNED_OFF = "notifications_turned_off"
     SLACK_LINK_ASKED = "slack_link_asked"
     SLACK_LINKED = "slack_linked"
     SLACK_UNLINKED = "slack_unlinked"
@@ -119,6 +121,8 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.BUS_REQUEST_WISHED: "wants something to be done with a request of a git bus",
     ChangeKind.BUS_HISTORY_REWRITTEN: "found the history of a git repository rewritten",
     ChangeKind.BUS_REQUEST_SETTLED: "did with a request what an operator wanted",
+    ChangeKind.NOTIFICATIONS_TURNED_ON: "turned notifications on",
+    ChangeKind.NOTIFICATIONS_TURNED_OFF: "turned notifications off",
     ChangeKind.SLACK_LINK_ASKED: "asked to link a Slack user",
     ChangeKind.SLACK_LINKED: "linked a Slack user",
     ChangeKind.SLACK_UNLINKED: "unlinked a Slack user",

@@ -68,10 +68,18 @@ class HttpChannel:
         """What to send; ``None`` if there is nothing to deliver any more. Raises like ``send``."""
         raise NotImplementedError
 
+    def accepted(self, deliveries: Sequence[Delivery]) -> None:
+        """What to note about requests that the receiver took, if anything."""
+
+    def is_gone(self, delivery: Delivery, status: int) -> bool:
+        """Whether the receiver, by its answer, is gone for good: nothing is delivered any more."""
+        return False
+
     def send(self, delivery: Delivery) -> None:
         """Raises what ``request`` and ``safe_http.deliver`` raise."""
         if (post := self.request(delivery)) is not None:
             safe_http.deliver(post.url, post.body, post.headers)
+            self.accepted([delivery])
 
 
 channels: dict[str, Channel] = {}
@@ -223,9 +231,33 @@ def record_failure(delivery: Delivery, failure: Exception) -> None:
     """Try again later, unless another worker has claimed it since. ``NotNow`` only postpones it."""
     if isinstance(failure, NotNow):
         _postpone(delivery, failure.wait, str(failure))
+    elif _is_gone(delivery, failure):
+        record_done([delivery])
     else:
         logger.warning("delivery %s (%s): %s", delivery.pk, delivery.channel, failure)
         _fail(delivery, failure)
+
+
+def record_accepted(deliveries: Sequence[Delivery]) -> None:
+    """Let each channel note what its receivers took. That may fail: it was delivered."""
+    by_channel: dict[str, list[Delivery]] = {}
+    for delivery in deliveries:
+        by_channel.setdefault(delivery.channel, []).append(delivery)
+    for name, taken in by_channel.items():
+        if isinstance(channel := channels[name], HttpChannel):
+            try:
+                channel.accepted(taken)
+            except Exception:
+                logger.exception("%s could not note what was delivered", name)
+
+
+def _is_gone(delivery: Delivery, failure: Exception) -> bool:
+    channel = channels.get(delivery.channel)
+    return (
+        isinstance(failure, safe_http.NotAccepted)
+        and isinstance(channel, HttpChannel)
+        and channel.is_gone(delivery, failure.status)
+    )
 
 
 def _still_claimed(delivery: Delivery) -> models.QuerySet[Delivery]:

@@ -247,7 +247,7 @@ showCount(Number($("[data-waiting]")?.textContent || 0));
 listenToKeys({ openRow });
 if (document.body.dataset.socket) {
   connect(document.body.dataset.socket, {
-    onChanged: (ids) => { if (concernsItem(ids)) refreshItem(); return refreshRows(ids); },
+    onChanged: (ids) => { document.dispatchEvent(new CustomEvent("desk:changed", { detail: ids })); if (concernsItem(ids)) refreshItem(); return refreshRows(ids); },
     onCatchUp: () => { refreshItem(); return refreshList(); },
   });
 }

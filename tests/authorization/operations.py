@@ -62,6 +62,13 @@ GIVEN = {
     "may_answer": ["client"],
     "input": "{}",
 }
+# A browser's subscription, with the keys of RFC 8291's example.
+BROWSER = {
+    "endpoint": "https://push.example/1",
+    "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcx"
+    "aOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+    "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+}
 QUERIES = {
     "/api/v1/log/inclusion": "?event={event}",
     "/api/v1/log/consistency": "?old=1&new=2",
@@ -104,6 +111,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "id": scene.people["viewer"].pk,
         "change_id": scene.change.pk,
         "notice_id": scene.notice.pk,
+        "browser_id": 1,
         "token": "none",
         "job_id": "none",
         "skill": "consolidate",
@@ -197,6 +205,8 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/retry", {"reason": "It is mended."}),
         ("{review_id}", {"verdict": "agree"}),
         ("/cancel", {"reason": "Not needed."}),
+        ("/account/notifications", {"waiting": "on"}),
+        ("/account/notifications/browsers", BROWSER),
         ("/{skill_id}", GIVEN),
         ("/revise", {**GIVEN, "change": "The tone."}),
     ]

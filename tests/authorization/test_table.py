@@ -130,6 +130,9 @@ PUBLIC = {
     "GET /log/checkpoint",
     "GET /log/key",
     "GET /log/tile/{place}",
+    "GET /manifest.webmanifest",
+    "GET /offline/",
+    "GET /service-worker.js",
     "GET /sign-in/",
     "POST /sign-in/",
 }

@@ -168,6 +168,8 @@ NOT_TOLD_TO_THE_PERSON = {
     "bus_history_rewritten",
     "bus_request_wished",
     "bus_request_settled",
+    "notifications_turned_on",
+    "notifications_turned_off",
     "slack_workspace_connected",
     "slack_workspace_changed",
     "slack_route_added",
@@ -237,7 +239,15 @@ def test_the_verifier_of_an_export_knows_every_kind():
 
 
 def test_the_channels_are_these():
-    assert set(outbox.channels) == {"webhook", "owner", "push", "slack", "slack_link", "notice"}
+    assert set(outbox.channels) == {
+        "webhook",
+        "owner",
+        "push",
+        "slack",
+        "slack_link",
+        "notice",
+        "web_push",
+    }
 
 
 def test_every_table_of_kinds_is_made_of_the_enums():

@@ -8,7 +8,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management.base import BaseCommand
 
-NAMES = ("SECRET_KEY", "AUDIT_KEY", "CARD_KEY", "PUSH_KEY", "ENCRYPTION_KEYS")
+from approvals.local.embedded_services import public_vapid_key
+
+NAMES = ("SECRET_KEY", "AUDIT_KEY", "CARD_KEY", "PUSH_KEY", "VAPID_KEY", "ENCRYPTION_KEYS")
 
 
 class Command(BaseCommand):
@@ -18,6 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         keys = {name: secrets.token_hex(32) for name in NAMES}
         audit = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(keys["AUDIT_KEY"]))
+        keys["VAPID_PUBLIC_KEY"] = public_vapid_key(keys["VAPID_KEY"])
         keys["AUDIT_PUBLIC_KEYS"] = audit.public_key().public_bytes_raw().hex()
         for name, key in keys.items():
             self.stdout.write(f"ASSENT_{name}={key}")

@@ -102,10 +102,11 @@ class Command(BaseCommand):
             "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", address),
             "PYTHONUNBUFFERED": "1",
         }
-        if not {"ASSENT_AUDIT_KEY", "ASSENT_AUDIT_KEY_FILE"} & set(os.environ):
-            environment["ASSENT_AUDIT_KEY"] = (
-                embedded_services.HOME / embedded_services.AUDIT_KEY
-            ).read_text()
+        # The keys of one process each, which this one is not given.
+        for name in (embedded_services.AUDIT_KEY, embedded_services.VAPID_KEY):
+            variable = embedded_services.KEYS[name]
+            if not {variable, f"{variable}_FILE"} & set(os.environ):
+                environment[variable] = (embedded_services.HOME / name).read_text()
         return environment
 
     def stages(

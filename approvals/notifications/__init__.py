@@ -1,0 +1,1 @@
+"""Telling people that something waits for them: in their browsers, and by e-mail."""

@@ -1,0 +1,199 @@
+"""Web push as a channel of the outbox: one notification per item and browser, withdrawn in time.
+
+A delivery names what it does and the browser: ``tell:7`` shows a notification, ``soon:7`` shows it
+again shortly before the item expires, ``check:7:<item>`` withdraws it once it no longer waits for
+that person, ``test:7:…`` is a test. What is true is read when it is sent: who has lost the role
+by then is told nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from approvals.models import About, PushSubscription, ShownNotification
+from approvals.notifications import concerns, subscriptions, texts, web_push, wishes
+from approvals.notifications.concerns import ASKS, CHANGES, Item
+from approvals.notifications.texts import Words
+from ledger.events.outbox import HttpChannel, NotNow, Owed
+from ledger.models import Delivery, Event
+from ledger.safe_http import Post
+
+NAME = "web_push"
+TELL, SOON, CHECK, TEST = "tell", "soon", "check", "test"
+SOON_BEFORE = timedelta(minutes=5)
+LONGEST_S = 12 * 60 * 60  # that a push service keeps a message for a browser that is off
+WITHDRAWN_WITHIN_S = 60 * 60
+GONE = {404, 410}  # RFC 8030: the subscription has expired, or its person ended it
+# Where a browser that is sent a message and shows none loses the permission to be told.
+ALWAYS_SHOWS = "push.apple.com"
+
+
+class _Audience:
+    """Whether any browser is to be told at all; asked at most once in some seconds.
+
+    Proposals are the hot path: where nobody asked to be told, they owe nothing.
+    """
+
+    ASKED_EVERY_S = 5.0
+
+    def __init__(self) -> None:
+        self._asked_at, self._is_there = 0.0, False
+
+    def is_there(self) -> bool:
+        now = time.monotonic()
+        if not self._asked_at or now - self._asked_at > self.ASKED_EVERY_S:
+            self._asked_at, self._is_there = now, PushSubscription.objects.exists()
+        return self._is_there
+
+    def forget(self) -> None:
+        self._asked_at = 0.0
+
+
+audience = _Audience()
+
+
+def is_configured() -> bool:
+    return bool(settings.VAPID_PUBLIC_KEY)
+
+
+class PushChannel(HttpChannel):
+    name = NAME
+
+    def wants(self, kind: str) -> bool:
+        return is_configured() and (kind in ASKS or kind in CHANGES) and audience.is_there()
+
+    def address(self, event: Event) -> Iterable[Owed]:
+        if event.kind in ASKS:
+            return list(_to_tell(event))
+        shown = ShownNotification.objects.filter(subject=event.subject)
+        pairs = shown.values_list("subscription_id", "item")
+        return [Owed(f"{CHECK}:{browser}:{item.hex}") for browser, item in pairs]
+
+    def request(self, delivery: Delivery) -> Post | None:
+        """What to send now, if anything. Raises ``NotNow`` in quiet hours."""
+        action, _, rest = delivery.recipient.partition(":")
+        key, _, item = rest.partition(":")
+        found = PushSubscription.objects.select_related("user").filter(pk=key).first()
+        if found is None:
+            return None
+        if subscriptions.is_over(found):
+            found.delete()
+            return None
+        with texts.language_of(found.user):
+            if action == CHECK:
+                return _withdrawal(found, UUID(item))
+            if action == TEST:
+                return _test(found)
+            return _notification(delivery, found, is_again=action == SOON)
+
+    def accepted(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            action, _, rest = delivery.recipient.partition(":")
+            key, _, item = rest.partition(":")
+            PushSubscription.objects.filter(pk=key).update(last_success_at=Now())
+            if action == CHECK:
+                ShownNotification.objects.filter(subscription=int(key), item=UUID(item)).delete()
+
+    def is_gone(self, delivery: Delivery, status: int) -> bool:
+        if status not in GONE:
+            return False
+        PushSubscription.objects.filter(pk=delivery.recipient.split(":")[1]).delete()
+        return True
+
+
+def _to_tell(event: Event) -> Iterator[Owed]:
+    item = concerns.item_of(event)
+    if item is None:
+        return
+    now = timezone.now()
+    browsers = PushSubscription.objects.filter(user__in=concerns.people_for(item))
+    for browser in browsers.select_related("user").order_by("pk"):
+        chosen = wishes.wishes_of(browser.user)
+        if not wishes.wants(chosen, item):
+            continue
+        yield Owed(f"{TELL}:{browser.pk}", wishes.quiet_until(chosen, now))
+        reminder_at = item.row.expires_at - SOON_BEFORE
+        if chosen.before_expiry and item.about != About.DOUBT and reminder_at > now:
+            yield Owed(f"{SOON}:{browser.pk}", reminder_at)
+
+
+def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bool) -> Post | None:
+    """The item as it is now, unless it waits for this person no longer."""
+    item = concerns.item_of(delivery.event)
+    chosen, now = wishes.wishes_of(browser.user), timezone.now()
+    if item is None or not wishes.wants(chosen, item):
+        return None
+    if until := wishes.quiet_until(chosen, now):
+        raise NotNow(until - now, "It is quiet hours for this person.")
+    # Noted before the last look: whoever decides after that look finds the note, and withdraws.
+    shown, is_new = ShownNotification.objects.get_or_create(
+        subscription=browser,
+        item=item.row.pk,
+        defaults={"subject": item.subject, "about": item.about},
+    )
+    fresh = concerns.find(item.about, item.row.pk)
+    if fresh is None or not concerns.waits_for(fresh, browser.user, now):
+        if is_new:
+            shown.delete()
+        return None
+    if not is_new and not is_again and delivery.attempts == 1:
+        return None
+    words = texts.words_of(fresh, now, hides_details=chosen.hides_details)
+    message = {"show": message_of(fresh, words, has_sound=chosen.sound, is_again=is_again)}
+    is_urgent = is_again or fresh.is_high
+    return web_push.post_to(
+        browser,
+        message,
+        topic=fresh.row.pk.hex,
+        ttl_s=_seconds_left(fresh, now),
+        urgency=web_push.HIGH if is_urgent else web_push.NORMAL,
+    )
+
+
+def message_of(
+    item: Item, words: Words, *, has_sound: bool, is_again: bool = False
+) -> dict[str, Any]:
+    """What the service worker shows. The tag makes it one notification per item."""
+    return {
+        "title": words.title,
+        "body": words.body,
+        "tag": item.row.pk.hex,
+        "address": texts.address_of(item),
+        "silent": not has_sound,
+        "again": is_again,
+    }
+
+
+def _withdrawal(browser: PushSubscription, key: UUID) -> Post | None:
+    shown = ShownNotification.objects.filter(subscription=browser, item=key).first()
+    if shown is None:
+        return None
+    item = concerns.find(About(shown.about), key)
+    if item is not None and concerns.waits_for(item, browser.user, timezone.now()):
+        return None
+    message: dict[str, Any] = {"close": key.hex}
+    if (urlsplit(browser.endpoint).hostname or "").endswith(ALWAYS_SHOWS):
+        words = texts.no_longer_waits()
+        message["instead"] = {"title": words.title, "body": words.body, "tag": key.hex}
+    return web_push.post_to(browser, message, topic=key.hex, ttl_s=WITHDRAWN_WITHIN_S)
+
+
+def _test(browser: PushSubscription) -> Post:
+    words = texts.test_words()
+    shown = {"title": words.title, "body": words.body, "tag": "test", "address": "/"}
+    return web_push.post_to(browser, {"show": shown}, topic="test", ttl_s=60)
+
+
+def _seconds_left(item: Item, now: datetime) -> int:
+    if item.about == About.DOUBT:
+        return LONGEST_S
+    return max(0, min(LONGEST_S, int((item.row.expires_at - now).total_seconds())))

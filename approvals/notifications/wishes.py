@@ -1,0 +1,45 @@
+"""What a person wants to be told of, and when they want to be left alone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.contrib.auth.models import User
+
+from approvals.http.preferences import preferences_of, zone_named
+from approvals.models import About, NotificationSettings
+from approvals.notifications.concerns import Item
+
+
+def wishes_of(person: User) -> NotificationSettings:
+    """What they chose; unsaved, with the defaults, for who chose nothing."""
+    found = NotificationSettings.objects.filter(user=person.pk).first()
+    return found or NotificationSettings(user=person)
+
+
+def wants(wishes: NotificationSettings, item: Item) -> bool:
+    if item.about == About.QUESTION:
+        return wishes.questions
+    if item.about == About.DOUBT:
+        return wishes.in_doubt
+    return wishes.waiting and (item.is_high or not wishes.only_high)
+
+
+def zone_of(wishes: NotificationSettings) -> ZoneInfo:
+    """The person's: as they chose it, else that of the browser they set this in."""
+    return zone_named(preferences_of(wishes.user).time_zone or wishes.time_zone)
+
+
+def quiet_until(wishes: NotificationSettings, now: datetime) -> datetime | None:
+    """When the quiet hours end, if it is quiet now where the person is."""
+    begin, end = wishes.quiet_from, wishes.quiet_until
+    if begin is None or end is None or begin == end:
+        return None
+    local = now.astimezone(zone_of(wishes))
+    clock = local.time()
+    is_quiet = begin <= clock < end if begin < end else clock >= begin or clock < end
+    if not is_quiet:
+        return None
+    day = local.date() if clock < end else local.date() + timedelta(days=1)
+    return datetime.combine(day, end, local.tzinfo)

@@ -1,0 +1,225 @@
+"""What a person is told of, and where: the account's page, and what its script asks."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _, gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from a2a.models import Question
+from approvals.http.preferences import TIME_ZONE_COOKIE
+from approvals.models import About, Mail, NotificationSettings, PushSubscription, Role
+from approvals.notifications import concerns, push_channel, subscriptions, texts, wishes
+from approvals.notifications.concerns import Item
+from approvals.notifications.subscriptions import Browser, SubscriptionRefused
+from approvals.web.requests import roles_of_request, tenants_of_request
+from ledger.models import Delivery, Transaction, id_or_none
+from ledger.states import State
+
+MOST_DUE = 20  # items that one request asks about
+TEST_EVERY_S = 5
+BROWSERS = ("Edg", "OPR", "Firefox", "CriOS", "Chrome", "Safari")
+NAMES = {"Edg": "Edge", "OPR": "Opera", "CriOS": "Chrome"}
+SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS X", "Linux")
+
+
+class NotificationsForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = NotificationSettings
+        fields = (
+            "waiting",
+            "only_high",
+            "before_expiry",
+            "questions",
+            "in_doubt",
+            "sound",
+            "hides_details",
+            "quiet_from",
+            "quiet_until",
+            "mail",
+        )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if (cleaned.get("quiet_from") is None) != (cleaned.get("quiet_until") is None):
+            self.add_error("quiet_from", gettext_lazy("Quiet hours have a beginning and an end."))
+        return cleaned
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def notifications(request: HttpRequest) -> HttpResponse:
+    """Show the choices; keep them when they are sent."""
+    person = cast(User, request.user)
+    chosen = wishes.wishes_of(person)
+    if request.method != "POST":
+        return _page(request, NotificationsForm(instance=chosen))
+    form = NotificationsForm(request.POST, instance=chosen)
+    if not form.is_valid():
+        return _page(request, form, status=422)
+    chosen.time_zone = _zone_of(request) or chosen.time_zone
+    chosen.was_asked_at = chosen.was_asked_at or timezone.now()
+    form.save()
+    messages.success(request, _("Saved."))
+    return redirect("desk:notifications")
+
+
+def _page(request: HttpRequest, form: NotificationsForm, status: int = 200) -> HttpResponse:
+    roles = roles_of_request(request)
+    return render(
+        request, "account/notifications.html", context_of(request, form, roles), status=status
+    )
+
+
+def context_of(request: HttpRequest, form: NotificationsForm, roles: Any) -> dict[str, Any]:
+    """What ``account/_notifications.html`` shows."""
+    person = cast(User, request.user)
+    return {
+        "form": form,
+        "browsers": PushSubscription.objects.filter(user=person).order_by("-made_at"),
+        "has_push": push_channel.is_configured(),
+        "may_settle": any(Role.OPERATOR in names for names in roles.values()),
+        "zone": wishes.zone_of(form.instance),
+        "mails": Mail.choices,
+    }
+
+
+@login_required
+@require_POST
+def add_browser(request: HttpRequest) -> HttpResponse:
+    """Tell this person in the browser that asks; with ``renew``, only if it is known as theirs."""
+    person, key = cast(User, request.user), request.session.session_key or ""
+    browser = _browser_of(request)
+    if request.POST.get("renew"):
+        return HttpResponse(status=204 if subscriptions.renew(person, browser, key) else 404)
+    try:
+        subscriptions.add(person, browser, key)
+    except SubscriptionRefused as refusal:
+        return HttpResponse(str(refusal), status=422, content_type="text/plain")
+    _note_answer(request)
+    return HttpResponse(status=204)
+
+
+def _browser_of(request: HttpRequest) -> Browser:
+    return Browser(
+        endpoint=request.POST.get("endpoint", ""),
+        p256dh=request.POST.get("p256dh", ""),
+        auth=request.POST.get("auth", ""),
+        label=label_of(request.headers.get("User-Agent", "")),
+    )
+
+
+def label_of(user_agent: str) -> str:
+    """``Firefox on Android``, as far as the browser says."""
+    browser = next((name for name in BROWSERS if f"{name}/" in user_agent), "")
+    system = next((name for name in SYSTEMS if name in user_agent), "")
+    return " on ".join(filter(None, (NAMES.get(browser, browser) or "Browser", system)))
+
+
+@login_required
+@require_POST
+def remove_browser(request: HttpRequest, browser_id: int) -> HttpResponse:
+    if subscriptions.remove(cast(User, request.user), browser_id):
+        messages.success(request, _("That browser is told nothing more."))
+    return redirect("desk:notifications")
+
+
+@login_required
+@require_POST
+def test(request: HttpRequest) -> HttpResponse:
+    """Send a test to each browser of this person, by the way that every notification takes."""
+    person = cast(User, request.user)
+    event = subscriptions.last_change_of(person)
+    browsers = PushSubscription.objects.filter(user=person)
+    if event is None or not browsers:
+        messages.error(request, _("Turn notifications on first: no browser of yours is told yet."))
+        return redirect("desk:notifications")
+    turn = int(time.time()) // TEST_EVERY_S
+    Delivery.objects.bulk_create(
+        [
+            Delivery(
+                event=event,
+                channel=push_channel.NAME,
+                recipient=f"{push_channel.TEST}:{browser.pk}:{turn}",
+            )
+            for browser in browsers
+        ],
+        ignore_conflicts=True,
+    )
+    messages.success(request, _("A test is on its way. It takes a few seconds."))
+    return redirect("desk:notifications")
+
+
+@login_required
+@require_POST
+def not_now(request: HttpRequest) -> HttpResponse:
+    """Do not offer notifications in the inbox any more."""
+    _note_answer(request)
+    return redirect("desk:inbox")
+
+
+def _note_answer(request: HttpRequest) -> None:
+    NotificationSettings.objects.update_or_create(
+        user=cast(User, request.user),
+        defaults={"was_asked_at": timezone.now(), "time_zone": _zone_of(request)},
+    )
+
+
+def _zone_of(request: HttpRequest) -> str:
+    return request.COOKIES.get(TIME_ZONE_COOKIE, "")[:64]
+
+
+def is_to_be_offered(request: HttpRequest) -> bool:
+    """Whether the inbox asks this person if they want to be told: once, until they answer."""
+    answered = NotificationSettings.objects.filter(
+        user=cast(User, request.user), was_asked_at__isnull=False
+    )
+    return push_channel.is_configured() and not answered.exists()
+
+
+@login_required
+@require_safe
+def due(request: HttpRequest) -> HttpResponse:
+    """Of these transactions and tasks, those that an open desk in a hidden tab should show now."""
+    person = cast(User, request.user)
+    chosen, now = wishes.wishes_of(person), timezone.now()
+    ids = [key for text in request.GET.getlist("id")[:MOST_DUE] if (key := id_or_none(text))]
+    if chosen._state.adding or wishes.quiet_until(chosen, now):
+        return JsonResponse({"show": []})
+    items = [
+        item
+        for item in _items(ids, tenants_of_request(request))
+        if wishes.wants(chosen, item) and concerns.waits_for(item, person, now)
+    ]
+    shown = [
+        push_channel.message_of(
+            item,
+            texts.words_of(item, now, hides_details=chosen.hides_details),
+            has_sound=chosen.sound,
+        )
+        for item in items
+    ]
+    return JsonResponse({"show": shown})
+
+
+def _items(ids: list[UUID], tenants: frozenset[str]) -> list[Item]:
+    rows = Transaction.objects.for_tenants(tenants).filter(
+        pk__in=ids, state__in=[State.PREPARED, State.IN_DOUBT]
+    )
+    found = [
+        Item(About.DOUBT if row.state == State.IN_DOUBT else About.DECISION, row)
+        for row in rows.prefetch_related("decisions")
+    ]
+    asked = Question.objects.for_tenants(tenants).waiting().filter(task__in=ids)
+    questions = [Item(About.QUESTION, row) for row in asked.select_related("task")]
+    return [item for item in found if concerns.is_for_people(item)] + questions
