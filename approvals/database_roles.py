@@ -58,6 +58,12 @@ RIGHTS = {
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
     "ledger_limitrefusal": CHANGE,
+    # Counted from the events, and counted anew by a command; they prove nothing.
+    "ledger_usageday": CHANGE,
+    "ledger_usagehour": CHANGE,
+    "ledger_usagedecider": CHANGE,
+    "ledger_subjectuse": CHANGE,
+    "ledger_usagecursor": CHANGE,
     "a2a_skill": CHANGE,
     "a2a_remoteagent": CHANGE,
     "a2a_mirror": CHANGE,

@@ -107,6 +107,12 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
         'Set receipt="refund_id": without a receipt nothing is COMMITTED.',
     )
     yield (
+        bool(contract.subject) and contract.subject not in allowed - {"tenant"},
+        "E015",
+        f"its subject, {contract.subject}, is not an argument.",
+        "Name the argument that says whom or what it concerns, or leave subject out.",
+    )
+    yield (
         not _can_be_undone(tool),
         "E006",
         f"it is declared {contract.consequence_level} but cannot be undone.",

@@ -35,6 +35,7 @@ from ledger.states import FINAL, Move, State
 from ledger.transactions import sign_offs
 from ledger.transactions.coordinator import check_reason
 from ledger.transactions.transitions import advance
+from ledger.usage import subjects as usage_subjects
 
 logger = logging.getLogger(__name__)
 
@@ -169,6 +170,7 @@ def _erase_around(subjects: Sequence[UUID]) -> None:
     Decision.objects.filter(transaction__in=subjects).exclude(reason="").update(reason="")
     answers = IdempotencyKey.objects.filter(transaction__in=subjects).exclude(answer="")
     answers.update(answer="")
+    usage_subjects.forget(subjects)
 
 
 def erase_reasons(subjects: Sequence[UUID]) -> None:

@@ -25,6 +25,7 @@ from ledger import contracts
 from ledger.api import describe, describe_readonly
 from ledger.http import problem
 from ledger.models import Transaction, id_or_none
+from ledger.usage.usual import of_tools
 
 
 @login_required
@@ -95,8 +96,10 @@ def _agent_name(listing: desk_inbox.Listing, principal: str) -> str:
 @login_required
 @require_safe
 def tools(request: HttpRequest) -> HttpResponse:
+    usage = of_tools(tenants_of_request(request))
     cards = [
-        {**describe(tool), "contract": tool.contract} for _, tool in sorted(contracts.tools.items())
+        {**describe(tool), "contract": tool.contract, "usage": usage.get(name)}
+        for name, tool in sorted(contracts.tools.items())
     ]
     looking = [describe_readonly(tool) for _, tool in sorted(contracts.readonly_tools.items())]
     return render(request, "desk/tools.html", {"cards": cards, "looking": looking})

@@ -33,6 +33,7 @@ from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
 from ledger.states import State
+from ledger.usage.usual import usual_of
 
 WHOLE = "whole"  # in the query: show everything, nothing folded
 
@@ -148,4 +149,6 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "fields": list(labels.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,
+        # Of what is decided, figures of today would say something else.
+        "usual": usual_of(row) if row.state == State.PREPARED else None,
     }

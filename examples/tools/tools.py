@@ -28,6 +28,7 @@ from ledger.contracts import Context, NothingHappened, Plan, readonly, transacti
 Name = Annotated[str, Field(min_length=1, max_length=120)]
 Amount = Annotated[Decimal, Field(gt=0, max_digits=14, decimal_places=3)]
 Currency = Annotated[str, Field(pattern=r"^([A-Z]{3})?$")]
+Customer = Annotated[str, Field(max_length=120)]
 Reason = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -51,13 +52,20 @@ def money(amount: Decimal | str, currency: str) -> str:
     # The provider promises it: requests with the same Idempotency-Key make one refund.
     retry_safe=True,
     undo="The refund can be reversed: the customer is charged the same amount again.",
+    # Approvers are told how often this customer got a refund lately.
+    subject="customer",
 )
 def refund_customer(
-    payment_id: Name, amount: Amount, reason: Reason, context: Context, currency: Currency = ""
+    payment_id: Name,
+    amount: Amount,
+    reason: Reason,
+    context: Context,
+    currency: Currency = "",
+    customer: Customer = "",
 ) -> dict[str, Any]:
     """Pay back all or part of a payment to the customer who made it.
 
-    The currency is that of the payment and may be omitted.
+    Currency and customer are those of the payment and may be omitted.
     """
     refund = execute(
         "POST",
@@ -76,13 +84,15 @@ def refund_customer(
 
 @refund_customer.plan
 def _plan_refund(
-    payment_id: str, amount: Decimal, reason: str, currency: str, context: Context
+    payment_id: str, amount: Decimal, reason: str, currency: str, customer: str, context: Context
 ) -> Plan:
     with provider_may_refuse():
         payment = read(f"/payments/{segment(payment_id)}", context.timeout)
     paid_in, remaining = payment["currency"], Decimal(payment["remaining"])
     if currency not in {"", paid_in}:
         raise NothingHappened(f"{payment_id} was paid in {paid_in}, not in {currency}.")
+    if customer not in {"", payment["customer"]}:
+        raise NothingHappened(f"{payment_id} was not paid by {customer}.")
     if amount > remaining:
         raise NothingHappened(
             f"Only {money(remaining, paid_in)} of {payment_id} can still be refunded."
@@ -98,12 +108,13 @@ def _plan_refund(
         warnings=warnings,
         amount=amount,
         currency=paid_in,
-        # With the currency filled in: the approver sees these arguments, and they are carried out.
+        # With all filled in: the approver sees these arguments, and they are carried out.
         arguments={
             "payment_id": payment_id,
             "amount": amount,
             "reason": reason,
             "currency": paid_in,
+            "customer": payment["customer"],
         },
     )
 
@@ -158,6 +169,7 @@ HOLD = LONGEST_WAIT + timedelta(minutes=5)
     timeout=timedelta(seconds=10),
     retry_safe=True,
     undo="The booking can be canceled; the airline returns the whole fare.",
+    subject="passenger",
 )
 def book_flight(
     flight_id: Name,
@@ -285,6 +297,7 @@ def _day(text: str) -> str:
     # Every call takes effect, so it must never be repeated while the outcome is unknown.
     retry_safe=False,
     undo="It cannot be undone: the disks are deleted with the instance.",
+    subject="instance_id",
 )
 def terminate_cloud_instance(instance_id: Name, reason: Reason, context: Context) -> dict[str, Any]:
     """Terminate an instance and delete its disks permanently."""

@@ -92,6 +92,8 @@ class Contract:
     web_only: bool = False
     # How long before it expires approvers in Slack are reminded.
     remind: timedelta | None = None
+    # The argument that says whom or what it concerns: approvers are told how often that was lately.
+    subject: str = ""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a level that does not exist."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
-from django.db import OperationalError, connection
-from django.db.models import Max
+from django.db import connection
 from django.db.transaction import atomic
 
+from ledger.events.settled import last_settled_event
 from ledger.log import tree
 from ledger.log.tree import NotStored, StoredTree
 from ledger.models import Event
@@ -72,7 +72,7 @@ def make(published: Iterable[TreeHead] = ()) -> Checkpoint | None:
     """
     if not settings.AUDIT_KEY:
         return None
-    settled = _last_settled_event()
+    settled = last_settled_event()
     if settled is None:
         return None
     with atomic():
@@ -128,22 +128,6 @@ def _is_only_writer() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [ONE_WRITER])
         return bool(cursor.fetchone()[0])
-
-
-def _last_settled_event() -> int | None:
-    """The largest event id below which no writer is still at work.
-
-    Ids are given out before commit, so "the largest that I see" may skip one that commits later.
-    Locking writers out for an instant settles it; if that takes longer, not now.
-    """
-    try:
-        with atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL lock_timeout = '500ms'")
-            cursor.execute("SELECT ledger_keep_writers_out()")
-            last: int | None = Event.objects.aggregate(last=Max("pk"))["last"]
-            return last
-    except OperationalError:
-        return None
 
 
 # --- reading ------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ledger.models.reviews import Review, ReviewVerdict
 from ledger.models.search import SearchTerm
 from ledger.models.sweepers import SweeperLease
 from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
+from ledger.models.usage import SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
 from ledger.states import Ending
 
 __all__ = [
@@ -40,12 +41,17 @@ __all__ = [
     "ReviewVerdict",
     "Scope",
     "SearchTerm",
+    "SubjectUse",
     "SweeperLease",
     "Tenant",
     "Tile",
     "Transaction",
     "TransactionQuerySet",
     "TransactionRow",
+    "UsageCursor",
+    "UsageDay",
+    "UsageDecider",
+    "UsageHour",
     "Verdict",
     "id_or_none",
     "new_id",

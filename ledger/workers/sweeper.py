@@ -34,6 +34,7 @@ from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
 from ledger.transactions import coordinator
+from ledger.usage import counting
 from ledger.workers import leadership, queues
 from ledger.workers.jobs import enqueue
 
@@ -144,6 +145,7 @@ class Sweeper:
             *_further_steps,
             retention.erase_due,
             refusals.prune,
+            counting.count_events,
             self._log.round,
         ]
         for step in steps:

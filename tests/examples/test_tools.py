@@ -107,7 +107,12 @@ def test_a_refund_is_planned_in_a_sentence(sandbox):
         warnings=[],
         amount=Decimal("48.20"),
         currency="EUR",
-        arguments={**REFUND, "amount": Decimal("48.20"), "currency": "EUR"},
+        arguments={
+            **REFUND,
+            "amount": Decimal("48.20"),
+            "currency": "EUR",
+            "customer": "Ana Ruiz",
+        },
     )
     assert use.said["operation_key"] == "refund:acme:pay_1042:damaged"
 

@@ -49,6 +49,7 @@ UNSAFE = {
     "E011": {"web_only": True, "required_approver": "SUPERVISOR"},
     "E012": {"remind": timedelta(days=1)},
     "E014": {"retention": timedelta(hours=1)},
+    "E015": {"subject": "colour"},
 }
 
 

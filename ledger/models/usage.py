@@ -1,0 +1,121 @@
+"""What was asked for and decided, counted: ``ledger.usage`` writes it from the audit log."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class UsageDay(models.Model):
+    """How often one agent asked for one tool on one day (UTC), and what became of it.
+
+    ``kind`` is that of the event. Amounts are counted where it was approved, by their size
+    (``ledger.usage.buckets``); of other kinds the currency is empty.
+    """
+
+    tenant = models.CharField(max_length=63)
+    day = models.DateField()
+    tool = models.CharField(max_length=100)
+    agent = models.CharField(max_length=150, help_text="As agent:acme/helpdesk.")
+    kind = models.CharField(max_length=30)
+    currency = models.CharField(max_length=3, blank=True)
+    size = models.SmallIntegerField()
+    number = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            # In the order in which the figures of a tenant are read.
+            models.UniqueConstraint(
+                name="ledger_usageday_once",
+                fields=["tenant", "day", "tool", "agent", "kind", "currency", "size"],
+            )
+        ]
+        indexes = [
+            # What an approver is told of one agent and tool.
+            models.Index(name="ledger_usageday_agent", fields=["tenant", "tool", "agent", "day"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent} {self.kind} {self.tool} on {self.day}: {self.number}"
+
+
+class UsageHour(models.Model):
+    """How often something became of one tool in one hour (UTC).
+
+    ``wait`` says how long people took to decide; it is ``ledger.usage.buckets.NONE`` where no
+    person decided.
+    """
+
+    tenant = models.CharField(max_length=63)
+    hour = models.DateTimeField()
+    tool = models.CharField(max_length=100)
+    kind = models.CharField(max_length=30)
+    wait = models.SmallIntegerField()
+    number = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="ledger_usagehour_once", fields=["tenant", "hour", "tool", "kind", "wait"]
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.tool} at {self.hour}: {self.number}"
+
+
+class UsageDecider(models.Model):
+    """How often somebody decided on what one agent asked for, on one day (UTC), and how fast."""
+
+    tenant = models.CharField(max_length=63)
+    day = models.DateField()
+    decider = models.CharField(max_length=150, help_text="As user:7 or agent:acme/goodwill.")
+    agent = models.CharField(max_length=150)
+    kind = models.CharField(max_length=30)
+    wait = models.SmallIntegerField()
+    number = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="ledger_usagedecider_once",
+                fields=["tenant", "day", "decider", "agent", "kind", "wait"],
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.decider} {self.kind} for {self.agent} on {self.day}: {self.number}"
+
+
+class SubjectUse(models.Model):
+    """Whom or what a recent transaction concerns: a keyed hash, erased with the content."""
+
+    transaction_id = models.UUIDField(primary_key=True)
+    tenant = models.CharField(max_length=63)
+    tool = models.CharField(max_length=100)
+    subject = models.CharField(max_length=32)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                name="ledger_subjectuse_of",
+                fields=["tenant", "tool", "subject", "-transaction_id"],
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.transaction_id}"
+
+
+class UsageCursor(models.Model):
+    """The last event that is counted: one row, which who counts has locked."""
+
+    id = models.SmallIntegerField(primary_key=True)
+    upto_event = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="ledger_usagecursor_one_row", condition=models.Q(id=1))
+        ]
+
+    def __str__(self) -> str:
+        return f"up to event {self.upto_event}"

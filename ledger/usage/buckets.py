@@ -1,0 +1,81 @@
+"""Amounts and waits by size, on scales of equal ratios: quantiles come out of counted rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+NONE = -1_000  # there is no amount, or no person decided
+ZERO = -999  # an amount of nothing
+SIZES_PER_TENFOLD = 20  # each is an eighth larger than the one before
+WAITS_PER_DOUBLING = 4
+QUICK_S = 3.0  # the first bucket of waits: nobody has read anything in so short a time
+
+
+def size_begins(size: int) -> Decimal:
+    """The smallest amount of this size."""
+    return Decimal(0) if size == ZERO else Decimal(10 ** (size / SIZES_PER_TENFOLD))
+
+
+def size_ends(size: int) -> Decimal:
+    return Decimal(0) if size == ZERO else size_begins(size + 1)
+
+
+def wait_begins_s(wait: int) -> float:
+    """The shortest time to decide that has this bucket, in seconds."""
+    return 0.0 if wait <= 0 else QUICK_S * 2 ** ((wait - 1) / WAITS_PER_DOUBLING)
+
+
+def wait_of_s(seconds: float) -> int:
+    """The bucket of a time to decide; ``WAIT_SQL`` is the same for the database."""
+    if seconds < QUICK_S:
+        return 0
+    return 1 + math.floor(WAITS_PER_DOUBLING * math.log2(seconds / QUICK_S))
+
+
+# Of ``{0}``, an amount or a number of seconds.
+SIZE_SQL = (
+    f"CASE WHEN {{0}} = 0 THEN {ZERO} ELSE floor({SIZES_PER_TENFOLD} * log({{0}}::float8))::int END"
+)
+WAIT_SQL = (
+    f"CASE WHEN {{0}} < {QUICK_S} THEN 0 "
+    f"ELSE 1 + floor({WAITS_PER_DOUBLING / math.log(2)} * ln({{0}}::float8 / {QUICK_S}))::int END"
+)
+
+
+def quantile(counts: Mapping[int, int], fraction: float) -> int | None:
+    """The bucket that the given fraction of what is counted reaches; ``None`` of nothing."""
+    wanted = fraction * sum(counts.values())
+    reached = 0
+    for bucket in sorted(counts):
+        reached += counts[bucket]
+        if reached >= wanted and counts[bucket]:
+            return bucket
+    return None
+
+
+def wait_quantile_s(counts: Mapping[int, int], fraction: float) -> float | None:
+    """The time in which the given fraction was decided, in seconds, to about a tenth."""
+    bucket = quantile(counts, fraction)
+    if bucket is None:
+        return None
+    before = sum(number for other, number in counts.items() if other < bucket)
+    within = (fraction * sum(counts.values()) - before) / counts[bucket]
+    begins, ends = wait_begins_s(bucket), wait_begins_s(bucket + 1)
+    return begins + (ends - begins) * min(max(within, 0.0), 1.0)
+
+
+def rounded_down(amount: Decimal) -> Decimal:
+    """To two digits: ``12.37`` as ``12``."""
+    return _rounded(amount, ROUND_FLOOR)
+
+
+def rounded_up(amount: Decimal) -> Decimal:
+    return _rounded(amount, ROUND_CEILING)
+
+
+def _rounded(amount: Decimal, rounding: str) -> Decimal:
+    if not amount:
+        return amount
+    return amount.quantize(Decimal(1).scaleb(amount.adjusted() - 1), rounding=rounding)

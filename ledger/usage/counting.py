@@ -1,0 +1,143 @@
+"""Counting what the audit log says, once for each event.
+
+The counts and the last event that they contain are written in one database transaction, so that a
+process may die at any moment. Nothing is counted where transactions are prepared or carried out.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from django.db import connection
+from django.db.models import Min
+from django.db.transaction import atomic
+
+from ledger.events.settled import last_settled_event
+from ledger.models import Event, SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
+from ledger.states import EventKind
+from ledger.usage import buckets, subjects
+
+BATCH = 5_000  # events that one round counts
+EVERY_S = 5.0  # to know which events are settled, writers are kept out for an instant
+PATIENCE = timedelta(milliseconds=100)
+# What becomes of a request, in the order in which charts stack it.
+OUTCOMES = (EventKind.APPROVED, EventKind.REJECTED, EventKind.EXPIRED, EventKind.CANCELED)
+COUNTED = (EventKind.PREPARED, *OUTCOMES, EventKind.FAILED)
+# The word of one of several approvers counts for that approver too.
+BY_DECIDER = (
+    EventKind.APPROVAL_RECORDED,
+    EventKind.PASSED_ON,
+    EventKind.APPROVED,
+    EventKind.REJECTED,
+)
+
+_counted_at = float("-inf")
+
+
+def count_events() -> None:
+    """The sweeper's step: count what has happened since it last counted."""
+    global _counted_at
+    now = time.monotonic()
+    if now - _counted_at < EVERY_S:
+        return
+    if count_batch() < BATCH:
+        _counted_at = now
+    subjects.forget_old()
+
+
+def count_batch(most: int = BATCH) -> int:
+    """Count at most so many settled events; returns how many ids were passed.
+
+    Another process that counts at the same time makes this one count nothing.
+    """
+    first = Event.objects.filter(pk__gt=_counted_upto()).aggregate(first=Min("pk"))["first"]
+    settled = None if first is None else last_settled_event(PATIENCE)
+    if first is None or settled is None:
+        return 0
+    with atomic():
+        cursor = _locked_cursor()
+        if cursor is None or cursor.upto_event >= settled:
+            return 0
+        after = max(cursor.upto_event, min(first - 1, settled))
+        upto = min(settled, after + most)
+        _count(after, upto)
+        UsageCursor.objects.filter(pk=1).update(upto_event=upto)
+    return int(upto - after)
+
+
+def rebuild() -> int:
+    """Count all events anew; returns up to which. Readers see the old figures until it is done.
+
+    Subjects are those of transactions whose content is still there.
+    """
+    settled = last_settled_event(timedelta(seconds=10))
+    with atomic():
+        UsageCursor.objects.get_or_create(pk=1, defaults={"upto_event": 0})
+        cursor = UsageCursor.objects.select_for_update().get(pk=1)
+        for model in (UsageDay, UsageHour, UsageDecider, SubjectUse):
+            model.objects.all().delete()
+        upto = cursor.upto_event if settled is None else settled
+        _count(0, upto)
+        UsageCursor.objects.filter(pk=1).update(upto_event=upto)
+    return upto
+
+
+def _counted_upto() -> int:
+    upto: int | None = UsageCursor.objects.values_list("upto_event", flat=True).first()
+    return upto or 0
+
+
+def _locked_cursor() -> UsageCursor | None:
+    """The cursor, for this database transaction alone; ``None`` while another process counts."""
+    row = UsageCursor.objects.select_for_update(skip_locked=True).first()
+    if row is None and not UsageCursor.objects.exists():
+        UsageCursor.objects.bulk_create([UsageCursor(pk=1, upto_event=0)], ignore_conflicts=True)
+        row = UsageCursor.objects.select_for_update(skip_locked=True).first()
+    return row
+
+
+def _count(after: int, upto: int) -> None:
+    with connection.cursor() as cursor:
+        for sql, kinds in _STATEMENTS:
+            cursor.execute(sql, [after, upto, [str(kind) for kind in kinds]])
+    subjects.remember(after, upto)
+
+
+_WAIT = buckets.WAIT_SQL.format("extract(epoch FROM e.at - t.created_at)")
+_SIZE = buckets.SIZE_SQL.format("t.amount")
+_HAS_SIZE = f"e.kind = '{EventKind.APPROVED}' AND t.amount IS NOT NULL"
+_IS_BY_A_PERSON = (
+    f"e.kind IN ('{EventKind.APPROVED}', '{EventKind.REJECTED}') AND e.principal LIKE 'user:%%'"
+)
+_EVENTS = """
+    FROM ledger_event e JOIN ledger_transaction t ON t.id = e.transaction_id
+    WHERE e.id > %s AND e.id <= %s AND e.kind = ANY(%s)
+"""
+_DAYS = f"""
+    INSERT INTO ledger_usageday (tenant, day, tool, agent, kind, currency, size, number)
+    SELECT t.tenant, (e.at AT TIME ZONE 'UTC')::date, t.tool, t.proposed_by, e.kind,
+           CASE WHEN {_HAS_SIZE} THEN t.currency ELSE '' END,
+           CASE WHEN {_HAS_SIZE} THEN {_SIZE} ELSE {buckets.NONE} END, count(*)
+    {_EVENTS} GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ON CONFLICT (tenant, day, tool, agent, kind, currency, size)
+    DO UPDATE SET number = ledger_usageday.number + excluded.number
+"""
+_HOURS = f"""
+    INSERT INTO ledger_usagehour (tenant, hour, tool, kind, wait, number)
+    SELECT t.tenant, date_trunc('hour', e.at, 'UTC'), t.tool, e.kind,
+           CASE WHEN {_IS_BY_A_PERSON} THEN {_WAIT} ELSE {buckets.NONE} END, count(*)
+    {_EVENTS} GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (tenant, hour, tool, kind, wait)
+    DO UPDATE SET number = ledger_usagehour.number + excluded.number
+"""
+_DECIDERS = f"""
+    INSERT INTO ledger_usagedecider (tenant, day, decider, agent, kind, wait, number)
+    SELECT t.tenant, (e.at AT TIME ZONE 'UTC')::date, e.principal, t.proposed_by, e.kind,
+           {_WAIT}, count(*)
+    {_EVENTS} AND (e.principal LIKE 'user:%%' OR e.principal LIKE 'agent:%%')
+    GROUP BY 1, 2, 3, 4, 5, 6
+    ON CONFLICT (tenant, day, decider, agent, kind, wait)
+    DO UPDATE SET number = ledger_usagedecider.number + excluded.number
+"""
+_STATEMENTS = ((_DAYS, COUNTED), (_HOURS, COUNTED), (_DECIDERS, BY_DECIDER))

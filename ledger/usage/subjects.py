@@ -1,0 +1,89 @@
+"""Whom or what a transaction concerns, so that approvers learn how often that was lately.
+
+Kept is a keyed hash of the argument that the contract names, for as long as figures are shown of
+it. It goes when the content of its transaction is erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from ledger import contracts, intents
+from ledger.models import Event, SubjectUse, Transaction
+from ledger.states import EventKind
+
+SHOWN = timedelta(days=30)
+KEPT = timedelta(days=35)  # a little longer: it goes by the time in the id
+MOST = 100  # of one subject that are looked at
+
+
+def subject_of(row: Transaction) -> str:
+    """The value that people know it by; empty where the contract names none, or it is erased."""
+    tool = contracts.tools.get(row.tool)
+    return "" if tool is None else text_of(row.arguments.get(tool.contract.subject, ""))
+
+
+def text_of(value: Any) -> str:
+    return "" if value is None or isinstance(value, dict | list) else str(value).strip()
+
+
+def hash_of(tenant: str, tool: str, subject: str) -> str:
+    """Without invisible differences, and of no use to whoever lacks the installation's key."""
+    message = intents.canonical([tenant, tool, intents.folded(subject)])
+    return salted_hmac("ledger.usage.subject", message, algorithm="sha256").hexdigest()[:32]
+
+
+def lately_of(row: Transaction) -> list[UUID]:
+    """The other transactions of its subject in ``SHOWN``, newest first, ``MOST`` at most."""
+    subject = subject_of(row)
+    if not subject:
+        return []
+    same = SubjectUse.objects.filter(
+        tenant=row.tenant,
+        tool=row.tool,
+        subject=hash_of(row.tenant, row.tool, subject),
+        transaction_id__gte=first_id_at(timezone.now() - SHOWN),
+    )
+    ids = same.exclude(pk=row.pk).order_by("-transaction_id")
+    return list(ids.values_list("transaction_id", flat=True)[:MOST])
+
+
+def first_id_at(at: datetime) -> UUID:
+    """The smallest id of the rows made then: ids begin with the time."""
+    return UUID(int=int(at.timestamp() * 1000) << 80)
+
+
+# --- written with the counts -----------------------------------------------------------------
+
+
+def remember(after: int, upto: int) -> None:
+    """Keep the subjects of the transactions that these events have brought into being."""
+    named = {name: tool for name, tool in contracts.tools.items() if tool.contract.subject}
+    if not named:
+        return
+    is_new = Q(pk__gt=after, pk__lte=upto, kind=EventKind.PREPARED, at__gt=timezone.now() - KEPT)
+    events = Event.objects.filter(is_new, transaction__tool__in=sorted(named))
+    rows = Transaction.objects.filter(pk__in=events.values("transaction"), content_erased_at=None)
+    uses = [
+        SubjectUse(row.pk, row.tenant, row.tool, hash_of(row.tenant, row.tool, subject))
+        for row in rows.only("pk", "tenant", "tool", "arguments").iterator()
+        if (subject := subject_of(row))
+    ]
+    SubjectUse.objects.bulk_create(uses, batch_size=1_000, ignore_conflicts=True)
+
+
+def forget(transaction_ids: Sequence[UUID]) -> None:
+    """For the erasure of their content."""
+    SubjectUse.objects.filter(pk__in=list(transaction_ids)).delete()
+
+
+def forget_old() -> None:
+    """Forget what nobody is shown any more."""
+    SubjectUse.objects.filter(pk__lt=first_id_at(timezone.now() - KEPT)).delete()

@@ -1,0 +1,314 @@
+"""What is counted is what the audit log says, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, timedelta
+from decimal import Decimal
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.transaction import atomic
+from hypothesis import given, strategies as st
+
+from ledger import execution, retention
+from ledger.errors import LedgerError
+from ledger.models import (
+    Event,
+    SubjectUse,
+    Transaction,
+    UsageCursor,
+    UsageDay,
+    UsageDecider,
+    UsageHour,
+)
+from ledger.states import EventKind
+from ledger.transactions import coordinator
+from ledger.usage import buckets, counting, subjects, usual
+from tests.conftest import propose
+from tests.forgery import end_retention
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    monkeypatch.setattr(counting, "EVERY_S", 0.0)
+
+
+def counted(model, *names):
+    rows = model.objects.values_list(*names, "number")
+    return Counter({tuple(key): number for *key, number in rows})
+
+
+def by_hand():
+    """The same figures from the events themselves, one by one."""
+    days, hours, deciders = Counter(), Counter(), Counter()
+    for event in Event.objects.filter(transaction__isnull=False).select_related("transaction"):
+        row, at = event.transaction, event.at.astimezone(UTC)
+        wait = buckets.wait_of_s((event.at - row.created_at).total_seconds())
+        is_approved = event.kind == EventKind.APPROVED and row.amount is not None
+        if event.kind in set(counting.COUNTED):
+            currency = row.currency if is_approved else ""
+            days[(row.tenant, at.date(), row.tool, row.proposed_by, event.kind, currency)] += 1
+            is_persons = event.kind in {"approved", "rejected"} and event.principal.startswith(
+                "user:"
+            )
+            hour = at.replace(minute=0, second=0, microsecond=0)
+            hours[
+                (row.tenant, hour, row.tool, event.kind, wait if is_persons else buckets.NONE)
+            ] += 1
+        if event.kind in set(counting.BY_DECIDER) and not event.principal.startswith("system:"):
+            who = (event.principal, row.proposed_by)
+            deciders[(row.tenant, at.date(), *who, event.kind, wait)] += 1
+    return days, hours, deciders
+
+
+def as_counted():
+    days = Counter()
+    for key, number in counted(
+        UsageDay, "tenant", "day", "tool", "agent", "kind", "currency", "size"
+    ).items():
+        days[key[:-1]] += number
+    return (
+        days,
+        counted(UsageHour, "tenant", "hour", "tool", "kind", "wait"),
+        counted(UsageDecider, "tenant", "day", "decider", "agent", "kind", "wait"),
+    )
+
+
+def some_history(propose, alice, bob, seed, steps=25):
+    """Proposals and decisions in an order of chance."""
+    chance = random.Random(seed)
+    rows = []
+    for number in range(steps):
+        if not rows or chance.random() < 0.5:
+            amount = str(Decimal(chance.randrange(1, 90_000)) / 100)
+            rows.append(propose("pay", reference=f"{seed}-{number}", amount=amount))
+            continue
+        row, by = chance.choice(rows), chance.choice([alice, bob])
+        verb = chance.choice(["approve", "reject", "expire", "count", "die"])
+        try:
+            if verb == "approve":
+                coordinator.approve(row.pk, digest=row.intent_digest, by=by, via="web")
+            elif verb == "reject":
+                coordinator.reject(row.pk, digest=row.intent_digest, by=by, via="web", reason="No.")
+            elif verb == "expire":
+                Transaction.objects.filter(pk=row.pk).update(expires_at=row.created_at)
+                coordinator.expire(row.pk)
+            elif verb == "count":
+                counting.count_batch(chance.randrange(1, 20))
+            else:
+                die_while_counting(chance)
+        except LedgerError:
+            pass
+
+
+class Died(Exception):
+    """The process ended between two statements."""
+
+
+def die_while_counting(chance):
+    """Count, and die after so many statements: what the database keeps is all or nothing."""
+    left = chance.randrange(1, 8)
+
+    def wrapper(execute, *statement):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise Died
+        return execute(*statement)
+
+    try:
+        with atomic(), connection.execute_wrapper(wrapper):
+            counting.count_batch()
+    except Died:
+        pass
+
+
+def own_database():
+    names = ("dbname", "user", "password", "host", "port")
+    parameters = connection.get_connection_params()
+    return {name: parameters[name] for name in names if parameters.get(name)}
+
+
+def count_all():
+    while counting.count_batch():
+        pass
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_counts_are_those_of_the_events_whatever_order_and_whoever_dies(
+    a_transaction, alice, bob, seed
+):
+    some_history(a_transaction, alice, bob, seed)
+    count_all()
+
+    assert as_counted() == by_hand()
+
+
+def test_counting_again_changes_nothing_and_counting_anew_gives_the_same(a_transaction, alice, bob):
+    some_history(a_transaction, alice, bob, seed=77)
+    count_all()
+    before = (*as_counted(), set(SubjectUse.objects.values_list("pk", "subject")))
+
+    count_all()
+    call_command("rebuild_usage", verbosity=0)
+
+    assert (*as_counted(), set(SubjectUse.objects.values_list("pk", "subject"))) == before
+    assert UsageCursor.objects.get().upto_event == Event.objects.latest("pk").pk
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_that_is_committed_late_is_not_skipped(a_payment):
+    first = a_payment()
+    with psycopg.connect(**own_database()) as other:
+        other.execute(
+            "INSERT INTO ledger_event (subject, transaction_id, tenant, kind, to_state, principal,"
+            " principal_name, via, details, reason, seq, from_state, reason_digest, previous_hash,"
+            " hash) VALUES (%s, %s, 'acme', 'expired', 'rolling_back', 'system:sweeper', '',"
+            " 'system', '{}', '', 0, '', '', '', '')",
+            [first.pk, first.pk],
+        )
+        a_payment(reference="second")
+        assert counting.count_batch() == 0, "a writer is at work, so nothing is settled"
+        other.commit()
+
+    count_all()
+
+    assert as_counted() == by_hand()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_one_process_counts_at_a_time(a_payment):
+    a_payment()
+    assert counting.count_batch() == 1
+    a_payment()
+
+    with psycopg.connect(**own_database()) as other:
+        other.execute("SELECT FROM ledger_usagecursor FOR UPDATE")
+        assert counting.count_batch() == 0
+    assert counting.count_batch() == 1
+
+
+# --- what an approver is told ------------------------------------------------------------------
+
+
+def again(a_payment, alice, times, **arguments):
+    """The same payment proposed and rejected, so many times."""
+    for _ in range(times):
+        row = a_payment(**arguments)
+        coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="No.")
+        execution.roll_back(row.pk)
+    count_all()
+
+
+def test_the_third_time_of_a_subject_is_told_and_unusual(a_payment, alice):
+    again(a_payment, alice, 2, reference="ana")
+    again(a_payment, alice, 4, reference="somebody else")
+
+    told = usual.usual_of(a_payment(reference="ana"))
+
+    assert (told.subject, told.times, told.is_often, told.is_unusual) == ("ana", 3, True, True)
+    assert (told.asked, told.rejected, told.approved) == (6, 6, 0)
+
+
+def test_the_second_time_of_a_subject_with_a_usual_amount_is_calm(a_payment, alice):
+    for number in range(6):
+        row = a_payment(reference=f"r{number}", amount=str(20 + number))
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    again(a_payment, alice, 1, reference="ana", amount="22")
+
+    told = usual.usual_of(a_payment(reference="ana", amount="22"))
+
+    assert not told.is_unusual
+    assert told.amounts == usual.Range(Decimal("19"), Decimal("26"), "EUR")
+
+
+def test_an_amount_beyond_the_usual_ones_is_unusual(a_payment, alice):
+    for number in range(6):
+        row = a_payment(reference=f"r{number}", amount=str(20 + number))
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    again(a_payment, alice, 1, reference="ana")
+
+    told = usual.usual_of(a_payment(reference="ana", amount="61"))
+
+    assert told.is_beyond
+    assert told.is_unusual
+
+
+def test_the_first_request_of_an_agent_and_of_a_subject_is_unusual(a_payment):
+    told = usual.usual_of(a_payment())
+
+    assert told.is_first_of_agent
+    assert told.is_first_of_subject
+    assert told.is_unusual
+
+
+def test_another_tenants_requests_are_not_counted(a_payment, globex, alice):
+    propose("pay", tenant="globex", reference="ana")
+    again(a_payment, alice, 1, reference="ana")
+
+    assert usual.usual_of(a_payment(reference="ana")).times == 2
+
+
+def test_a_subject_is_kept_as_a_hash_and_goes_with_the_content(a_payment, alice):
+    again(a_payment, alice, 1, reference="ana")
+    (use,) = SubjectUse.objects.all()
+    assert "ana" not in use.subject
+
+    end_retention(use.pk)
+
+    retention.erase_batch()
+
+    assert Transaction.objects.get(pk=use.pk).content_erased_at is not None
+    assert not SubjectUse.objects.exists()
+
+
+def test_subjects_that_nobody_is_shown_any_more_are_forgotten(a_payment, alice):
+    again(a_payment, alice, 1, reference="ana")
+    old = subjects.first_id_at(Event.objects.latest("pk").at - timedelta(days=36))
+    SubjectUse.objects.create(pk=old, tenant="acme", tool="pay", subject="x")
+
+    subjects.forget_old()
+
+    assert SubjectUse.objects.count() == 1
+
+
+# --- buckets ------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(min_value=0, max_value=10**6), min_size=1, max_size=50))
+def test_the_median_of_counted_waits_is_near_the_true_one(spans):
+    counts = Counter(buckets.wait_of_s(span) for span in spans)
+    true = sorted(spans)[(len(spans) - 1) // 2]
+
+    median = buckets.wait_quantile_s(counts, 0.5)
+
+    assert true / 1.2 - 3 <= median <= true * 1.2 + 3
+
+
+@pytest.mark.parametrize("amount", ["0", "0.01", "0.99", "1", "12.34", "100", "99999999999999"])
+def test_an_amount_lies_within_its_size(db, amount):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT " + buckets.SIZE_SQL.format(f"{amount}::numeric"))
+        (size,) = cursor.fetchone()
+
+    low, high = buckets.size_begins(size), buckets.size_ends(size)
+    assert low * Decimal("0.999999") <= Decimal(amount) <= high * Decimal("1.000001")
+
+
+@pytest.mark.parametrize("seconds", [0, 2.9, 3, 3.1, 59, 60, 3600, 86_400])
+def test_the_database_and_python_have_the_same_buckets_of_waits(db, seconds):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT " + buckets.WAIT_SQL.format(f"{seconds}::numeric"))
+        (wait,) = cursor.fetchone()
+
+    assert wait == buckets.wait_of_s(seconds)
+
+
+def test_a_range_is_rounded_outwards_to_two_digits():
+    assert buckets.rounded_down(Decimal("12.37")) == Decimal("12")
+    assert buckets.rounded_up(Decimal("59.2")) == Decimal("60")
+    assert buckets.rounded_up(Decimal("1234")) == Decimal("1300")
