@@ -9,18 +9,19 @@ class ApprovalsConfig(AppConfig):
     name = "approvals"
 
     def ready(self) -> None:
-        from django.contrib.auth.signals import user_logged_out
+        from django.contrib.auth.signals import user_logged_in, user_logged_out
 
         from a2a.models import answerers
         from approvals.notifications import subscriptions
         from approvals.notifications.push_channel import PushChannel
+        from approvals.people import encrypted_authenticators, reset_letters, ways_in
         from approvals.people.principals import approver_or_operator_named
         from approvals.slack import identities
         from approvals.slack.interactions import handle_click, replies
         from approvals.slack.messages.channel import SlackChannel
         from approvals.slack.messages.notices import NoticeChannel
         from approvals.web import live
-        from ledger import doorbell
+        from ledger import doorbell, encryption
         from ledger.events import outbox
 
         answerers.directory = approver_or_operator_named
@@ -28,8 +29,11 @@ class ApprovalsConfig(AppConfig):
         outbox.register(identities.LinkChannel())
         outbox.register(NoticeChannel())
         outbox.register(PushChannel())
+        outbox.register(reset_letters.ResetLetters())
         handle_click.register()
         replies.register()
         doorbell.register_listener(live.ring_live_pages)
+        user_logged_in.connect(ways_in.on_sign_in)
         user_logged_out.connect(live.ring_on_sign_out)
         user_logged_out.connect(subscriptions.end_on_sign_out)
+        encryption.elsewhere.append(encrypted_authenticators.encrypt_anew)

@@ -50,7 +50,9 @@ hashing = Pages(
     most_waiting=20,
 )
 sign_ins = SignIns(hashing, pages)
-HASHING = frozenset({"/sign-in/", "/password/"})
+HASHING = frozenset({"/sign-in/", "/password/", "/account/confirm/"})
+# Links, where a password is chosen.
+HASHING_BELOW = ("/join/", "/first/")
 # An export takes as long as its reader: a few slow downloads delay no page.
 exports = Pages(
     wsgi.application,
@@ -80,7 +82,7 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
             await send({"type": "websocket.close"})
     elif app.is_ours(scope["path"]):
         await app.application()(scope, receive, send)
-    elif scope["path"] in HASHING and scope["method"] == "POST":
+    elif scope["method"] == "POST" and _hashes(scope["path"]):
         await sign_ins(scope, receive, send)
     elif scope["path"].startswith(EXPORT):
         await exports(scope, receive, send)
@@ -90,6 +92,10 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await pages(scope, receive, send)  # nothing there waits
     else:
         await ordinary(scope, receive, send)
+
+
+def _hashes(path: str) -> bool:
+    return path in HASHING or path.startswith(HASHING_BELOW)
 
 
 admitted = Gate(_route)

@@ -74,6 +74,8 @@ RIGHTS = {
     "approvals_notificationsettings": CHANGE,
     "approvals_pushsubscription": CHANGE,
     "approvals_shownnotification": CHANGE,
+    "approvals_companyidentity": CHANGE,
+    "approvals_signinlink": KEEP,
     "approvals_slackworkspace": CHANGE,
     "approvals_slackworkspace_tenants": CHANGE,
     "approvals_slackroute": CHANGE,
@@ -81,6 +83,11 @@ RIGHTS = {
     "approvals_slacklinkrequest": CHANGE,
     "approvals_slackmessage": CHANGE,
     "approvals_slackclick": CHANGE,
+    # allauth's own: second steps of a sign-in, and who is signed in where.
+    "mfa_authenticator": CHANGE,
+    "usersessions_usersession": CHANGE,
+    "account_emailaddress": READ,
+    "account_emailconfirmation": READ,
     # Django's own.
     "auth_user_groups": CHANGE,
     "auth_user_user_permissions": CHANGE,

@@ -35,6 +35,8 @@ def names(name: str, default: str = "") -> list[str]:
 
 
 DEBUG = flag("ASSENT_DEBUG")
+# Set by `make demo`: its people and their passwords are known to everybody.
+IS_DEMO = DEBUG and flag("ASSENT_DEMO")
 SECRET_KEY = text("ASSENT_SECRET_KEY")
 if not SECRET_KEY and DEBUG:
     SECRET_KEY = "insecure: for development on one machine only"
@@ -54,6 +56,10 @@ INSTALLED_APPS = [
     "a2a",
     "ledger",
     *TOOL_APPS,
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
     "channels",
     "django_rq",
     "ninja",
@@ -76,6 +82,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "approvals.http.preferences.PersonalPages",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -175,6 +182,25 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+# Second steps of a sign-in, kept by allauth's tables. Nobody can open an account for themselves.
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+MFA_ADAPTER = "approvals.people.encrypted_authenticators.EncryptedAuthenticators"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_WEBAUTHN_USER_VERIFICATION = "required"
+MFA_TOTP_ISSUER = "Assent"
+MFA_TOTP_TOLERANCE = 1  # codes of 30 seconds before and after the present one
+# Seconds for which a proof of who they are lets people change how they sign in.
+CONFIRMED_FOR_S = 300
+# Sign-in with the company: OpenID Connect. Roles come from claims only where OIDC_ROLES says so.
+OIDC_ISSUER = text("ASSENT_OIDC_ISSUER")
+OIDC_CLIENT_ID = text("ASSENT_OIDC_CLIENT_ID")
+OIDC_CLIENT_SECRET = text("ASSENT_OIDC_CLIENT_SECRET")
+OIDC_NAME = text("ASSENT_OIDC_NAME", "your company")
+# "<claim>=<value>:<role>@<tenant>", by commas, as groups=assent-approvers:approver@acme.
+OIDC_ROLES = names("ASSENT_OIDC_ROLES")
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
@@ -28,6 +29,10 @@ else:
 PREFIX = "enc"
 NONCE_BYTES = 12
 WEBHOOK_SECRET_PREFIX = "whsec_"  # Standard Webhooks
+
+
+# Each encrypts secrets that are in no ``SecretField`` anew, and returns their name and number.
+elsewhere: list[Callable[[], tuple[str, int]]] = []
 
 
 class SecretUnreadable(ImproperlyConfigured):

@@ -52,7 +52,11 @@ GRANIAN = (
     *("--backpressure", "20000", "--http1-header-read-timeout", "10000"),
     *("--workers-kill-timeout", "5"),
 )
-WEB = Process("web", ("-m", *GRANIAN, "approvals.asgi:application"))
+WEB = Process(
+    "web",
+    ("-m", *GRANIAN, "approvals.asgi:application"),
+    secrets=frozenset({"ASSENT_OIDC_CLIENT_SECRET"}),
+)
 WORKER = Process("worker", ("manage.py", "work", "--but", *COURIER_QUEUES), queues=WORKER_QUEUES)
 COURIER = Process(
     "courier",

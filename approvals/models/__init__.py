@@ -18,6 +18,7 @@ from approvals.models.people import (
     UserName,
 )
 from approvals.models.preferences import Preferences, Theme
+from approvals.models.sign_in import CompanyIdentity, LinkPurpose, SignInLink
 from approvals.models.slack import (
     LINK_VALID,
     RISKS,
@@ -34,7 +35,9 @@ __all__ = [
     "LINK_VALID",
     "RISKS",
     "About",
+    "CompanyIdentity",
     "Concern",
+    "LinkPurpose",
     "Mail",
     "Membership",
     "Notice",
@@ -45,6 +48,7 @@ __all__ = [
     "PushSubscription",
     "Role",
     "ShownNotification",
+    "SignInLink",
     "SlackClick",
     "SlackIdentity",
     "SlackLinkRequest",

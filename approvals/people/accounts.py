@@ -10,10 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db.transaction import atomic
+from django.utils.translation import gettext as _
 
-from approvals.models import Role
-from approvals.people import second_operator
+from approvals.models import LinkPurpose, Role, UserName
+from approvals.people import links, second_operator
 from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag, record
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -26,6 +30,39 @@ LABELS = {
     "last_name": ChangeKind.USER_RENAMED,
     "email": ChangeKind.EMAIL_CHANGED,
 }
+
+
+def invite(username: str, *, email: str = "", name: str = "", by: Principal, via: Surface) -> User:
+    """Make the account of a person who has none yet, without a password.
+
+    Raises ``ValidationError`` for a name that somebody has or had, and for an address that is none.
+    """
+    UnicodeUsernameValidator()(username)
+    if email:
+        validate_email(email)
+    first, _between, last = name.strip().partition(" ")
+    with atomic():
+        if UserName.objects.filter(name=username.lower()).exists():
+            raise ValidationError(_("Somebody else has this username, or once had it."))
+        person = User(username=username, email=email, first_name=first[:150], last_name=last[:150])
+        person.full_clean(exclude=["password"])
+        person.set_unusable_password()
+        person.save()
+        opened(person, by=by, via=via)
+    return person
+
+
+def make_link(person: User, *, by: Principal, via: Surface) -> str:
+    """The address where the person chooses a first password or passkey; shown once."""
+    with atomic():
+        record(person, ChangeKind.PERSON_INVITED, by=by, via=via)
+        return links.make(LinkPurpose.INVITE, person)
+
+
+def reset_access(person: User, tenant: str, *, by: Principal, via: Surface) -> bool:
+    """End all ways in of this person. False: a second operator has to confirm it, and gets a link
+    for the person then."""
+    return _change(person, ChangeKind.ACCESS_RESET, by=by, via=via, tenant=tenant)
 
 
 def opened(person: User, *, by: Principal, via: Surface) -> None:
@@ -65,10 +102,15 @@ def take_role(person: User, tenant: str, role: str, *, by: Principal, via: Surfa
     )
 
 
-def set_flag(person: User, flag: str, value: bool, *, by: Principal, via: Surface) -> bool:
-    """Set ``is_active``, ``is_staff`` or ``is_superuser``. Returns as ``give_role`` does."""
+def set_flag(
+    person: User, flag: str, value: bool, *, by: Principal, via: Surface, tenant: str = ""
+) -> bool:
+    """Set ``is_active``, ``is_staff`` or ``is_superuser``. Returns as ``give_role`` does.
+
+    ``tenant`` names whose operators may confirm it, where one has to.
+    """
     kind = kind_of_flag(flag, value)
-    return _change(person, kind, by=by, via=via)
+    return _change(person, kind, by=by, via=via, tenant=tenant)
 
 
 def set_permissions(

@@ -1,6 +1,7 @@
 """Separation of duties: whether two accounts belong to two people, as far as the log shows.
 
-Who creates an account or sets its password can sign in to it. For ``WINDOW`` after that, both
+Who creates an account, sets its password or its e-mail address, or makes a link to it, can sign in
+to it. For ``WINDOW`` after that, both
 accounts count as one person; this is transitive over further accounts.
 """
 
@@ -20,6 +21,15 @@ from ledger.models import Event
 from ledger.principals import USERS, Principal
 
 WINDOW = timedelta(days=30)
+# Whoever did one of these to an account could sign in to it: also by a link that is sent to the
+# e-mail address which they entered.
+LETS_IN = (
+    ChangeKind.USER_CREATED,
+    ChangeKind.PASSWORD_CHANGED,
+    ChangeKind.EMAIL_CHANGED,
+    ChangeKind.PERSON_INVITED,
+    ChangeKind.ACCESS_RESET,
+)
 
 
 def may_be_same_person(first: User, second: User) -> bool:
@@ -58,7 +68,7 @@ def _possible_users(principal: str) -> set[str]:
     while new:
         events = Event.objects.filter(
             subject__in=[account_changes.chain_of(user) for user in new],
-            kind__in=[ChangeKind.USER_CREATED, ChangeKind.PASSWORD_CHANGED],
+            kind__in=LETS_IN,
             principal__startswith=USERS,
             at__gt=Now() - WINDOW,
         )

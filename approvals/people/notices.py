@@ -26,6 +26,21 @@ BY_ANOTHER: dict[str, str] = {
     ChangeKind.EMAIL_CHANGED: "{who} changed the e-mail address of your account.",
     ChangeKind.USER_ACTIVATED: "{who} opened your account again.",
     ChangeKind.PASSWORD_CHANGED: "{who} set a new password for your account.",
+    ChangeKind.PERSON_INVITED: "{who} made a link with which your account can be entered.",
+    ChangeKind.ACCESS_RESET: "{who} reset how you sign in: your password, passkeys, codes and "
+    "sessions ended.",
+    ChangeKind.RESET_ASKED: "Somebody asked for a new password for your account. The link went to "
+    "your e-mail address.",
+    ChangeKind.PASSKEY_ADDED: "{who} added a passkey to your account.",
+    ChangeKind.AUTHENTICATOR_ADDED: "{who} added an authenticator app to your account.",
+    ChangeKind.RECOVERY_CODES_MADE: "{who} made new recovery codes for your account.",
+    ChangeKind.RECOVERY_CODE_USED: "{who} signed in with a recovery code of yours.",
+    ChangeKind.PASSKEY_REMOVED: "{who} removed a passkey of yours.",
+    ChangeKind.AUTHENTICATOR_REMOVED: "{who} removed your authenticator app.",
+    ChangeKind.COMPANY_CONNECTED: "{who} connected your account with {company}.",
+    ChangeKind.COMPANY_DISCONNECTED: "{who} disconnected your account from {company}.",
+    ChangeKind.SIGN_IN_BLOCKED: "Somebody failed too often to sign in as you. They have to wait; "
+    "your account stays open.",
     ChangeKind.ROLE_GRANTED: "{who} gave you the role {role} in {tenant}.",
     ChangeKind.ROLE_REVOKED: "{who} took the role {role} in {tenant} from you.",
     ChangeKind.STAFF_GRANTED: "{who} let you into the admin.",
@@ -40,6 +55,15 @@ BY_ANOTHER: dict[str, str] = {
 }
 BY_THEMSELVES: dict[str, str] = {
     ChangeKind.PASSWORD_CHANGED: "You changed your password. Your other sessions were ended.",
+    ChangeKind.EMAIL_CHANGED: "You changed the e-mail address of your account.",
+    ChangeKind.PASSKEY_ADDED: "You added a passkey to your account.",
+    ChangeKind.PASSKEY_REMOVED: "You removed a passkey from your account.",
+    ChangeKind.AUTHENTICATOR_ADDED: "You added an authenticator app to your account.",
+    ChangeKind.AUTHENTICATOR_REMOVED: "You removed the authenticator app from your account.",
+    ChangeKind.RECOVERY_CODES_MADE: "You made new recovery codes. The old ones ended.",
+    ChangeKind.RECOVERY_CODE_USED: "You signed in with a recovery code.",
+    ChangeKind.COMPANY_CONNECTED: "You connected your account with {company}.",
+    ChangeKind.COMPANY_DISCONNECTED: "You disconnected your account from {company}.",
     ChangeKind.SLACK_LINKED: "You linked your account with the Slack user {slack_user}.",
     ChangeKind.SLACK_UNLINKED: "You unlinked your account from the Slack user {slack_user}.",
 }
@@ -57,7 +81,8 @@ def _template(kind: str, by: str, person: User) -> str:
 
 def _template_values(event: Event) -> dict[str, str]:
     details: dict[str, Any] = json.loads(event.details)
-    values = {"who": event.principal_name, "tenant": event.tenant, "role": "", "slack_user": ""}
+    values = {"who": event.principal_name, "tenant": event.tenant}
+    values |= {"role": "", "slack_user": "", "company": ""}
     return values | {name: str(value) for name, value in details.items() if name in values}
 
 

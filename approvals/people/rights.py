@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.db.transaction import atomic
 
 from approvals.models import Membership, PushSubscription
-from approvals.people import notices
+from approvals.people import notices, ways_in
 from approvals.people.principals import name_of, principal_of
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -56,6 +56,8 @@ def is_in_effect(person: User, kind: str, tenant: str, details: dict[str, Any]) 
     if kind in {ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED}:
         roles = Membership.objects.filter(user=person, tenant=tenant, role=details["role"])
         return bool(roles.exists()) == (kind == ChangeKind.ROLE_GRANTED)
+    if kind == ChangeKind.ACCESS_RESET:
+        return False
     if kind == ChangeKind.PERMISSIONS_CHANGED:
         keys = person.user_permissions.order_by("pk").values_list("pk", flat=True)
         return bool(list(keys) == details["permissions"])
@@ -70,6 +72,8 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
         Membership.objects.create(user=person, tenant_id=tenant, role=details["role"])
     elif kind == ChangeKind.ROLE_REVOKED:
         Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
+    elif kind == ChangeKind.ACCESS_RESET:
+        ways_in.end_all(person)
     elif kind == ChangeKind.PERMISSIONS_CHANGED:
         person.user_permissions.set(Permission.objects.filter(pk__in=details["permissions"]))
     else:

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from approvals.http.middleware import roles_of
-from approvals.models import PendingChange, PendingState, Role
+from approvals.models import Membership, PendingChange, PendingState, Role
 from approvals.people import independence, rights
 from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed, NotFound, NotPossible
@@ -26,22 +26,46 @@ from ledger.principals import Principal, Surface
 VALID = timedelta(days=3)
 # These rights need a second operator, whoever gets them.
 ALWAYS = frozenset(
-    {ChangeKind.STAFF_GRANTED, ChangeKind.SUPERUSER_GRANTED, ChangeKind.PERMISSIONS_CHANGED}
+    {
+        ChangeKind.STAFF_GRANTED,
+        ChangeKind.SUPERUSER_GRANTED,
+        ChangeKind.PERMISSIONS_CHANGED,
+        ChangeKind.ACCESS_RESET,
+    }
 )
 ROLES = frozenset({ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED})
+# What operators of the tenant confirm; the rest is for superusers.
+OF_TENANT = ROLES | {
+    ChangeKind.ACCESS_RESET,
+    ChangeKind.USER_ACTIVATED,
+    ChangeKind.USER_DEACTIVATED,
+}
 
 
 def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bool:
     """Whether the change needs a second operator.
 
     Commands on the server never do: they create the first operator. Giving an approver or operator
-    role to an account that the giver could sign in to counts as giving it to oneself.
+    role to an account that the giver could sign in to counts as giving it to oneself. Operators are
+    made, and let go, by two.
     """
     if by.is_system:
         return False
     is_own = str(by) == str(principal_of(person))
     decides = kind == ChangeKind.ROLE_GRANTED and role != Role.VIEWER
-    return kind in ALWAYS or is_own or (decides and independence.could_sign_in_as(str(by), person))
+    return (
+        kind in ALWAYS
+        or is_own
+        or _concerns_operator(person, kind, role)
+        or (decides and independence.could_sign_in_as(str(by), person))
+    )
+
+
+def _concerns_operator(person: User, kind: str, role: str) -> bool:
+    """Whether it makes an operator, or lets one go."""
+    if kind == ChangeKind.USER_DEACTIVATED:
+        return Membership.objects.filter(user=person, role=Role.OPERATOR).exists()
+    return kind in ROLES and role == Role.OPERATOR
 
 
 def ask(
@@ -79,7 +103,7 @@ def visible_to(operator: User) -> QuerySet[PendingChange]:
     if operator.is_superuser and operator.is_active:
         return rows
     tenants = [slug for slug, roles in roles_of(operator).items() if Role.OPERATOR in roles]
-    return rows.filter(kind__in=ROLES, tenant__in=tenants)
+    return rows.filter(kind__in=OF_TENANT, tenant__in=tenants)
 
 
 def refusal(operator: User, row: PendingChange) -> str:

@@ -233,3 +233,25 @@ def rounded(seconds: float) -> str:
 def time_of_day(value: Any) -> str:
     """``20:00``, as a field for a time takes it; text that somebody typed stays as it is."""
     return value.strftime("%H:%M") if isinstance(value, time) else str(value or "")
+
+
+# The first that fits; browsers name others, too.
+BROWSERS = (("Edg", "Edge"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
+SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+@register.filter
+def device(user_agent: str) -> str:
+    """What a browser says of itself, in two words: "Firefox · Windows"."""
+    words = [
+        next((name for mark, name in known if mark in user_agent), "")
+        for known in (BROWSERS, SYSTEMS)
+    ]
+    return " · ".join(word for word in words if word) or user_agent[:40] or "?"

@@ -115,7 +115,12 @@ def ring_live_pages(event_id: int, subject: UUID, tenant: str, **_: object) -> N
 def ring_on_sign_out(request: HttpRequest, **_: object) -> None:
     """Close the sockets of this session, which Django deletes right after this signal."""
     if key := request.session.session_key:
-        ringer.ring("", _session_chain(key), 0)
+        ring_session(key)
+
+
+def ring_session(key: str) -> None:
+    """Close the sockets of a session that has ended."""
+    ringer.ring("", _session_chain(key), 0)
 
 
 def _session_chain(key: str) -> UUID:

@@ -9,19 +9,30 @@ from typing import Any, cast
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from approvals.http.middleware import roles_of
-from approvals.models import Membership, PendingChange, Role
-from approvals.people import accounts, event_details, notices, principal_of, second_operator
+from approvals.models import LinkPurpose, Membership, PendingChange, Role
+from approvals.people import (
+    accounts,
+    event_details,
+    links,
+    notices,
+    principal_of,
+    second_operator,
+    ways_in,
+)
+from approvals.web import entering
 from ledger import principals
 from ledger.characters import without_nul
 from ledger.database import keyset_page
@@ -43,6 +54,7 @@ ASKED: dict[str, str] = {
     ChangeKind.SUPERUSER_GRANTED: "asks to make a superuser of",
     ChangeKind.SUPERUSER_REVOKED: "asks to take the rights of a superuser from",
     ChangeKind.PERMISSIONS_CHANGED: "asks to change the permissions in the admin of",
+    ChangeKind.ACCESS_RESET: "asks to end every way of signing in, and to make a new link, of",
 }
 
 
@@ -186,27 +198,44 @@ def decline_change(request: HttpRequest, change_id: int) -> HttpResponse:
 
 def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> HttpResponse:
     try:
-        verb(change_id, by=_operator(request), via=Surface.WEB)
+        row = verb(change_id, by=_operator(request), via=Surface.WEB)
     except LedgerError as refusal:
         messages.error(request, f"{refusal.detail} {refusal.hint}")
     else:
+        if row.kind == ChangeKind.ACCESS_RESET and verb is second_operator.confirm:
+            return _reset_link(request, row.user)
         messages.success(request, message)
     return redirect("desk:changes")
+
+
+def _reset_link(request: HttpRequest, person: User) -> HttpResponse:
+    """The link of a person whose account two operators have reset, shown once."""
+    link = links.make(LinkPurpose.RECOVER, person)
+    return render(request, "people/link.html", {"person": person, "link": link})
 
 
 @sensitive_post_parameters()
 @login_required
 @require_http_methods(["GET", "POST"])
 def password(request: HttpRequest) -> HttpResponse:
-    """Change one's own password, given the old one. Every other session of the account ends."""
+    """Change one's own password, given the old one; whoever has none confirms who they are first.
+
+    Every other session of the account ends.
+    """
     person = cast(User, request.user)
-    form = PasswordChangeForm(person, request.POST or None)
+    has_one = person.has_usable_password()
+    if not has_one and not entering.was_confirmed(request):
+        return redirect(f"{reverse('desk:account-confirm')}?next={request.path}")
+    form_of: Any = PasswordChangeForm if has_one else SetPasswordForm
+    form = form_of(person, request.POST or None)
     if request.method == "POST" and form.is_valid():
         accounts.set_password(
             person, form.cleaned_data["new_password1"], by=principal_of(person), via=Surface.WEB
         )
+        before = request.session.session_key or ""
         update_session_auth_hash(request, person)
-        messages.success(request, "Your password is changed. Every other session was ended.")
+        ways_in.remember_session(request, person, instead_of=before)
+        messages.success(request, _("Your password is changed. Every other session was ended."))
         return redirect("desk:password")
     status = 422 if form.errors else 200
     return render(request, "desk/password.html", {"form": form}, status=status)

@@ -42,6 +42,19 @@ class ChangeKind(StrEnum):
     PERMISSIONS_CHANGED = "permissions_changed"
     CHANGE_REQUESTED = "change_requested"
     CHANGE_DECLINED = "change_declined"
+    PERSON_INVITED = "person_invited"
+    ACCESS_RESET = "access_reset"
+    RESET_ASKED = "password_reset_asked"
+    PASSKEY_ADDED = "passkey_added"
+    PASSKEY_REMOVED = "passkey_removed"
+    AUTHENTICATOR_ADDED = "authenticator_added"
+    AUTHENTICATOR_REMOVED = "authenticator_removed"
+    RECOVERY_CODES_MADE = "recovery_codes_made"
+    RECOVERY_CODE_USED = "recovery_code_used"
+    COMPANY_CONNECTED = "company_connected"
+    COMPANY_DISCONNECTED = "company_disconnected"
+    SIGN_IN_BLOCKED = "sign_in_blocked"
+    SESSIONS_ENDED = "sessions_ended"
     TENANT_ADDED = "tenant_added"
     TENANT_CHANGED = "tenant_changed"
     AGENT_ADDED = "agent_added"
@@ -96,6 +109,19 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.PERMISSIONS_CHANGED: "changed the permissions in the admin",
     ChangeKind.CHANGE_REQUESTED: "asked for a change, which a second operator has to confirm",
     ChangeKind.CHANGE_DECLINED: "declined a change",
+    ChangeKind.PERSON_INVITED: "made a link to choose a first password or passkey",
+    ChangeKind.ACCESS_RESET: "reset how a person signs in",
+    ChangeKind.RESET_ASKED: "was asked for a new password by e-mail",
+    ChangeKind.PASSKEY_ADDED: "added a passkey",
+    ChangeKind.PASSKEY_REMOVED: "removed a passkey",
+    ChangeKind.AUTHENTICATOR_ADDED: "added an authenticator app",
+    ChangeKind.AUTHENTICATOR_REMOVED: "removed the authenticator app",
+    ChangeKind.RECOVERY_CODES_MADE: "made new recovery codes",
+    ChangeKind.RECOVERY_CODE_USED: "signed in with a recovery code",
+    ChangeKind.COMPANY_CONNECTED: "connected the sign-in with the company",
+    ChangeKind.COMPANY_DISCONNECTED: "disconnected the sign-in with the company",
+    ChangeKind.SIGN_IN_BLOCKED: "refused attempts to sign in: too many failed",
+    ChangeKind.SESSIONS_ENDED: "signed out elsewhere",
     ChangeKind.TENANT_ADDED: "added a tenant",
     ChangeKind.TENANT_CHANGED: "changed a tenant",
     ChangeKind.AGENT_ADDED: "added an agent",

@@ -163,6 +163,7 @@ OF_ACCOUNT_HERE, OF_ACCOUNT = 5, 60
 def attempt_sign_in(address: str, account: str) -> None:
     """Count an attempt; ``sign_in_succeeded`` takes it back. Raises ``LimitReached``.
 
+    Without an account, as for a passkey or a link, it counts for the address alone.
     A refused attempt counts nowhere, so that an address that has to wait locks no account.
     """
     buckets = _sign_in_buckets(address, account)
@@ -174,6 +175,46 @@ def attempt_sign_in(address: str, account: str) -> None:
             raise reached(Limit.SIGN_INS, Of.ADDRESS, most, wait_s)
     for bucket, _ in buckets:
         bucket.level -= 1
+
+
+# Wrong codes of one person: from everywhere so many at once, and so many a minute after that.
+CODES, CODES_A_MINUTE = 5, 1
+
+
+def attempt_code(address: str, person: str) -> None:
+    """Count a code, or a confirmation. Raises ``LimitReached``; ``code_was_right`` takes it back.
+
+    The person is known to have passed a first step, so strangers cannot lock anybody out by this.
+    """
+    now = time.monotonic()
+    for bucket, most, rate in _code_buckets(address, person):
+        wait_s = bucket.look(1, rate / 60, most, now)
+        if wait_s > 0:
+            refusals.count(Limit.SIGN_INS, Of.ADDRESS)
+            raise reached(Limit.SIGN_INS, Of.ADDRESS, most, wait_s)
+    for bucket, _, _ in _code_buckets(address, person):
+        bucket.level -= 1
+
+
+def code_was_right(address: str, person: str) -> None:
+    for bucket, most, _ in _code_buckets(address, person):
+        bucket.level = min(most, bucket.level + 1)
+
+
+def _code_buckets(address: str, person: str) -> list[tuple[Bucket, int, float]]:
+    """The buckets of a code, each with its capacity and its attempts a minute."""
+    network, most = network_of(address), terms.default(Limit.SIGN_INS, Of.ADDRESS)
+    return [
+        (_bucket((Limit.SIGN_INS, "network"), network, most), most, most),
+        (_bucket((Limit.SIGN_INS, "codes"), person, CODES), CODES, CODES_A_MINUTE),
+    ]
+
+
+def account_has_to_wait(address: str, account: str) -> bool:
+    """Whether attempts to sign in to the account would be refused now, from any address or here."""
+    now = time.monotonic()
+    buckets = _sign_in_buckets(address, account)[1:]
+    return any(bucket.look(1, most / 60, most, now) > 0 for bucket, most in buckets)
 
 
 def has_to_wait(address: str) -> bool:
@@ -196,7 +237,8 @@ def _sign_in_buckets(address: str, account: str) -> list[tuple[Bucket, int]]:
         ("account here", f"{network} {account}", OF_ACCOUNT_HERE),
         ("account", account, OF_ACCOUNT),
     )
-    return [(_bucket((Limit.SIGN_INS, kind), key, most), most) for kind, key, most in buckets]
+    counting = buckets if account else buckets[:1]
+    return [(_bucket((Limit.SIGN_INS, kind), key, most), most) for kind, key, most in counting]
 
 
 def network_of(address: str) -> str:

@@ -141,6 +141,7 @@ WITHOUT_JOB = {
 NOT_TOLD_TO_THE_PERSON = {
     "user_created",
     "user_deactivated",
+    "sessions_ended",
     "change_requested",
     "change_declined",
     "tenant_added",
@@ -247,6 +248,7 @@ def test_the_channels_are_these():
         "slack_link",
         "notice",
         "web_push",
+        "reset_letter",
     }
 
 

@@ -14,7 +14,24 @@ from tests.authorization import table
 from tests.authorization.operations import plain_address
 
 # Pages that are meant for people without a session; metrics have a token of their own.
-OPEN_TO_ALL = {"sign-in", "sign-out", "metrics", "manifest", "service-worker", "offline"}
+OPEN_TO_ALL = {
+    "sign-in",
+    "sign-in-code",
+    "sign-in-passkey",
+    "sign-in-passkey-options",
+    "sign-out",
+    "forgotten",
+    "company",
+    "company-callback",
+    "join",
+    "join-passkey",
+    "join-passkey-options",
+    "first-account",
+    "metrics",
+    "manifest",
+    "service-worker",
+    "offline",
+}
 ID = UUID("01a1fb78-53c5-70b5-af29-92d7960ba506")
 
 

@@ -40,6 +40,7 @@ class Command(up.Command):
     def environment(self, ports: Ports) -> dict[str, str]:
         return super().environment(ports) | {
             "ASSENT_DEBUG": "1",
+            "ASSENT_DEMO": "1",
             "ASSENT_TOOL_APPS": "examples.tools",
             "ASSENT_SANDBOX_URL": f"http://127.0.0.1:{ports.sandbox}",
             "ASSENT_WEBHOOK_NETWORKS": os.environ.get(

@@ -141,17 +141,11 @@ class Command(BaseCommand):
         """What has to be there before the processes start."""
 
     def banner(self) -> str:
-        from django.contrib.auth.models import User
+        from approvals.people import links
 
         lines = ["", f"  Assent is at {settings.PUBLIC_URL}", ""]
-        if not User.objects.exists():
-            lines += [
-                "  Nobody can sign in yet. In another terminal:",
-                "    .venv/bin/python manage.py createsuperuser",
-                "    .venv/bin/python manage.py invite --tenant acme --user alice --role approver",
-                "    .venv/bin/python manage.py issue_token --tenant acme --agent helpdesk",
-                "",
-            ]
+        if first := links.first_start():
+            lines += ["  Nobody has an account yet. Open this link, once:", f"    {first}", ""]
         return "\n".join(lines)
 
 

@@ -24,8 +24,17 @@ class Command(BaseCommand):
             except SecretUnreadable as failure:
                 raise CommandError(f"{failure} What was rotated before stays.") from failure
             self.stdout.write(f"{field.model._meta.label}.{field.name}: {number} encrypted anew.")
+        self._elsewhere()
         newest = encryption.key_id(settings.ENCRYPTION_KEYS[0])
         self.stdout.write(f"Everything is encrypted with key {newest}; the others may go.")
+
+    def _elsewhere(self) -> None:
+        for encrypt_anew in encryption.elsewhere:
+            try:
+                name, number = encrypt_anew()
+            except SecretUnreadable as failure:
+                raise CommandError(f"{failure} What was rotated before stays.") from failure
+            self.stdout.write(f"{name}: {number} encrypted anew.")
 
 
 def rotate(field: SecretField) -> int:

@@ -1,0 +1,270 @@
+"""Sign-in with the company: OpenID Connect with code flow, PKCE and verified ID tokens.
+
+An identity opens only the account that it was connected with: by its person, signed in and
+confirmed, or by an invitation. The e-mail address in a token attaches nothing to anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+import jwt
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError
+from django.db.transaction import atomic
+from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
+
+from approvals.models import CompanyIdentity, Role
+from approvals.people import accounts
+from approvals.people.principals import principal_of
+from approvals.people.rights import record
+from ledger.errors import NotPossible
+from ledger.events.account_changes import ChangeKind
+from ledger.models import Tenant
+from ledger.principals import Surface, system
+
+# Signed with the provider's private key: never `none`, never the client secret.
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
+DISCOVERY = "/.well-known/openid-configuration"
+WITHIN_S = 10.0
+STARTED_FOR_S = 600
+LARGEST = 256 * 1024  # bytes of one answer of the provider
+LEEWAY_S = 30
+Claims = Mapping[str, Any]
+
+
+class CompanyRefused(Exception):
+    """The provider's answer does not count. The text says why, for the log of the web process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the browser goes, and what its session keeps for the way back."""
+
+    address: str
+    kept: dict[str, Any]
+
+
+def is_configured() -> bool:
+    return bool(settings.OIDC_ISSUER and settings.OIDC_CLIENT_ID)
+
+
+def callback_address() -> str:
+    return f"{settings.PUBLIC_URL.rstrip('/')}/sign-in/company/callback"
+
+
+def start(purpose: str, next_page: str, *, confirms: bool = False) -> Start:
+    """Begin. With ``confirms`` the provider has to ask the person anew. ``CompanyRefused``."""
+    state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
+    query = {
+        "response_type": "code",
+        "client_id": settings.OIDC_CLIENT_ID,
+        "redirect_uri": callback_address(),
+        "scope": "openid profile email",
+        "state": state,
+        "nonce": nonce,
+        "code_challenge": challenge.rstrip(b"=").decode(),
+        "code_challenge_method": "S256",
+    }
+    if confirms:
+        query |= {"prompt": "login", "max_age": "0"}
+    kept: dict[str, Any] = {
+        "state": state,
+        "nonce": nonce,
+        "verifier": verifier,
+        "purpose": purpose,
+    }
+    kept |= {"next": next_page, "at": time.time(), "confirms": confirms}
+    endpoint = _discovered()["authorization_endpoint"]
+    return Start(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", kept)
+
+
+def finish(kept: Mapping[str, Any], query: Mapping[str, str]) -> Claims:
+    """The verified claims of whoever came back. Raises ``CompanyRefused``."""
+    if not kept or time.time() - kept["at"] > STARTED_FOR_S:
+        raise CompanyRefused("nobody started here, or too long ago")
+    if not constant_time_compare(query.get("state", ""), kept["state"]):
+        raise CompanyRefused("another state came back")
+    if "error" in query or not query.get("code"):
+        raise CompanyRefused(f"the provider said {query.get('error', 'nothing')!r}")
+    provider = _discovered()
+    if query.get("iss", provider["issuer"]) != provider["issuer"]:
+        raise CompanyRefused("another issuer answered")
+    token = _token(provider, query["code"], kept["verifier"])
+    claims = verified(token, provider["jwks_uri"], kept["nonce"])
+    if kept["confirms"] and claims.get("auth_time", 0) < kept["at"] - LEEWAY_S:
+        raise CompanyRefused("the provider did not ask the person anew")
+    return claims
+
+
+def verified(token: str, keys_at: str, nonce: str) -> Claims:
+    """The claims of an ID token of our issuer, for us, in answer to this nonce."""
+    try:
+        header = jwt.get_unverified_header(token)
+        if header.get("alg") not in ALGORITHMS:
+            raise CompanyRefused(f"an ID token signed with {header.get('alg')!r}")
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            _key(keys_at, header),
+            algorithms=[header["alg"]],
+            audience=settings.OIDC_CLIENT_ID,
+            issuer=settings.OIDC_ISSUER,
+            leeway=LEEWAY_S,
+            options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+        )
+    except jwt.PyJWTError as failure:
+        raise CompanyRefused(f"the ID token does not count: {failure}") from failure
+    if not constant_time_compare(str(claims.get("nonce", "")), nonce):
+        raise CompanyRefused("the ID token answers another nonce")
+    if claims.get("azp", settings.OIDC_CLIENT_ID) != settings.OIDC_CLIENT_ID:
+        raise CompanyRefused("the ID token is for another client")
+    return claims
+
+
+def _key(keys_at: str, header: Mapping[str, Any]) -> Any:
+    keys = _asked("GET", keys_at).get("keys", [])
+    fitting = [each for each in keys if each.get("kid") == header.get("kid")]
+    if len(fitting) != 1:
+        raise CompanyRefused("no key of the provider has signed the ID token")
+    if fitting[0].get("alg", header["alg"]) != header["alg"]:
+        raise CompanyRefused("the key of the ID token is for another algorithm")
+    return jwt.PyJWK.from_dict(fitting[0], header["alg"]).key
+
+
+def _token(provider: Mapping[str, Any], code: str, verifier: str) -> str:
+    body = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": callback_address(),
+        "client_id": settings.OIDC_CLIENT_ID,
+        "code_verifier": verifier,
+    }
+    if settings.OIDC_CLIENT_SECRET:
+        body["client_secret"] = settings.OIDC_CLIENT_SECRET
+    answer = _asked("POST", provider["token_endpoint"], data=body)
+    return str(answer.get("id_token", ""))
+
+
+def _discovered() -> dict[str, Any]:
+    """What the provider says of itself. Raises ``CompanyRefused`` if it is another one."""
+    found = _asked("GET", f"{settings.OIDC_ISSUER.rstrip('/')}{DISCOVERY}")
+    wanted = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
+    if not all(isinstance(found.get(name), str) for name in wanted):
+        raise CompanyRefused("the provider's configuration is not complete")
+    if found["issuer"] != settings.OIDC_ISSUER:
+        raise CompanyRefused("the provider calls itself by another issuer")
+    for name in wanted[1:]:
+        _require_safe(found[name])
+    return found
+
+
+def _require_safe(address: str) -> None:
+    """HTTPS, or this very machine."""
+    parts = urlsplit(address)
+    if parts.scheme != "https" and parts.hostname not in {"localhost", "127.0.0.1", "::1"}:
+        raise CompanyRefused(f"{parts.hostname} is not asked without TLS")
+
+
+def _asked(method: str, address: str, **more: Any) -> dict[str, Any]:
+    """The JSON answer. The issuer is the operator's choice, so it may be in our own network."""
+    _require_safe(address)
+    try:
+        with httpx.Client(timeout=WITHIN_S, trust_env=False, follow_redirects=False) as client:
+            answer = client.request(method, address, headers={"Accept": "application/json"}, **more)
+            if answer.status_code != 200 or len(answer.content) > LARGEST:
+                raise CompanyRefused(f"{address} answered {answer.status_code}")
+            content = answer.json()
+    except (httpx.HTTPError, ValueError) as failure:
+        raise CompanyRefused(f"{address} cannot be read: {failure!r}") from failure
+    if not isinstance(content, dict):
+        raise CompanyRefused(f"{address} answered something else than an object")
+    return content
+
+
+# --- identities ---------------------------------------------------------------------------------
+
+
+def person_of(claims: Claims) -> User | None:
+    """Whose identity it is; ``None`` for one that nobody connected, and for a closed account."""
+    row = CompanyIdentity.objects.select_related("user").filter(**_identity(claims)).first()
+    return row.user if row is not None and row.user.is_active else None
+
+
+def connect(person: User, claims: Claims) -> None:
+    """Connect the identity with this account. Raises ``NotPossible`` if it is another's."""
+    try:
+        with atomic():
+            CompanyIdentity.objects.filter(user=person, issuer=claims["iss"]).delete()
+            CompanyIdentity.objects.create(user=person, **_identity(claims))
+            _record(person, ChangeKind.COMPANY_CONNECTED)
+    except IntegrityError:
+        raise NotPossible(
+            _("This identity belongs to another account. Nothing was connected.")
+        ) from None
+
+
+def disconnect(person: User) -> bool:
+    """Returns False if the account is not connected."""
+    with atomic():
+        if not CompanyIdentity.objects.filter(user=person).delete()[0]:
+            return False
+        _record(person, ChangeKind.COMPANY_DISCONNECTED)
+    return True
+
+
+def _identity(claims: Claims) -> dict[str, str]:
+    return {"issuer": str(claims["iss"]), "subject": str(claims["sub"])}
+
+
+def _record(person: User, kind: ChangeKind) -> None:
+    by, company = principal_of(person), settings.OIDC_NAME
+    record(person, kind, by=by, via=Surface.WEB, company=company)
+
+
+COMPANY = system("company", "Sign-in with the company")
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """One entry of ``ASSENT_OIDC_ROLES``: this value of this claim stands for this role."""
+
+    claim: str
+    value: str
+    role: str
+    tenant: str
+
+    @classmethod
+    def parse(cls, text: str) -> Mapped:
+        claim, _equals, rest = text.partition("=")
+        value, _colon, goal = rest.rpartition(":")
+        role, _at, tenant = goal.partition("@")
+        if not (claim and value and tenant and role in Role.values):
+            raise ValueError(f"ASSENT_OIDC_ROLES: {text!r} is not <claim>=<value>:<role>@<tenant>.")
+        return cls(claim, value, role, tenant)
+
+    def fits(self, claims: Claims) -> bool:
+        found = claims.get(self.claim)
+        return self.value in found if isinstance(found, list) else found == self.value
+
+
+def apply_roles(person: User, claims: Claims) -> None:
+    """Give and take the roles that ``ASSENT_OIDC_ROLES`` names; without it nothing changes."""
+    mapped = [Mapped.parse(text) for text in settings.OIDC_ROLES]
+    known = set(Tenant.objects.values_list("slug", flat=True))
+    every = {(each.tenant, each.role) for each in mapped if each.tenant in known}
+    given = {(each.tenant, each.role) for each in mapped if each.fits(claims)} & every
+    for tenant, role in sorted(given):
+        accounts.give_role(person, tenant, role, by=COMPANY, via=Surface.WEB)
+    for tenant, role in sorted(every - given):
+        accounts.take_role(person, tenant, role, by=COMPANY, via=Surface.WEB)

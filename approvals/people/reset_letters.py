@@ -1,0 +1,86 @@
+"""Letters with a link to choose a new password, sent by a courier to the account's own address.
+
+The request is a sealed event; the link is made when the letter is sent, so that its token is in no
+table. Whoever asks learns nothing about accounts: not by the answer, and not by its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.mail import send_mail
+from django.db.models.functions import Now
+from django.template.loader import render_to_string
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from approvals.models import LinkPurpose, Preferences
+from approvals.people import links
+from approvals.people.principals import principal_of
+from approvals.people.rights import record
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.events.outbox import Owed
+from ledger.models import Delivery, Event
+from ledger.principals import Surface, system
+
+CHANNEL = "reset_letter"
+SELDOM = timedelta(minutes=10)  # one letter in this time, however often strangers ask
+SIGN_IN = system("sign_in", "The sign-in page")
+
+
+def are_possible() -> bool:
+    """Whether this installation sends e-mail."""
+    return bool(settings.EMAIL_URL)
+
+
+def ask(username: str) -> None:
+    """Have a letter sent to the person of this name, if there is one with an address."""
+    person = User.objects.filter(username=username, is_active=True).exclude(email="").first()
+    if person is None or _was_asked(person):
+        return
+    recipient = str(principal_of(person))
+    record(
+        person,
+        ChangeKind.RESET_ASKED,
+        by=SIGN_IN,
+        via=Surface.WEB,
+        also_owed=[(CHANNEL, recipient)],
+    )
+
+
+def _was_asked(person: User) -> bool:
+    chain = account_changes.chain_of(str(principal_of(person)))
+    return Event.objects.filter(
+        subject=chain, kind=ChangeKind.RESET_ASKED, at__gt=Now() - SELDOM
+    ).exists()
+
+
+class ResetLetters:
+    """The delivery channel of the letters."""
+
+    name = CHANNEL
+
+    def wants(self, kind: str) -> bool:
+        return False  # each event names its recipient
+
+    def address(self, event: Event) -> Iterable[Owed]:
+        return ()
+
+    def send(self, delivery: Delivery) -> None:
+        key = delivery.recipient.partition(":")[2]
+        person = User.objects.filter(pk=key, is_active=True).exclude(email="").first()
+        if person is not None:
+            send_letter(person)
+
+
+def send_letter(person: User) -> None:
+    """In the person's own language. A second letter ends the link of the first."""
+    chosen = Preferences.objects.filter(user=person).values_list("language", flat=True).first()
+    address = links.make(LinkPurpose.RESET, person)
+    with translation.override(chosen or settings.LANGUAGE_CODE):
+        text = render_to_string("registration/reset_mail.txt", {"person": person, "at": address})
+        send_mail(_("Choose a new password for Assent"), text, None, [person.email])

@@ -1,0 +1,252 @@
+"""A person's own account: name, language, appearance, ways of signing in, sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import available_timezones
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.db.transaction import atomic
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _, gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals.models import CompanyIdentity, Preferences, Theme
+from approvals.notifications import wishes
+from approvals.people import (
+    accounts,
+    company_sign_in,
+    passkeys,
+    principal_of,
+    record,
+    second_steps,
+    ways_in,
+)
+from approvals.slack import is_configured as slack_is_configured
+from approvals.web import entering, live, notifications
+from approvals.web.entering import confirmed_person, person_of
+from approvals.web.requests import roles_of_request
+from approvals.web.sign_in import TooBusy, hashing_turn
+from ledger.errors import LimitReached
+from ledger.events.account_changes import ChangeKind
+from ledger.limits import rates
+from ledger.principals import Surface
+
+FORMATS = ("en-GB", "en-US", "de-DE", "de-CH", "de-AT", "fr-FR", "es-ES", "it-IT", "sv-SE", "ja-JP")
+
+
+class ProfileForm(forms.ModelForm):
+    class Meta:
+        model = User
+        fields = ("first_name", "last_name")
+        labels = {
+            "first_name": gettext_lazy("First name"),
+            "last_name": gettext_lazy("Last name"),
+        }
+
+
+class EmailForm(forms.ModelForm):
+    class Meta:
+        model = User
+        fields = ("email",)
+        labels = {"email": gettext_lazy("E-mail address")}
+
+
+class PreferencesForm(forms.ModelForm):
+    """What differs by person. An empty choice leaves it to the browser."""
+
+    language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)
+    time_zone = forms.ChoiceField(label=gettext_lazy("Time zone"), required=False)
+    formats = forms.ChoiceField(label=gettext_lazy("Dates and numbers"), required=False)
+    theme = forms.ChoiceField(label=gettext_lazy("Theme"), required=False)
+
+    class Meta:
+        model = Preferences
+        fields = ("language", "time_zone", "formats", "theme", "opens_next")
+        labels = {"opens_next": gettext_lazy("After a decision, open the next item by itself")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        zones = [*sorted(name for name in available_timezones() if "/" in name), "UTC"]
+        of_browser = ("", _("As the browser says"))
+        choices = {
+            "language": [of_browser, *settings.LANGUAGES],
+            "time_zone": [of_browser, *((name, name.replace("_", " ")) for name in zones)],
+            "formats": [of_browser, *((name, name) for name in FORMATS)],
+            "theme": [
+                ("", _("As the system")),
+                (Theme.LIGHT.value, _("Light")),
+                (Theme.DARK.value, _("Dark")),
+            ],
+        }
+        for name, offered in choices.items():
+            self.fields[name].choices = offered  # type: ignore[attr-defined]
+
+
+@login_required
+@require_safe
+def account(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> HttpResponse:
+    person = person_of(request)
+    preferences = Preferences.objects.filter(user=person).first()
+    context = {
+        "profile": ProfileForm(instance=person),
+        "email": EmailForm(instance=person),
+        "preferences": PreferencesForm(instance=preferences),
+        "passkeys": passkeys.of(person),
+        "has_app": second_steps.has(person, second_steps.Type.TOTP),
+        "has_second_step": second_steps.are_wanted(person),
+        "codes_left": second_steps.codes_left(person),
+        "company": settings.OIDC_NAME if company_sign_in.is_configured() else "",
+        "identity": CompanyIdentity.objects.filter(user=person).first(),
+        "sessions": ways_in.sessions_of(person),
+        "this_session": request.session.session_key,
+        "has_slack_set_up": slack_is_configured(),
+        "was_confirmed": entering.was_confirmed(request),
+        **_notifications(request),
+        **forms_in_error,
+    }
+    return render(request, "account/account.html", context, status=status)
+
+
+def _notifications(request: HttpRequest) -> dict[str, Any]:
+    form = notifications.NotificationsForm(instance=wishes.wishes_of(person_of(request)))
+    return notifications.context_of(request, form, roles_of_request(request))
+
+
+@login_required
+@require_POST
+def profile(request: HttpRequest) -> HttpResponse:
+    """Change one's own name: sealed, as every change of an account."""
+    person = person_of(request)
+    form = ProfileForm(request.POST, instance=User.objects.get(pk=person.pk))
+    return _relabel(request, form, "profile", _("Your name is changed."))
+
+
+@confirmed_person
+@require_POST
+def email(request: HttpRequest) -> HttpResponse:
+    """Change one's own address, to which a link to a new password may go."""
+    form = EmailForm(request.POST, instance=User.objects.get(pk=person_of(request).pk))
+    return _relabel(request, form, "email", _("Your e-mail address is changed."))
+
+
+def _relabel(request: HttpRequest, form: forms.ModelForm, name: str, said: str) -> HttpResponse:
+    before = User.objects.get(pk=person_of(request).pk)
+    if not form.is_valid():
+        return _page(request, 422, **{name: form})
+    with atomic():
+        person = form.save(commit=False)
+        person.save(update_fields=list(form.fields))
+        labels = {label: getattr(before, label) for label in accounts.LABELS}
+        accounts.relabelled(person, labels, by=principal_of(before), via=Surface.WEB)
+    messages.success(request, said)
+    return redirect("desk:account")
+
+
+@login_required
+@require_POST
+def preferences(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    row = Preferences.objects.filter(user=person).first() or Preferences(user=person)
+    form = PreferencesForm(request.POST, instance=row)
+    if not form.is_valid():
+        return _page(request, 422, preferences=form)
+    form.save()
+    messages.success(request, _("Saved."))
+    return redirect("desk:account")
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+@login_required
+@require_POST
+def end_other_sessions(request: HttpRequest) -> HttpResponse:
+    return _end(request, but=request.session.session_key or "")
+
+
+@login_required
+@require_POST
+def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
+    return _end(request, but=request.session.session_key or "", only=session_id)
+
+
+def _end(request: HttpRequest, **which: Any) -> HttpResponse:
+    person = person_of(request)
+    with atomic():
+        ended = ways_in.end_sessions(person, **which)
+        if ended:
+            by = principal_of(person)
+            record(person, ChangeKind.SESSIONS_ENDED, by=by, via=Surface.WEB, sessions=len(ended))
+    if not ended and "only" in which:
+        raise Http404
+    for key in ended:
+        live.ring_session(key)
+    messages.success(request, _("Signed out there."))
+    return redirect("desk:account")
+
+
+# --- proving again who one is -------------------------------------------------------------------
+
+
+@sensitive_post_parameters()
+@login_required
+@require_http_methods(["GET", "POST"])
+def confirm(request: HttpRequest) -> HttpResponse:
+    """Ask again who it is: for the second step, where there is one, else for the password."""
+    person = person_of(request)
+    there = entering.safe(request, request.GET.get("next", "") or request.POST.get("next", ""))
+    wants_code = second_steps.are_wanted(person)
+    context: dict[str, Any] = {
+        "next": there,
+        "wants_code": wants_code,
+        "has_passkey": second_steps.has(person, second_steps.Type.WEBAUTHN),
+        "has_password": person.has_usable_password() and not wants_code,
+        "company": settings.OIDC_NAME if _is_connected(person) and not wants_code else "",
+    }
+    if request.method == "GET":
+        return render(request, "account/confirm.html", context)
+    try:
+        is_right = _is_right(request, person, wants_code)
+    except LimitReached as refusal:
+        context["problem"] = _("Too many attempts failed. Wait %(seconds)s seconds.") % {
+            "seconds": refusal.retry_after_s
+        }
+        return render(request, "account/confirm.html", context, status=429)
+    except TooBusy:
+        context["problem"] = _("Too many people sign in at this moment. Try again.")
+        return render(request, "account/confirm.html", context, status=429)
+    if is_right:
+        entering.confirmed(request)
+        return redirect(there)
+    context["problem"] = _("This code is wrong.") if wants_code else _("Wrong password.")
+    return render(request, "account/confirm.html", context, status=422)
+
+
+def _is_connected(person: User) -> bool:
+    is_known = CompanyIdentity.objects.filter(user=person).exists()
+    return is_known and company_sign_in.is_configured()
+
+
+def _is_right(request: HttpRequest, person: User, wants_code: bool) -> bool:
+    if wants_code:
+        return entering.check_code(request, person, request.POST.get("code", ""))
+    address, key = entering.address_of(request), str(person.pk)
+    rates.attempt_code(address, key)
+    with hashing_turn():
+        is_right = person.has_usable_password() and person.check_password(
+            request.POST.get("password", "")
+        )
+    if is_right:
+        rates.code_was_right(address, key)
+    return is_right

@@ -1,0 +1,246 @@
+"""Other ways in: the company's sign-in, one-time links, and a forgotten password."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.models import User
+from django.db.transaction import atomic
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals.models import LinkPurpose, SignInLink
+from approvals.people import (
+    accounts,
+    company_sign_in,
+    links,
+    passkeys,
+    principal_of,
+    reset_letters,
+)
+from approvals.people.company_sign_in import CompanyRefused
+from approvals.web import entering
+from approvals.web.sign_in import CHALLENGE, TooBusy, hashing_turn
+from ledger.errors import LimitReached, NotPossible
+from ledger.limits import rates
+from ledger.principals import Surface
+
+logger = logging.getLogger(__name__)
+STARTED = "company_sign_in"  # in the session
+BY_LINK = (LinkPurpose.INVITE, LinkPurpose.RECOVER, LinkPurpose.RESET)
+
+
+# --- sign-in with the company -------------------------------------------------------------------
+
+
+@require_safe
+def company_start(request: HttpRequest) -> HttpResponse:
+    """Send the browser to the provider: to sign in, to connect an account, to confirm, to join."""
+    purpose = request.GET.get("for", "sign-in")
+    if not company_sign_in.is_configured() or not _may_start(request, purpose):
+        raise Http404
+    try:
+        begun = company_sign_in.start(
+            purpose, request.GET.get("next", ""), confirms=purpose == "confirm"
+        )
+    except CompanyRefused as refusal:
+        return _company_refused(request, refusal)
+    request.session[STARTED] = begun.kept
+    return redirect(begun.address)
+
+
+def _may_start(request: HttpRequest, purpose: str) -> bool:
+    if purpose == "connect":
+        return request.user.is_authenticated and entering.was_confirmed(request)
+    if purpose == "confirm":
+        return bool(request.user.is_authenticated)
+    return purpose == "sign-in" or purpose.startswith("join:")
+
+
+@require_safe
+def company_callback(request: HttpRequest) -> HttpResponse:
+    """Where the provider sends the browser back to."""
+    address = entering.address_of(request)
+    try:
+        rates.attempt_sign_in(address, "")
+        kept = request.session.pop(STARTED, {})
+        claims = company_sign_in.finish(kept, request.GET.dict())
+        answer = _did(request, kept, claims)
+    except LimitReached as refusal:
+        return _company_refused(request, CompanyRefused(str(refusal)))
+    except CompanyRefused as refusal:
+        return _company_refused(request, refusal)
+    except NotPossible as refusal:
+        messages.error(request, refusal.detail)
+        return redirect("desk:account" if request.user.is_authenticated else "desk:sign-in")
+    rates.sign_in_succeeded(address, "")
+    return answer
+
+
+def _did(
+    request: HttpRequest, kept: dict[str, Any], claims: company_sign_in.Claims
+) -> HttpResponse:
+    purpose = kept["purpose"]
+    if purpose == "connect":
+        return _connected(request, claims)
+    if purpose == "confirm":
+        return _confirmed(request, kept, claims)
+    if purpose.startswith("join:"):
+        return _joined(request, purpose.partition(":")[2], claims)
+    person = company_sign_in.person_of(claims)
+    if person is None:
+        raise CompanyRefused("nobody connected this identity with an account")
+    company_sign_in.apply_roles(person, claims)
+    return entering.after_first_step(request, person, kept["next"])
+
+
+def _connected(request: HttpRequest, claims: company_sign_in.Claims) -> HttpResponse:
+    if not (request.user.is_authenticated and entering.was_confirmed(request)):
+        raise CompanyRefused("who wanted to connect an account is not signed in any more")
+    company_sign_in.connect(entering.person_of(request), claims)
+    messages.success(request, _("Connected: from now on this identity signs in as you."))
+    return redirect("desk:account")
+
+
+def _confirmed(
+    request: HttpRequest, kept: dict[str, Any], claims: company_sign_in.Claims
+) -> HttpResponse:
+    person = company_sign_in.person_of(claims)
+    if person is None or person != request.user:
+        raise CompanyRefused("another person confirmed")
+    entering.confirmed(request)
+    return redirect(entering.safe(request, kept["next"]))
+
+
+def _joined(request: HttpRequest, token: str, claims: company_sign_in.Claims) -> HttpResponse:
+    link = links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
+    person = _of(link)
+    with atomic():
+        links.use(link)
+        company_sign_in.connect(person, claims)
+    company_sign_in.apply_roles(person, claims)
+    return entering.enter(request, person)
+
+
+def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpResponse:
+    """The log says why; the person reads what to do."""
+    logger.warning("Sign-in with the company refused: %s", refusal)
+    text = _(
+        "The sign-in with %(company)s did not work. Sign in with your password or a passkey and "
+        "connect it in your account, or ask an operator."
+    )
+    said = text % {"company": settings.OIDC_NAME}
+    if request.user.is_authenticated:
+        messages.error(request, said)
+        return redirect("desk:account")
+    request.session["sign_in_notice"] = said
+    return redirect("desk:sign-in")
+
+
+# --- one-time links -----------------------------------------------------------------------------
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+def join(request: HttpRequest, token: str) -> HttpResponse:
+    """Choose a password; the page also offers a passkey. Opening the link uses up nothing."""
+    try:
+        rates.attempt_sign_in(entering.address_of(request), "")
+        link = links.find(token, *BY_LINK)
+    except (NotPossible, LimitReached) as refusal:
+        status = 429 if isinstance(refusal, LimitReached) else 410
+        return render(request, "registration/join.html", {"problem": refusal.detail}, status=status)
+    rates.sign_in_succeeded(entering.address_of(request), "")
+    person = _of(link)
+    form = SetPasswordForm(person, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        return _password_chosen(request, link, form.cleaned_data["new_password1"])
+    context = {
+        "form": form,
+        "person": person,
+        "token": token,
+        "is_reset": link.purpose == LinkPurpose.RESET,
+        "company": settings.OIDC_NAME if company_sign_in.is_configured() else "",
+    }
+    return render(request, "registration/join.html", context, status=422 if form.errors else 200)
+
+
+def _password_chosen(request: HttpRequest, link: SignInLink, password: str) -> HttpResponse:
+    person = _of(link)
+    try:
+        with hashing_turn(), atomic():
+            links.use(link)
+            accounts.set_password(person, password, by=principal_of(person), via=Surface.WEB)
+    except (NotPossible, TooBusy) as refusal:
+        problem = str(refusal) or _("Too many people sign in at this moment. Try again.")
+        return render(request, "registration/join.html", {"problem": problem}, status=409)
+    if link.purpose == LinkPurpose.RESET:
+        # A letter alone is no second step: who has one needs it to come in.
+        return entering.after_first_step(request, person)
+    return entering.enter(request, person)
+
+
+@require_POST
+def join_passkey_options(request: HttpRequest, token: str) -> HttpResponse:
+    try:
+        person = _of(links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER))
+        options, state = passkeys.begin_adding(person)
+    except NotPossible as refusal:
+        return JsonResponse({"problem": refusal.detail}, status=410)
+    request.session[CHALLENGE] = state
+    return JsonResponse(options)
+
+
+@require_POST
+def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
+    """Come in with a passkey in the place of a password."""
+    state = request.session.pop(CHALLENGE, None) or {}
+    try:
+        link = links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
+        answer = json.loads(request.POST.get("credential", "{}"))
+        with atomic():
+            links.use(link)
+            codes = passkeys.add(_of(link), state, answer, request.POST.get("name", ""))
+    except ValueError:
+        return JsonResponse({"problem": _("The browser's answer cannot be read.")}, status=422)
+    except NotPossible as refusal:
+        return JsonResponse({"problem": refusal.detail}, status=409)
+    entering.enter(request, _of(link))
+    request.session["new_codes"] = codes
+    return JsonResponse({"location": reverse("desk:account-codes")})
+
+
+def _of(link: SignInLink) -> User:
+    assert link.user is not None
+    return link.user
+
+
+# --- a forgotten password -----------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "POST"])
+def forgotten(request: HttpRequest) -> HttpResponse:
+    """Send a link to the account's address. The answer is the same whether there is an account."""
+    context: dict[str, Any] = {"has_mail": reset_letters.are_possible()}
+    if request.method == "GET" or not context["has_mail"]:
+        return render(request, "registration/forgotten.html", context)
+    username = request.POST.get("username", "").strip()[:150]
+    try:
+        # Never taken back: a letter costs its reader something, too.
+        rates.attempt_sign_in(entering.address_of(request), f"letter {username}")
+    except LimitReached as refusal:
+        context["problem"] = _("Too many letters were asked for. Wait a minute.")
+        answer = render(request, "registration/forgotten.html", context, status=429)
+        answer["Retry-After"] = str(refusal.retry_after_s)
+        return answer
+    reset_letters.ask(username)
+    return render(request, "registration/forgotten.html", {**context, "is_sent": True})

@@ -1,0 +1,132 @@
+"""From a proof of who somebody is to an open session; and the proof asked again later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.crypto import constant_time_compare
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+
+from approvals.people import principal_of, record, second_steps
+from ledger.errors import LimitReached
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.limits import rates
+from ledger.models import Event
+from ledger.principals import Surface, system
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+PENDING, CONFIRMED = "sign_in_pending", "confirmed_at"  # in the session
+PENDING_FOR_S = 600
+BLOCKED_AGAIN_S = 3600
+GATE = system("sign_in", "The sign-in page")
+
+
+def enter(request: HttpRequest, person: User, next_page: str = "") -> HttpResponse:
+    """Open a session for the person, who has proven everything, and go to the page they wanted."""
+    request.session.pop(PENDING, None)
+    login(request, person, backend=BACKEND)
+    request.session[CONFIRMED] = time.time()
+    return redirect(safe(request, next_page))
+
+
+def after_first_step(request: HttpRequest, person: User, next_page: str = "") -> HttpResponse:
+    """Enter, or ask for the second step where the person has one."""
+    if not second_steps.are_wanted(person):
+        return enter(request, person, next_page)
+    request.session[PENDING] = {
+        "person": person.pk,
+        "hash": person.get_session_auth_hash(),
+        "at": time.time(),
+        "next": next_page,
+    }
+    return redirect("desk:sign-in-code")
+
+
+def pending_person(request: HttpRequest) -> User | None:
+    """Who passed the first step in this session, lately, with the password that still counts."""
+    pending = request.session.get(PENDING)
+    if not pending or time.time() - pending["at"] > PENDING_FOR_S:
+        return None
+    person = User.objects.filter(pk=pending["person"], is_active=True).first()
+    if person is None or not constant_time_compare(pending["hash"], person.get_session_auth_hash()):
+        return None
+    return person
+
+
+def safe(request: HttpRequest, there: str) -> str:
+    """The page, if it is one of ours; else the inbox."""
+    is_ours = url_has_allowed_host_and_scheme(there, allowed_hosts={request.get_host()})
+    return there if there and is_ours else reverse("desk:inbox")
+
+
+def address_of(request: HttpRequest) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def tell_if_blocked(address: str, account: str) -> None:
+    """Tell a person, once an hour, that somebody fails again and again to sign in as them."""
+    if rates.account_has_to_wait(address, account):
+        person = User.objects.filter(username=account, is_active=True).first()
+        if person is not None:
+            tell_blocked(person)
+
+
+def tell_blocked(person: User) -> None:
+    chain = account_changes.chain_of(str(principal_of(person)))
+    last = Event.objects.filter(subject=chain, kind=ChangeKind.SIGN_IN_BLOCKED).last()
+    if last is None or time.time() - last.at.timestamp() > BLOCKED_AGAIN_S:
+        record(person, ChangeKind.SIGN_IN_BLOCKED, by=GATE, via=Surface.WEB)
+
+
+def check_code(request: HttpRequest, person: User, code: str) -> bool:
+    """Use up a code of the person. Raises ``LimitReached``, and then looks at no code."""
+    address, key = address_of(request), str(person.pk)
+    try:
+        rates.attempt_code(address, key)
+    except LimitReached:
+        tell_blocked(person)
+        raise
+    is_right: bool = second_steps.check_code(person, code)
+    if is_right:
+        rates.code_was_right(address, key)
+    return is_right
+
+
+# --- asking again -------------------------------------------------------------------------------
+
+
+def was_confirmed(request: HttpRequest) -> bool:
+    return bool(time.time() - request.session.get(CONFIRMED, 0) < settings.CONFIRMED_FOR_S)
+
+
+def confirmed(request: HttpRequest) -> None:
+    request.session[CONFIRMED] = time.time()
+
+
+def confirmed_person(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """For views that change how somebody signs in: who has not lately proven who they are is asked
+    first. Nothing of the request is done then."""
+
+    @wraps(view)
+    def asked_first(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if was_confirmed(request):
+            return view(request, *args, **kwargs)
+        there = request.path if request.method == "GET" else reverse("desk:account")
+        return redirect(f"{reverse('desk:account-confirm')}?{urlencode({'next': there})}")
+
+    return cast(Callable[..., HttpResponse], login_required(asked_first))
+
+
+def person_of(request: HttpRequest) -> User:
+    return cast(User, request.user)

@@ -1,0 +1,176 @@
+"""The first start without anybody: the first account, the tools, a token, the first request."""
+
+from __future__ import annotations
+
+import base64
+import json
+from io import BytesIO
+from typing import Any
+
+import qrcode
+from django import forms
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import BaseUserCreationForm
+from django.contrib.auth.models import Permission, User
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.db.transaction import atomic
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _, gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_safe
+from qrcode.image.svg import SvgPathImage
+
+from approvals.http.middleware import roles_of
+from approvals.models import LinkPurpose, Role, SignInLink
+from approvals.people import accounts, links, principal_of
+from approvals.web import entering
+from approvals.web.entering import person_of
+from approvals.web.sign_in import TooBusy, hashing_turn
+from ledger import contracts
+from ledger.agents import enrolment
+from ledger.errors import NotPossible
+from ledger.models import Agent, AgentToken, Scope, Tenant, Transaction
+from ledger.principals import Surface, system
+
+BY_LINK = system("first_start", "The link of the first start")
+LOCK = 7_301_842_551  # of PostgreSQL: two tabs must not make two first accounts
+TOKEN = "first_token"  # in the session, until its page is left
+
+
+class FirstAccountForm(BaseUserCreationForm):
+    organisation = forms.SlugField(
+        label=gettext_lazy("Short name of your organisation"),
+        max_length=40,
+        help_text=gettext_lazy("Small letters and digits, as acme. It stands in addresses."),
+    )
+
+    class Meta(BaseUserCreationForm.Meta):
+        fields = ("username", "first_name", "last_name", "email")
+
+    def clean_organisation(self) -> str:
+        return str(self.cleaned_data["organisation"]).lower().replace("_", "-")
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+def first_account(request: HttpRequest, token: str) -> HttpResponse:
+    """Make the first account: an operator and manager, who may make everybody else."""
+    try:
+        link = links.find(token, LinkPurpose.FIRST)
+    except NotPossible as refusal:
+        return render(request, "first/account.html", {"problem": refusal.detail}, status=410)
+    form = FirstAccountForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            with hashing_turn():
+                person = _make(link, form)
+        except (NotPossible, TooBusy) as refusal:
+            return render(request, "first/account.html", {"problem": str(refusal)}, status=409)
+        entering.enter(request, person)
+        return redirect("desk:first-tools")
+    context = {"form": form, "step": 1}
+    return render(request, "first/account.html", context, status=422 if form.errors else 200)
+
+
+def _make(link: SignInLink, form: FirstAccountForm) -> User:
+    origin: dict[str, Any] = {"by": BY_LINK, "via": Surface.WEB}
+    with atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        if User.objects.exists():
+            raise NotPossible(_("There is an account already. Sign in, or ask its operator."))
+        links.use(link)
+        person: User = form.save()
+        accounts.opened(person, **origin)
+        tenant = enrolment.tenant_named(form.cleaned_data["organisation"], **origin)
+        for role in (Role.OPERATOR, Role.APPROVER):
+            accounts.give_role(person, tenant.slug, role, **origin)
+        accounts.set_flag(person, "is_staff", True, **origin)
+        labels = ["ledger", "a2a", "approvals"]
+        rights = Permission.objects.filter(content_type__app_label__in=labels)
+        accounts.set_permissions(person, rights, **origin)
+    return person
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def tools(request: HttpRequest) -> HttpResponse:
+    """What the agents do: the tools that are installed, allowed to the tenant by one press."""
+    tenant = _tenant(request)
+    if request.method == "POST":
+        enrolment.allow_tools(tenant, ["*"], **_origin(request))
+        return redirect("desk:first-token")
+    context = {"tools": list(contracts.tools.values()), "tenant": tenant, "step": 2}
+    return render(request, "first/tools.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def token(request: HttpRequest) -> HttpResponse:
+    """Issue the first token, and wait for what comes with it."""
+    tenant = _tenant(request)
+    if request.method == "POST":
+        agent = enrolment.agent_named(tenant, "first-agent", "First agent", **_origin(request))
+        _revoke_earlier(agent, request)
+        scopes = [Scope.PROPOSE.value, Scope.SUBMIT.value]
+        issued = enrolment.issue(agent, scopes=scopes, **_origin(request))[1]
+        return _token_page(request, tenant, issued)
+    return _token_page(request, tenant, "")
+
+
+def _revoke_earlier(agent: Agent, request: HttpRequest) -> None:
+    for row in AgentToken.objects.filter(agent=agent, revoked_at=None):
+        enrolment.revoke(row, **_origin(request))
+
+
+def _token_page(request: HttpRequest, tenant: Tenant, issued: str) -> HttpResponse:
+    context = {
+        "token": issued,
+        "example": _example(),
+        "address": settings.PUBLIC_URL.rstrip("/"),
+        "image": _image_of(settings.PUBLIC_URL) if issued else "",
+        "step": 3,
+    }
+    return render(request, "first/token.html", context)
+
+
+@login_required
+@require_safe
+def waiting(request: HttpRequest) -> HttpResponse:
+    """What stands at the end of the last page: still waiting, or the first request."""
+    first = Transaction.objects.filter(tenant=_tenant(request).slug).order_by("created_at").first()
+    return render(request, "first/_waiting.html", {"first": first})
+
+
+# For a tool of the examples; else the author of the tools knows better than we.
+EXAMPLE = {"payment_id": "pay_1042", "amount": "48.20", "reason": "Arrived damaged"}
+
+
+def _example() -> str:
+    """The body of a first request."""
+    names = list(contracts.tools)
+    if "refund_customer" in names:
+        return json.dumps({"tool": "refund_customer", "arguments": EXAMPLE, "summary": "A refund"})
+    return json.dumps({"tool": names[0] if names else "your_tool", "arguments": {}})
+
+
+def _image_of(address: str) -> str:
+    """A QR code of the address, as a data URL."""
+    file = BytesIO()
+    qrcode.make(address, image_factory=SvgPathImage).save(file)
+    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _tenant(request: HttpRequest) -> Tenant:
+    """The tenant of the only operator. Once there are more people, all this is on other pages."""
+    kept = [slug for slug, roles in roles_of(request.user).items() if Role.OPERATOR in roles]
+    if len(kept) != 1 or User.objects.count() > 1:
+        raise PermissionDenied(_("The first steps are for the first account alone."))
+    return Tenant.objects.get(slug=kept[0])
+
+
+def _origin(request: HttpRequest) -> dict[str, Any]:
+    return {"by": principal_of(person_of(request)), "via": Surface.WEB}

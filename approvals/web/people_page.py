@@ -1,0 +1,216 @@
+"""The page *People*: who has which role in an operator's tenants; invitations and changes of roles.
+
+Everything goes through ``approvals.people.accounts``: sealed, told, and by two where that is due.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _, gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from approvals.http.middleware import roles_of
+from approvals.models import Membership, Role
+from approvals.people import accounts, principal_of, second_operator
+from approvals.web.entering import person_of
+from ledger.models import Tenant
+from ledger.principals import Surface
+
+ROLES = {
+    Role.VIEWER.value: gettext_lazy("Viewer: sees everything, decides nothing"),
+    Role.APPROVER.value: gettext_lazy("Manager: approves and rejects"),
+    Role.OPERATOR.value: gettext_lazy("Operator: keeps the ledger, settles what is in doubt"),
+}
+SHORT = {
+    Role.VIEWER.value: gettext_lazy("Viewer"),
+    Role.APPROVER.value: gettext_lazy("Manager"),
+    Role.OPERATOR.value: gettext_lazy("Operator"),
+}
+
+
+class InviteForm(forms.Form):
+    username = forms.CharField(label=gettext_lazy("Username"), max_length=150)
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=150, required=False)
+    email = forms.EmailField(label=gettext_lazy("E-mail address"), required=False)
+    tenant = forms.ChoiceField(label=gettext_lazy("Tenant"))
+    role = forms.ChoiceField(label=gettext_lazy("Role"), choices=list(ROLES.items()))
+
+    def __init__(self, *args: Any, tenants: QuerySet[Tenant], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(tenant.slug, tenant.name) for tenant in tenants]
+        self.fields["tenant"].choices = choices  # type: ignore[attr-defined]
+        self.fields["role"].initial = Role.APPROVER.value
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One person with the roles that the operator may see."""
+
+    person: User
+    roles: list[tuple[str, str, str]]  # tenant, role, and the role in words
+    is_all_ours: bool  # belongs to no other tenant: the account itself may be changed
+    has_come_in: bool
+    offered: list[tuple[str, str]]  # roles that could be given, as "tenant role", and in words
+
+
+@login_required
+@require_safe
+def people(request: HttpRequest) -> HttpResponse:
+    return _page(request, _tenants(request))
+
+
+def _page(request: HttpRequest, tenants: QuerySet[Tenant], **more: Any) -> HttpResponse:
+    operator = person_of(request)
+    context = {
+        "lines": [_line(person, tenants) for person in _visible(operator, tenants)],
+        "form": InviteForm(tenants=tenants),
+        "tenants": tenants,
+        "waiting": second_operator.visible_to(operator).count(),
+        **more,
+    }
+    status = 422 if getattr(context["form"], "errors", None) else 200
+    return render(request, "people/people.html", context, status=status)
+
+
+def _tenants(request: HttpRequest) -> QuerySet[Tenant]:
+    """The tenants that this person is an operator of. Refuses everybody else."""
+    kept = [slug for slug, roles in roles_of(request.user).items() if Role.OPERATOR in roles]
+    if not kept:
+        raise PermissionDenied(_("People are for operators to keep."))
+    return Tenant.objects.filter(slug__in=kept).order_by("name")
+
+
+def _visible(operator: User, tenants: QuerySet[Tenant]) -> QuerySet[User]:
+    own = Membership.objects.filter(tenant__in=tenants).values("user")
+    rows = User.objects.filter(pk__in=own).prefetch_related("memberships")
+    return rows.order_by("-is_active", "first_name", "username")
+
+
+def _line(person: User, tenants: QuerySet[Tenant]) -> Line:
+    ours = {tenant.slug: tenant.name for tenant in tenants}
+    every = [(row.tenant_id, row.role) for row in person.memberships.all()]
+    has = sorted(each for each in every if each[0] in ours)
+    offered = [
+        (f"{slug} {role}", f"{SHORT[role]} · {name}" if len(ours) > 1 else str(SHORT[role]))
+        for slug, name in ours.items()
+        for role in Role.values
+        if (slug, role) not in has
+    ]
+    return Line(
+        person,
+        [(tenant, role, str(SHORT[role])) for tenant, role in has],
+        all(tenant in ours for tenant, _role in every) and not person.is_superuser,
+        person.last_login is not None or person.has_usable_password(),
+        offered,
+    )
+
+
+@login_required
+@require_POST
+def invite(request: HttpRequest) -> HttpResponse:
+    """Make the person, their role, and the link, which is shown once."""
+    tenants = _tenants(request)
+    form = InviteForm(request.POST, tenants=tenants)
+    if not form.is_valid():
+        return _page(request, tenants, form=form)
+    wanted, origin = form.cleaned_data, _origin(request)
+    try:
+        labels = {"email": wanted["email"], "name": wanted["name"]}
+        person = accounts.invite(wanted["username"], **labels, **origin)
+    except ValidationError as refusal:
+        form.add_error("username", refusal.messages[0])
+        return _page(request, tenants, form=form)
+    # A viewer's role counts at once, so that the person is on this page; the rest may take two.
+    accounts.give_role(person, wanted["tenant"], Role.VIEWER, **origin)
+    is_done = accounts.give_role(person, wanted["tenant"], wanted["role"], **origin)
+    link = accounts.make_link(person, **origin)
+    return _page(request, tenants, link=link, invited=person, is_role_given=is_done)
+
+
+@login_required
+@require_POST
+def new_link(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Another link for a person who has not come in yet; the earlier one ends."""
+    tenants, person = _tenants(request), _ours(request, person_id)
+    if person.last_login is not None or person.has_usable_password():
+        raise Http404
+    link = accounts.make_link(person, **_origin(request))
+    return _page(request, tenants, link=link, invited=person, is_role_given=True)
+
+
+@login_required
+@require_POST
+def give_role(request: HttpRequest, person_id: int) -> HttpResponse:
+    return _change_role(request, person_id, accounts.give_role)
+
+
+@login_required
+@require_POST
+def take_role(request: HttpRequest, person_id: int) -> HttpResponse:
+    return _change_role(request, person_id, accounts.take_role)
+
+
+def _change_role(request: HttpRequest, person_id: int, verb: Any) -> HttpResponse:
+    tenants = _tenants(request)
+    person = _visible(person_of(request), tenants).filter(pk=person_id).first()
+    tenant, _space, role = request.POST.get("role", "").partition(" ")
+    is_known = role in Role.values and tenants.filter(slug=tenant).exists()
+    if person is None or not is_known:
+        raise Http404
+    return _told(request, verb(person, tenant, role, **_origin(request)))
+
+
+@login_required
+@require_POST
+def set_active(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Close the account, or open it again."""
+    person, tenant = _ours(request, person_id), _home(request, person_id)
+    value = request.POST.get("active") == "1"
+    is_done = accounts.set_flag(person, "is_active", value, tenant=tenant, **_origin(request))
+    return _told(request, is_done)
+
+
+@login_required
+@require_POST
+def reset(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Ask that all ways in of the person end; a second operator confirms, and gets the link."""
+    person, tenant = _ours(request, person_id), _home(request, person_id)
+    return _told(request, accounts.reset_access(person, tenant, **_origin(request)))
+
+
+def _told(request: HttpRequest, is_done: bool) -> HttpResponse:
+    if is_done:
+        messages.success(request, _("Done."))
+    else:
+        text = _("A second operator has to confirm it. It waits on the page Changes.")
+        messages.warning(request, text)
+    return redirect("desk:people")
+
+
+def _ours(request: HttpRequest, person_id: int) -> User:
+    """A person whose account these operators keep: one who belongs to no other tenant."""
+    tenants = _tenants(request)
+    person = _visible(person_of(request), tenants).filter(pk=person_id).first()
+    if person is None or not _line(person, tenants).is_all_ours:
+        raise Http404
+    return person
+
+
+def _home(request: HttpRequest, person_id: int) -> str:
+    """A tenant of the person that this operator keeps, whose operators may confirm a change."""
+    rows = Membership.objects.filter(user=person_id, tenant__in=_tenants(request))
+    return str(rows.order_by("tenant").values_list("tenant", flat=True)[0])
+
+
+def _origin(request: HttpRequest) -> dict[str, Any]:
+    return {"by": principal_of(person_of(request)), "via": Surface.WEB}

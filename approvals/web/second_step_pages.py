@@ -1,0 +1,190 @@
+"""Adding and removing passkeys, the authenticator app and recovery codes of one's own account."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals.people import (
+    company_sign_in,
+    encrypted_authenticators,
+    passkeys,
+    second_steps,
+    ways_in,
+)
+from approvals.web import entering
+from approvals.web.entering import confirmed_person, person_of
+from approvals.web.sign_in import CHALLENGE, used_passkey
+from ledger.errors import LimitReached, NotPossible
+from ledger.limits import rates
+
+SECRET, NEW_CODES = "new_app_secret", "new_codes"  # in the session
+
+
+@confirmed_person
+@require_http_methods(["GET", "POST"])
+def app(request: HttpRequest) -> HttpResponse:
+    """Add an authenticator app: it counts once it has shown a right code."""
+    person = person_of(request)
+    if request.method == "POST":
+        return _add_app(request)
+    secret = request.session[SECRET] = second_steps.new_secret()
+    return render(request, "account/app.html", _app_context(person, secret))
+
+
+def _add_app(request: HttpRequest) -> HttpResponse:
+    person, secret = person_of(request), request.session.get(SECRET, "")
+    if not secret:
+        return redirect("desk:account-app")
+    codes = second_steps.add_app(person, secret, request.POST.get("code", ""))
+    if codes is None:
+        context = _app_context(person, secret)
+        context["problem"] = _("This code is wrong. Look at the app once more.")
+        return render(request, "account/app.html", context, status=422)
+    del request.session[SECRET]
+    return show_new(request, codes, _("Your authenticator app is added."))
+
+
+def _app_context(person: Any, secret: str) -> dict[str, Any]:
+    image = encrypted_authenticators.totp_image(person, secret).encode()
+    spaced = " ".join(secret[i : i + 4] for i in range(0, len(secret), 4))
+    return {
+        "image": f"data:image/svg+xml;base64,{base64.b64encode(image).decode()}",
+        "secret": spaced,
+    }
+
+
+@confirmed_person
+@require_POST
+def remove_app(request: HttpRequest) -> HttpResponse:
+    if not second_steps.remove_app(person_of(request)):
+        raise Http404
+    messages.success(request, _("The authenticator app is removed."))
+    return redirect("desk:account")
+
+
+def show_new(request: HttpRequest, codes: list[str], said: str) -> HttpResponse:
+    """To the page with the new recovery codes, if there are any; they are shown there once."""
+    messages.success(request, said)
+    if not codes:
+        return redirect("desk:account")
+    request.session[NEW_CODES] = codes
+    return redirect("desk:account-codes")
+
+
+@login_required
+@require_safe
+def codes(request: HttpRequest) -> HttpResponse:
+    """The new recovery codes, once."""
+    new = request.session.pop(NEW_CODES, None)
+    return (
+        render(request, "account/codes.html", {"codes": new}) if new else redirect("desk:account")
+    )
+
+
+@confirmed_person
+@require_POST
+def new_codes(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    if not second_steps.are_wanted(person):
+        raise Http404
+    return show_new(request, second_steps.new_codes(person), _("The old codes ended."))
+
+
+# --- passkeys -----------------------------------------------------------------------------------
+
+
+@login_required
+@require_POST
+def passkey_options(request: HttpRequest) -> HttpResponse:
+    """What the browser needs to make a passkey; to confirm, what it needs to use one."""
+    person = person_of(request)
+    if request.POST.get("for") == "confirm":
+        options, state = passkeys.begin_using(person)
+    elif not entering.was_confirmed(request):
+        return JsonResponse({"location": _to_confirm()}, status=403)
+    else:
+        try:
+            options, state = passkeys.begin_adding(person)
+        except NotPossible as refusal:
+            return JsonResponse({"problem": refusal.detail}, status=409)
+    request.session[CHALLENGE] = state
+    return JsonResponse(options)
+
+
+def _to_confirm() -> str:
+    return f"{reverse('desk:account-confirm')}?next={reverse('desk:account')}"
+
+
+@login_required
+@require_POST
+def add_passkey(request: HttpRequest) -> HttpResponse:
+    if not entering.was_confirmed(request):
+        return JsonResponse({"location": _to_confirm()}, status=403)
+    state = request.session.pop(CHALLENGE, None) or {}
+    try:
+        answer = json.loads(request.POST.get("credential", "{}"))
+        new = passkeys.add(person_of(request), state, answer, request.POST.get("name", ""))
+    except ValueError:
+        return JsonResponse({"problem": _("The browser's answer cannot be read.")}, status=422)
+    except NotPossible as refusal:
+        return JsonResponse({"problem": refusal.detail}, status=409)
+    there = show_new(request, new, _("Your passkey is added."))
+    return JsonResponse({"location": there["Location"]})
+
+
+@confirmed_person
+@require_POST
+def remove_passkey(request: HttpRequest, passkey_id: int) -> HttpResponse:
+    person = person_of(request)
+    if not ways_in.are_left(person, without_passkey=passkey_id):
+        return _last_way_in(request)
+    if not passkeys.remove(person, passkey_id):
+        raise Http404
+    messages.success(request, _("The passkey is removed."))
+    return redirect("desk:account")
+
+
+@login_required
+@require_POST
+def confirm_passkey(request: HttpRequest) -> HttpResponse:
+    """Prove again who one is, with a passkey of one's own."""
+    address, person = entering.address_of(request), person_of(request)
+    try:
+        rates.attempt_code(address, str(person.pk))
+    except LimitReached:
+        return JsonResponse({"problem": _("Too many attempts failed. Wait a minute.")}, status=429)
+    if used_passkey(request) != person:
+        return JsonResponse({"problem": _("This passkey is not yours.")}, status=422)
+    rates.code_was_right(address, str(person.pk))
+    entering.confirmed(request)
+    return JsonResponse({"location": entering.safe(request, request.POST.get("next", ""))})
+
+
+@confirmed_person
+@require_POST
+def disconnect_company(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    if not ways_in.are_left(person, without_company=True):
+        return _last_way_in(request)
+    if not company_sign_in.disconnect(person):
+        raise Http404
+    messages.success(request, _("Disconnected."))
+    return redirect("desk:account")
+
+
+def _last_way_in(request: HttpRequest) -> HttpResponse:
+    messages.error(
+        request,
+        _("You could not sign in any more without it. Choose a password first, or add a passkey."),
+    )
+    return redirect("desk:account")
