@@ -84,6 +84,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "approvals.http.preferences.PersonalPages",
+    "approvals.http.ended.EndedSessions",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "approvals.http.middleware.TenantsOfUser",
@@ -235,6 +236,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_NAME = "assent_session"
 SESSION_COOKIE_AGE = 12 * 60 * 60  # seconds: one working day
 CSRF_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "approvals.http.ended.csrf_failure"
 SECURE_SSL_REDIRECT = _HTTPS and flag("ASSENT_SSL_REDIRECT", default=True)
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS

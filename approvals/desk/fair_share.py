@@ -16,7 +16,8 @@ from django.db.models.functions import RowNumber
 # Rows of one agent on a list, while other agents have some too.
 PER_AGENT = 25
 MOST_ROWS = 500
-URGENT_FIRST = ("expires_at", "pk")
+# What waits for the viewer, the graver first: see ``viewers``.
+URGENT_FIRST = ("rank", "expires_at", "pk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Share:
 
     places: dict[Any, int]
     more: list[More]
+    keys: list[tuple[int, Any, Any]]  # rank, end and primary key of each row
 
 
 def shared(rows: QuerySet[Any], *, agent: str, kind: str) -> Share:
@@ -60,17 +62,19 @@ def _ranked(rows: QuerySet[Any], agent: str, kind: str, per_agent: int) -> Share
         total=Window(Count("pk"), partition_by=same_agent),
     ).filter(place__lte=per_agent)
     shown = list(
-        ranked.order_by("place", "expires_at").values_list(
-            "pk", "place", "total", "tenant", agent, f"{agent}_name"
+        ranked.order_by("place", *URGENT_FIRST).values_list(
+            "pk", "place", "total", "tenant", agent, f"{agent}_name", "rank", "expires_at"
         )[:MOST_ROWS]
     )
-    numbers = Counter((tenant, principal) for _, _, _, tenant, principal, _ in shown)
+    numbers = Counter((tenant, principal) for _, _, _, tenant, principal, *_ in shown)
     more = {
         (tenant, principal): More(principal, name, tenant, total - numbers[tenant, principal], kind)
-        for _, _, total, tenant, principal, name in shown
+        for _, _, total, tenant, principal, name, *_ in shown
         if total > numbers[tenant, principal]
     }
-    return Share({pk: place for pk, place, *_ in shown}, list(more.values()))
+    places = {pk: place for pk, place, *_ in shown}
+    keys = [(rank, expires_at, pk) for pk, *_, rank, expires_at in shown]
+    return Share(places, list(more.values()), keys)
 
 
 def beyond_share(rows: QuerySet[Any], among: Collection[Any], *, agent: str) -> set[Any]:
@@ -78,7 +82,7 @@ def beyond_share(rows: QuerySet[Any], among: Collection[Any], *, agent: str) -> 
     beyond = set()
     for tenant, principal in {(row.tenant, getattr(row, agent)) for row in among}:
         own = rows.filter(**{"tenant": tenant, agent: principal}).order_by(*URGENT_FIRST)
-        first_beyond = own.values_list("expires_at", "pk")[PER_AGENT : PER_AGENT + 1].first()
+        first_beyond = own.values_list(*URGENT_FIRST)[PER_AGENT : PER_AGENT + 1].first()
         if (
             first_beyond is None
             or not rows.exclude(**{"tenant": tenant, agent: principal}).exists()
@@ -88,6 +92,6 @@ def beyond_share(rows: QuerySet[Any], among: Collection[Any], *, agent: str) -> 
             row.pk
             for row in among
             if (row.tenant, getattr(row, agent)) == (tenant, principal)
-            and (row.expires_at, row.pk) >= first_beyond
+            and (row.rank, row.expires_at, row.pk) >= first_beyond
         }
     return beyond

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from a2a.models import Question, QuestionQuerySet
 from approvals.desk import fair_share
-from approvals.desk.fair_share import More
+from approvals.desk.fair_share import MOST_ROWS, More, Share
+from approvals.desk.viewers import (
+    BROKEN,
+    FOR_OPERATORS,
+    MINE,
+    Viewer,
+    can_answer,
+    can_decide,
+    can_settle,
+    ranked,
+    ranked_questions,
+)
 from ledger import search
 from ledger.characters import without_nul
 from ledger.contracts import tools
 from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
-from ledger.states import AT_WORK, FINAL, OPEN, State
+from ledger.states import OPEN, State
 from ledger.transactions.settlements import STUCK_AFTER
 
-SOON = timedelta(minutes=5)
+PAGE = 100  # rows; the others come while one scrolls
 # In these states a transaction waits for ever if no worker has its tool.
 NEED_THE_TOOL = [State.APPROVED, State.ROLLING_BACK, State.COMPENSATING]
 
@@ -43,25 +55,62 @@ class Filters:
 class Entry:
     """One row of the list: a transaction, or the open question of a task."""
 
-    group: str
+    rank: int  # of ``viewers``
     tx: Transaction | None = None
     question: Question | None = None
     is_waiting: bool = True
     place: int = 1  # among the rows of its agent, the most urgent first
+    now: datetime | None = None
+
+    @property
+    def row(self) -> Transaction | Question:
+        row = self.tx or self.question
+        assert row is not None
+        return row
+
+    @property
+    def group(self) -> str:
+        return group_of(self.rank)
 
     @property
     def expires_at(self) -> datetime:
-        row = self.tx or self.question
-        assert row is not None
-        return row.expires_at
+        return self.row.expires_at
+
+    @property
+    def order(self) -> str:
+        """Texts that sort as the rows of the list do, also in a browser."""
+        return str(Key(self.rank, self.expires_at, self.row.pk))
+
+    @property
+    def is_lapsed(self) -> bool:
+        """Its time is up, and the sweeper has not been there yet."""
+        waits = self.question is not None or self.rank not in {BROKEN, FOR_OPERATORS}
+        return waits and self.now is not None and self.expires_at <= self.now
+
+
+class Key(NamedTuple):
+    """The place of a row on the list."""
+
+    rank: int
+    expires_at: datetime
+    pk: UUID
+
+    def __str__(self) -> str:
+        return f"{self.rank}-{self.expires_at.timestamp():017.6f}-{self.pk}"
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The rows of the list, most urgent first, and what agents have beyond their share of it."""
+    """A page of the list, most urgent first.
+
+    ``more`` is what agents have beyond their share of the list; ``total`` the rows of each group,
+    also those of further pages.
+    """
 
     entries: list[Entry]
     more: list[More]
+    total: dict[str, int] = field(default_factory=dict)
+    next: str = ""  # where the next page begins; empty at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +124,16 @@ class Changed:
 @dataclass(slots=True)
 class Group:
     key: str
-    title: str
+    total: int
     rows: list[Entry] = field(default_factory=list)
 
+    @property
+    def rest(self) -> int:
+        """How many of its rows are on further pages."""
+        return max(0, self.total - len(self.rows))
 
-GROUPS = {
-    "doubt": "In doubt",
-    "stuck": "Stuck",
-    "soon": "Expiring soon",
-    "waiting": "Waiting",
-    "questions": "Questions",
-}
+
+GROUPS = ("mine", "others", "doubt")
 # The value of the tool filter that lists questions and no transactions.
 ONLY_QUESTIONS = "questions"
 
@@ -123,9 +171,17 @@ def questions(tenants: frozenset[str]) -> QuestionQuerySet:
     return Question.objects.for_tenants(tenants).waiting().select_related("task")
 
 
-def count(tenants: frozenset[str]) -> int:
-    """The number in the badge and the tab title: all rows of the unfiltered list."""
-    return needs_somebody(tenants).count() + questions(tenants).count()
+def count(viewer: Viewer) -> int:
+    """The number in the badge and the tab title: what waits for this person."""
+    rows = needs_somebody(viewer.tenants).filter(
+        Q(can_decide(viewer)) | (~Q(state=State.PREPARED) & can_settle(viewer))
+    )
+    return rows.count() + questions(viewer.tenants).filter(can_answer(viewer)).count()
+
+
+def count_all(viewer: Viewer) -> int:
+    """All rows of the unfiltered list, also those that wait for others."""
+    return needs_somebody(viewer.tenants).count() + questions(viewer.tenants).count()
 
 
 def matching_questions(rows: QuestionQuerySet, filters: Filters) -> QuestionQuerySet:
@@ -143,65 +199,70 @@ def matching_questions(rows: QuestionQuerySet, filters: Filters) -> QuestionQuer
     return rows
 
 
-def waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> Listing:
-    """The rows of the list, most urgent first; no agent pushes another's off it."""
-    listings = [_questions_waiting(tenants, filters, now)]
-    if filters.tool != ONLY_QUESTIONS:
-        listings.append(_transactions_waiting(tenants, filters, now))
-    entries = [entry for listing in listings for entry in listing.entries]
+def waiting(
+    viewer: Viewer, filters: Filters, now: datetime, *, after: str = "", most: int = MOST_ROWS
+) -> Listing:
+    """The rows of the list behind ``after``, at most ``most``; no agent pushes another's off it."""
+    shares = _shares(viewer, filters)
+    keys = sorted(Key(*key) for share in shares for key in share.keys)
+    total = Counter(group_of(key.rank) for key in keys)
+    behind = [key for key in keys if not after or str(key) > after]
+    page = behind[:most]
+    entries = [*_transactions(page, shares[0], now), *_questions(page, shares[1], now)]
     return Listing(
-        sorted(entries, key=lambda entry: entry.expires_at),
-        [more for listing in listings for more in listing.more],
+        sorted(entries, key=lambda entry: entry.order),
+        [more for share in shares for more in share.more],
+        dict(total),
+        str(page[-1]) if len(behind) > most else "",
     )
 
 
-def _transactions_waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> Listing:
-    rows = matching(needs_somebody(tenants), filters)
-    share = fair_share.shared(rows, agent="proposed_by", kind="transaction")
-    shown = Transaction.objects.filter(pk__in=share.places).prefetch_related("decisions")
-    entries = [Entry(group_of(row, now), tx=row, place=share.places[row.pk]) for row in shown]
-    return Listing(entries, share.more)
+def _shares(viewer: Viewer, filters: Filters) -> tuple[Share, Share]:
+    """Of transactions, and of questions."""
+    rows = matching(ranked(needs_somebody(viewer.tenants), viewer), filters)
+    if filters.tool == ONLY_QUESTIONS:
+        rows = rows.none()
+    asked = matching_questions(ranked_questions(questions(viewer.tenants), viewer), filters)
+    return (
+        fair_share.shared(rows, agent="proposed_by", kind="transaction"),
+        fair_share.shared(asked, agent="asked_by", kind="question"),
+    )
 
 
-def _questions_waiting(tenants: frozenset[str], filters: Filters, now: datetime) -> Listing:
-    rows = matching_questions(questions(tenants), filters)
-    share = fair_share.shared(rows, agent="asked_by", kind="question")
-    shown = Question.objects.filter(pk__in=share.places).select_related("task")
-    entries = [
-        Entry(group_of_question(row, now), question=row, place=share.places[row.pk])
-        for row in shown
-    ]
-    return Listing(entries, share.more)
+def _transactions(page: list[Key], share: Share, now: datetime) -> Iterator[Entry]:
+    ranks = {key.pk: key.rank for key in page if key.pk in share.places}
+    for row in Transaction.objects.filter(pk__in=ranks).prefetch_related("decisions"):
+        yield Entry(ranks[row.pk], tx=row, place=share.places[row.pk], now=now)
 
 
-def group_of(row: Transaction, now: datetime) -> str:
-    if row.state == State.IN_DOUBT or row.late_receipt:
-        return "doubt"
-    if row.state in AT_WORK or row.state in FINAL or row.state == State.APPROVED:
-        return "stuck"
-    return "soon" if row.expires_at - now <= SOON else "waiting"
+def _questions(page: list[Key], share: Share, now: datetime) -> Iterator[Entry]:
+    ranks = {key.pk: key.rank for key in page if key.pk in share.places}
+    for row in Question.objects.filter(pk__in=ranks).select_related("task"):
+        yield Entry(ranks[row.pk], question=row, place=share.places[row.pk], now=now)
 
 
-def group_of_question(question: Question, now: datetime) -> str:
-    return "soon" if question.expires_at - now <= SOON else "questions"
+def group_of(rank: int) -> str:
+    if rank in MINE:
+        return "mine"
+    return "doubt" if rank == FOR_OPERATORS else "others"
 
 
-def grouped(rows: Iterable[Entry]) -> list[Group]:
+def grouped(listing: Listing) -> list[Group]:
     """All groups in their order on the page, also the empty ones, which the page hides."""
-    groups = {key: Group(key, title) for key, title in GROUPS.items()}
-    for entry in rows:
+    groups = {key: Group(key, listing.total.get(key, 0)) for key in GROUPS}
+    for entry in listing.entries:
         groups[entry.group].rows.append(entry)
     return list(groups.values())
 
 
-def changed(ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime) -> Changed:
+def changed(ids: list[UUID], viewer: Viewer, filters: Filters, now: datetime) -> Changed:
     """The current rows of these transactions and tasks, but for those beyond their agent's share.
 
     ``is_waiting`` tells whether the filtered list still has a row.
     """
     parts = [
-        _changed_transactions(ids, tenants, filters, now),
-        _changed_questions(ids, tenants, filters, now),
+        _changed_transactions(ids, viewer, filters, now),
+        _changed_questions(ids, viewer, filters, now),
     ]
     return Changed(
         [entry for part in parts for entry in part.entries], any(part.has_hidden for part in parts)
@@ -209,42 +270,47 @@ def changed(ids: list[UUID], tenants: frozenset[str], filters: Filters, now: dat
 
 
 def _changed_transactions(
-    ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime
+    ids: list[UUID], viewer: Viewer, filters: Filters, now: datetime
 ) -> Changed:
     rows = list(
-        Transaction.objects.for_tenants(tenants)
-        .filter(pk__in=ids)
-        .prefetch_related("decisions", "events")
+        ranked(
+            Transaction.objects.for_tenants(viewer.tenants).filter(pk__in=ids), viewer
+        ).prefetch_related("decisions", "events")
     )
-    listed = matching(needs_somebody(tenants), filters)
+    listed = matching(ranked(needs_somebody(viewer.tenants), viewer), filters)
     if filters.tool == ONLY_QUESTIONS:
         listed = listed.none()
     waiting_ids = set(listed.filter(pk__in=ids).values_list("pk", flat=True))
     hidden = _hidden([row for row in rows if row.pk in waiting_ids], listed, filters, "proposed_by")
     entries = [
-        Entry(group_of(row, now), tx=row, is_waiting=row.pk in waiting_ids)
+        Entry(_rank(row), tx=row, is_waiting=row.pk in waiting_ids, now=now)
         for row in rows
         if row.pk not in hidden
     ]
     return Changed(entries, bool(hidden))
 
 
-def _changed_questions(
-    ids: list[UUID], tenants: frozenset[str], filters: Filters, now: datetime
-) -> Changed:
-    of_tasks = Question.objects.for_tenants(tenants).filter(task__in=ids).select_related("task")
+def _changed_questions(ids: list[UUID], viewer: Viewer, filters: Filters, now: datetime) -> Changed:
+    of_tasks = ranked_questions(
+        Question.objects.for_tenants(viewer.tenants).filter(task__in=ids), viewer
+    ).select_related("task")
     # One row for each task: its newest question.
     newest = list(of_tasks.order_by("task_id", "-pk").distinct("task_id"))
-    listed = matching_questions(questions(tenants), filters)
+    listed = matching_questions(ranked_questions(questions(viewer.tenants), viewer), filters)
     keys = [question.pk for question in newest]
     waiting_ids = set(listed.filter(pk__in=keys).values_list("pk", flat=True))
     hidden = _hidden([row for row in newest if row.pk in waiting_ids], listed, filters, "asked_by")
     entries = [
-        Entry(group_of_question(row, now), question=row, is_waiting=row.pk in waiting_ids)
+        Entry(_rank(row), question=row, is_waiting=row.pk in waiting_ids, now=now)
         for row in newest
         if row.pk not in hidden
     ]
     return Changed(entries, bool(hidden))
+
+
+def _rank(row: Any) -> int:
+    """As ``ranked`` annotated it."""
+    return int(row.rank)
 
 
 def _hidden(rows: list[Any], listed: QuerySet[Any], filters: Filters, agent: str) -> set[UUID]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -203,7 +204,7 @@ def confirmation_word(row: Transaction) -> str:
     It is the amount; without one, the first argument of the operation key, or the tool's name.
     """
     if row.amount is not None:
-        return money(row)
+        return money(row).replace("\u2009", "")  # no keyboard has it
     tool = tools.get(row.tool)
     for name in key_fields(tool.contract.operation_key) if tool else ():
         value = " ".join(str(row.arguments.get(name, "")).split())
@@ -213,9 +214,11 @@ def confirmation_word(row: Transaction) -> str:
 
 
 def money(row: Transaction) -> str:
+    """The amount as people read it; behind the letters of a code stands a thin space."""
     if row.amount is None:
         return ""
-    return format_currency(row.amount, row.currency, locale="en")
+    text = format_currency(row.amount, row.currency, locale="en")
+    return re.sub(r"([A-Za-z])(?=\d)", "\\1\u2009", text)
 
 
 def undo_of(row: Transaction) -> str:

@@ -16,7 +16,7 @@ from a2a.wire.plain_json import reason_and_details
 from ledger import contracts
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
-from ledger.principals import Surface
+from ledger.principals import Principal, Surface
 from ledger.states import EventKind
 
 EVENT_LABELS: dict[str, str] = {
@@ -98,13 +98,33 @@ def _progress(details: dict[str, Any]) -> str:
 
 def outcome(row: Transaction) -> str:
     """The outcome of a decided transaction: ``Approved by Bob Tanaka on the desk``."""
-    decisive = [event for event in row.events.all() if event.kind in DECISIVE]
+    events = sorted(row.events.all(), key=lambda event: event.seq)
+    if settled := next(filter(None, map(_settled, reversed(events))), ""):
+        return settled
+    decisive = [event for event in events if event.kind in DECISIVE]
     if not decisive:
         return str(row.get_state_display()).capitalize()
-    event = max(decisive, key=lambda event: event.seq)
+    event = decisive[-1]
     if event.kind == EventKind.EXPIRED:
         return "Expired; nobody decided in time"
     return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
+
+
+def _settled(event: Event) -> str:
+    """What a person found who looked after an outcome that was not known; empty for all else."""
+    found = {
+        EventKind.COMMITTED: _("it happened"),
+        EventKind.RECEIPT_KEPT: _("it happened"),
+        EventKind.DISPROVED: _("nothing happened"),
+        EventKind.LATE_RECEIPT_SETTLED: _("the late receipt was looked at"),
+        EventKind.RETRY_ORDERED: _("it runs again"),
+        EventKind.WITHDRAWN: _("it was withdrawn"),
+        EventKind.LET_GO_BY_HAND: _("what was held was let go of"),
+        EventKind.FAILURE_LET_GO_BY_HAND: _("what was held was let go of"),
+    }.get(EventKind(event.kind))
+    if found is None or not Principal.parse(event.principal).is_user:
+        return ""
+    return _("Settled by {name}: {found}").format(name=event.principal_name, found=found)
 
 
 def undo_words(consequence_level: str) -> str:

@@ -15,7 +15,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from a2a.models import Question, Task
 from a2a.states import TaskState
-from approvals.desk import policies
+from approvals.desk import policies, votes
+from approvals.desk.inbox import Entry
 from approvals.metrics import Metric
 from approvals.presentation import labels, shown_in_full, times
 from ledger.contracts import results
@@ -94,6 +95,12 @@ def icons() -> SafeString:
     sprite = (settings.BASE_DIR / "static" / "img" / "icons.svg").read_text()
     named = sprite.replace('<symbol id="', '<symbol id="icon-')
     return mark_safe(named.replace("<svg ", '<svg hidden aria-hidden="true" ', 1).strip())
+
+
+@register.simple_tag
+def votes_on(row: Transaction, entry: Entry, voters: votes.Voters) -> votes.Votes | None:
+    """The dots of a row that takes several people; ``None`` for all other rows."""
+    return votes.votes_on(row, voters) if entry.is_waiting else None
 
 
 @register.filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -11,34 +12,46 @@ from django.http import (
 )
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET, require_safe
 
-from approvals.desk import inbox as desk_inbox
+from approvals.desk import inbox as desk_inbox, viewers, votes
 from approvals.web import notifications
 from approvals.web.forms import (
     FilterForm,
 )
-from approvals.web.requests import tenants_of_request, wants_fragment
+from approvals.web.listing import list_context
+from approvals.web.requests import tenants_of_request, viewer_of, wants_fragment
 from approvals.web.tasks import question_context
 from approvals.web.transactions import item_context, with_history
 from ledger import contracts
 from ledger.api import describe, describe_readonly
 from ledger.http import problem
-from ledger.models import Transaction, id_or_none
+from ledger.models import Event, Transaction, id_or_none
 from ledger.usage.usual import of_tools
+
+MOST_CHANGED = 200  # rows that are fetched one by one; beyond them the whole list
+CATCH_UP = timedelta(minutes=2)  # a longer gap is not read from the events
+# Events become visible only when their database transaction ends, and clocks differ a little.
+OVERLAP = timedelta(seconds=20)
 
 
 @login_required
 @require_safe
 def inbox_list(request: HttpRequest) -> HttpResponse:
-    return render(request, "desk/_list.html", _list_context(request))
+    context = list_context(request)
+    if request.GET.get("after"):
+        context |= {"rows": context["listing"].entries, "is_page": True}
+        return render(request, "desk/_rows.html", context)
+    return render(request, "desk/_list.html", context)
 
 
 @login_required
 @require_safe
 def inbox_page(request: HttpRequest) -> HttpResponse:
-    context = _list_context(request)
-    first = next((entry for group in context["groups"] for entry in group.rows), None)
+    context = list_context(request)
+    entries = context["listing"].entries
+    first = next((entry for entry in entries if entry.rank in viewers.MINE), None)
     if first is not None and first.tx is not None:
         context |= item_context(request, with_history(request, first.tx.pk))
     elif first is not None and first.question is not None:
@@ -60,37 +73,37 @@ def inbox_view(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def rows(request: HttpRequest) -> HttpResponse:
-    """The rows that changed, as they are now, in the filters of the page."""
-    ids = [pk for text in request.GET.getlist("id")[:200] if (pk := id_or_none(text))]
-    filters = FilterForm(request.GET).filters()
-    change = desk_inbox.changed(ids, tenants_of_request(request), filters, timezone.now())
+    """The rows that changed, as they are now, in the filters of the page.
+
+    They are named (``id``), or are all that changed since the browser last heard of anything
+    (``since``). 205, without content: too much has changed, ask for the whole list.
+    """
+    viewer, filters = viewer_of(request), FilterForm(request.GET).filters()
+    ids = [pk for text in request.GET.getlist("id")[:MOST_CHANGED] if (pk := id_or_none(text))]
+    if since := request.GET.get("since"):
+        missed = _changed_since(since, viewer.tenants)
+        if missed is None:
+            return HttpResponse(status=205)
+        ids += missed
+    change = desk_inbox.changed(ids, viewer, filters, timezone.now())
     context = {"rows": change.entries, "has_hidden": change.has_hidden, "filters": filters}
-    return render(request, "desk/_rows.html", context)
+    voters = votes.voters_of(entry.tx for entry in change.entries if entry.tx)
+    return render(request, "desk/_rows.html", context | {"voters": voters, "viewer": viewer})
 
 
-def _list_context(request: HttpRequest) -> dict[str, Any]:
-    form = FilterForm(request.GET)
-    filters = form.filters()
-    listing = desk_inbox.waiting(tenants_of_request(request), filters, timezone.now())
-    return {
-        "groups": desk_inbox.grouped(listing.entries),
-        "shown": len(listing.entries),
-        "more": listing.more,
-        "agent_name": _agent_name(listing, filters.agent),
-        "filters": filters,
-        "form": form,
-        "tool_names": sorted(contracts.tools),
-    }
-
-
-def _agent_name(listing: desk_inbox.Listing, principal: str) -> str:
-    """The label of the one agent whose rows are listed; empty when all agents' are."""
-    for entry in listing.entries[:1]:
-        if principal and entry.tx is not None:
-            return entry.tx.proposed_by_name
-        if principal and entry.question is not None:
-            return entry.question.asked_by_name
-    return principal.partition("/")[2] or principal
+def _changed_since(text: str, tenants: frozenset[str]) -> list[Any] | None:
+    """The subjects of the events since then; ``None`` if that is long ago or they are many."""
+    try:
+        since = parse_datetime(text)
+    except ValueError:
+        since = None
+    if since is None or timezone.is_naive(since) or timezone.now() - since > CATCH_UP:
+        return None
+    events = Event.objects.filter(tenant__in=tenants, at__gte=since - OVERLAP)
+    subjects = list(
+        events.order_by().values_list("subject", flat=True).distinct()[: MOST_CHANGED + 1]
+    )
+    return subjects if len(subjects) <= MOST_CHANGED else None
 
 
 @login_required

@@ -42,6 +42,7 @@ FORGET_AFTER_S = 4 * waiting.LOOK_BACK.total_seconds()
 CLOSED = 4401  # nobody is signed in, or nobody who may see anything
 REFUSED = 4429  # too many are open
 TRY_LATER = 1013  # the database is away; the page connects again by itself
+BEAT_S = 10.0  # between two signs of life; a page that hears none for 25 s is not live
 SLOW_S = 20.0  # for which a page may leave a message unread
 TOLD_AT_ONCE = 100  # sockets: to tell thousands takes most of a second
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
@@ -136,7 +137,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self.sockets: set[DeskSocket] = set()
-        self._watch = waiting.Watch(self._listen, self._look, self._check)
+        self._watch = waiting.Watch(self._listen, self._look, self._check, self._beat)
         self._is_first_look = True
         self._seen: dict[int, float] = {}
 
@@ -170,6 +171,14 @@ class Watcher:
         """Close the sockets whose person lost access, even if the message about it was lost."""
         await asyncio.sleep(max(0.0, settings.SOCKET_CHECK_S - waiting.LOOK_EVERY_S))
         await check(list(self.sockets))
+
+    async def _beat(self) -> None:
+        """Say something to every page, so that each knows that it would hear of changes."""
+        await asyncio.sleep(BEAT_S - waiting.LOOK_EVERY_S)
+        for number, socket in enumerate(list(self.sockets), 1):
+            socket.tell([])
+            if number % TOLD_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def _tell(self, tenant: str, changed: list[str]) -> None:
         """Tell those who may know; waits for no socket."""
@@ -230,6 +239,7 @@ class DeskSocket:
         self._send = send
         self._changed: dict[str, None] = {}
         self._is_due = False
+        self._told = 0  # messages with changes; the page counts along
         self._sending: asyncio.Task[None] | None = None
         self._serving: asyncio.Task[Any] | None = None
         self._is_ended = self._is_slow = False
@@ -299,8 +309,9 @@ class DeskSocket:
         changed, self._changed, self._is_due = list(self._changed), {}, False
         now = timezone.now().isoformat()
         is_everything = len(changed) > MOST_IDS
-        body = {"changed": changed[:MOST_IDS], "is_everything": is_everything, "now": now}
-        return json.dumps(body)
+        self._told += bool(changed)
+        body = {"changed": changed[:MOST_IDS], "is_everything": is_everything}
+        return json.dumps({**body, "now": now, "n": self._told})
 
 
 async def application(scope: Any, receive: Receive, send: Send) -> None:

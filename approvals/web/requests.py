@@ -11,9 +11,10 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from approvals.desk import inbox
+from approvals.desk.viewers import Viewer
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
-from approvals.people import notices
+from approvals.people import notices, principal_of
 from approvals.presentation import words
 from approvals.slack import is_configured as slack_is_configured
 from ledger.models import Review
@@ -32,6 +33,12 @@ def tenants_of_request(request: HttpRequest) -> frozenset[str]:
 def roles_of_request(request: HttpRequest) -> Roles:
     """The roles of the user of this request, by tenant."""
     return cast(DeskRequest, request).roles
+
+
+def viewer_of(request: HttpRequest) -> Viewer:
+    """Who looks at the inbox: the person of this request, with their roles and tenants."""
+    principal = str(principal_of(request.user))  # type: ignore[arg-type]
+    return Viewer(principal, roles_of_request(request), tenants_of_request(request))
 
 
 def wants_fragment(request: HttpRequest) -> bool:
@@ -73,8 +80,9 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         # Lazy: the admin's pages do not show them.
         context["notices"] = SimpleLazyObject(lambda: _notices(person))
         context["has_slack"] = slack_is_configured()
-        context["waiting_count"] = inbox.count(tenants_of_request(request))
+        context["waiting_count"] = inbox.count(viewer_of(request))
         roles = roles_of_request(request)
+        context["has_role"] = bool(roles)
         context["reviews_waiting"] = SimpleLazyObject(lambda: _reviews_waiting(roles))
         context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
         if context["is_operator"]:

@@ -22,6 +22,7 @@ from approvals.people import principal_of
 from approvals.presentation import labels
 from approvals.presentation.answer_forms import Unreadable, answer_from, fields_of
 from approvals.web.forms import CancelTaskForm, TaskListForm
+from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
@@ -71,9 +72,10 @@ def _question(request: HttpRequest, question_id: UUID) -> Question:
 def _question_page(
     request: HttpRequest, row: Question, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    template = "desk/_question.html" if wants_fragment(request) else "desk/question.html"
     context = question_context(request, row) | {"problem": problem, "answers": request.POST}
-    return render(request, template, context, status=status)
+    if wants_fragment(request):
+        return render(request, "desk/_question.html", context, status=status)
+    return render(request, "desk/question.html", list_context(request) | context, status=status)
 
 
 def question_context(request: HttpRequest, row: Question) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from approvals.web.forms import (
     RejectForm,
     ResolveForm,
 )
+from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction
@@ -102,9 +103,10 @@ def _decide(
 def _item(
     request: HttpRequest, row: Transaction, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    template = "desk/_item.html" if wants_fragment(request) else "desk/transaction.html"
     context = item_context(request, row) | {"problem": problem}
-    return render(request, template, context, status=status)
+    if wants_fragment(request):
+        return render(request, "desk/_item.html", context, status=status)
+    return render(request, "desk/transaction.html", list_context(request) | context, status=status)
 
 
 def with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:

@@ -14,10 +14,11 @@ from slack_sdk.models.blocks import (
 )
 from slack_sdk.models.views import View
 
-from approvals.desk import inbox, policies
+from approvals.desk import inbox
+from approvals.desk.viewers import BROKEN, MINE, Viewer
 from approvals.http.middleware import roles_of, tenants_of
-from approvals.models import Role
 from approvals.people import principal_of
+from approvals.presentation.labels import undo_words
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.text import (
     bold,
@@ -30,31 +31,14 @@ from approvals.slack.rendering.text import (
 )
 
 MOST_ROWS = 30  # three blocks each; a view has a hundred
-FOR_OPERATORS = frozenset({"doubt", "stuck"})  # groups of the inbox
 
 
 def waiting_for(user: User) -> tuple[list[inbox.Entry], int]:
     """What this person may decide, answer or settle now, and how much more waits on the desk."""
-    tenants, roles, now = tenants_of(user), roles_of(user), timezone.now()
-    principal = str(principal_of(user))
-
-    def may_act(entry: inbox.Entry) -> bool:
-        """Roles first, because ``policies`` looks up who else may when the answer is no."""
-        if (question := entry.question) is not None:
-            own = roles.get(question.tenant, frozenset()) | {principal}
-            is_named = bool(own & set(question.may_answer))
-            return is_named and bool(policies.may_answer(question, principal, roles, now))
-        row = entry.tx
-        assert row is not None
-        own = roles.get(row.tenant, frozenset())
-        if entry.group in FOR_OPERATORS:
-            return Role.OPERATOR in own and bool(policies.may_operate(row, principal, roles))
-        return Role.APPROVER in own and bool(policies.may_decide(row, principal, roles, now))
-
-    listing = inbox.waiting(tenants, inbox.Filters(), now)
-    approved = {tenant for tenant, own in roles.items() if Role.APPROVER in own}
-    more = sum(more.number for more in listing.more if more.tenant in approved)
-    return [entry for entry in listing.entries if may_act(entry)], more
+    viewer = Viewer(str(principal_of(user)), roles_of(user), tenants_of(user))
+    listing = inbox.waiting(viewer, inbox.Filters(), timezone.now())
+    entries = [entry for entry in listing.entries if entry.rank in MINE]
+    return entries, max(0, inbox.count(viewer) - len(entries))
 
 
 def number_waiting_for(user: User) -> int:
@@ -72,9 +56,9 @@ def view_for(user: User) -> View:
     entries, more = waiting_for(user)
     number = len(entries) + more
     # By turns: the first of each agent before the second of any.
-    shown = sorted(entries, key=lambda entry: (entry.place, entry.expires_at))[:MOST_ROWS]
+    shown = sorted(entries, key=lambda entry: (entry.place, entry.order))[:MOST_ROWS]
     blocks: list[Block] = [HeaderBlock(text=plain(in_words(number))), _desk()]
-    for entry in sorted(shown, key=lambda entry: entry.expires_at):
+    for entry in sorted(shown, key=lambda entry: entry.order):
         blocks += [DividerBlock(), *_row(entry)]
     if number > len(shown):
         blocks.append(rich(regular(f"{number - len(shown)} more are on the desk.")))
@@ -110,11 +94,11 @@ def _row(entry: inbox.Entry) -> Iterator[Block]:
         row = entry.tx
         assert row is not None
         summary, page = row.headline, desk_link("transaction", row.pk)
-        about = f"{row.proposed_by_name} · {row.consequence_level.lower()}"
-        if entry.group in FOR_OPERATORS:
+        about = f"{row.proposed_by_name} · {undo_words(row.consequence_level)}"
+        if entry.rank == BROKEN:
             about = f"{about} · {row.get_state_display()}"
     title = bold(shortened(one_line(summary), 300))
-    if entry.group in FOR_OPERATORS:
+    if entry.rank == BROKEN:
         yield rich(title, regular(f"\n{about} · "), regular("an operator has to look"))
     else:
         deadline = regular_date(entry.expires_at)

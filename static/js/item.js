@@ -1,0 +1,202 @@
+// The open item: opened from the list, kept up to date, and left for the next one.
+import { tick } from "./clock.js";
+import { query, rowsForMe, rowWith, waitingRows } from "./list.js";
+import { $, $$, announce, fetchFragment, isNarrow, parsed } from "./page.js";
+import { word } from "./words.js";
+
+const NEXT_AFTER = 2_000; // milliseconds, for who lets the next item open by itself
+const VERBS = /\/(approve|reject|resolve|answer|compensate)(\?|$)/;
+
+let openings = 0; // how many items were requested; only the last requested one is shown
+let openOrder = ""; // the place in the list of the item that is open, also after it has left
+let decided = null; // what was decided on the open item
+let listTop = 0; // how far the list was scrolled when an item filled a narrow screen
+
+const openItem = () => $("#item [data-item]");
+export const openId = () => openItem()?.dataset.item;
+const heading = () => $("#item h1");
+export const isBusy = () => $("#item dialog[open]") !== null;
+
+// Whether one of them is the open item, or one that it shows beside itself.
+export function concernsItem(ids) {
+  const { item, also = "" } = openItem()?.dataset ?? {};
+  return ids.some((id) => id === item || also.includes(id));
+}
+
+export function markOpen() {
+  const links = $$("#list .row > a"), id = openId();
+  const open = rowWith(id);
+  if (open && !open.classList.contains("decided")) openOrder = open.dataset.order;
+  const reached = links.find((link) => link === document.activeElement)
+    ?? (open ? $("a", open) : null) ?? $("a", waitingRows()[0] ?? document.createElement("p"));
+  for (const link of links) {
+    const row = link.parentElement;
+    row.classList.toggle("open", row === open);
+    if (row === open) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
+    link.tabIndex = link === reached ? 0 : -1;
+  }
+}
+
+function show(html) {
+  $("#item").innerHTML = html;
+  window.htmx?.process($("#item"));
+  offerNext();
+  tick();
+}
+
+// Whether somebody has typed into the form; their text must not be replaced.
+const isTouched = (form) => [...form.elements].some((field) =>
+  field.type === "radio" || field.type === "checkbox"
+    ? field.checked !== field.defaultChecked
+    : field.defaultValue !== undefined && field.value !== field.defaultValue);
+
+export async function refreshItem() {
+  const item = openItem(), opening = openings;
+  if (!item || isBusy()) return;
+  const html = await fetchFragment(item.dataset.address);
+  if (html === null || opening !== openings || isBusy()) return;
+  // The item was replaced meanwhile, perhaps with an older version: fetch it again.
+  if (openItem() !== item) { refreshItem(); return; }
+  const form = $("[data-answer]", item), next = $("[data-item]", parsed(html));
+  if (form && isTouched(form) && next?.dataset.state === item.dataset.state) return;
+  const top = $(".item-body", item)?.scrollTop ?? 0;
+  const details = $$("details", item).map((each) => each.open);
+  const hadFocus = heading() === document.activeElement;
+  show(html);
+  $("#item .item-body").scrollTop = top;
+  $$("#item details").forEach((each, place) => { if (details[place]) each.open = true; });
+  if (hadFocus) focusHeading();
+}
+
+export function focusHeading() {
+  heading()?.setAttribute("tabindex", "-1");
+  heading()?.focus();
+}
+
+// --- addresses ------------------------------------------------------------------------------------
+
+const withFilters = (address) => (query() ? `${address}?${query()}` : address);
+
+async function open(address) {
+  const opening = ++openings;
+  const html = await fetchFragment(address);
+  if (opening !== openings) return false;
+  if (html === null) { if (navigator.onLine) location.href = address; return false; }
+  decided = null;
+  show(html);
+  markOpen();
+  return true;
+}
+
+export async function openRow(row) {
+  const address = $("a", row).getAttribute("href");
+  openOrder = row.dataset.order;
+  if (row.dataset.id === openId() && !isNarrow.matches) { refreshItem(); return true; } // a dialog on it stays open
+  if (!document.body.classList.contains("item-open")) listTop = window.scrollY;
+  if (!await open(address)) return false;
+  const isDeeper = document.body.classList.contains("item-open");
+  history[isDeeper && isNarrow.matches ? "replaceState" : "pushState"]({ address }, "", withFilters(address));
+  showItem();
+  return true;
+}
+
+function showItem() {
+  document.body.classList.add("item-open");
+  if (isNarrow.matches) window.scrollTo(0, 0);
+}
+
+function showList() {
+  document.body.classList.remove("item-open");
+  if (isNarrow.matches) window.scrollTo(0, listTop);
+  $(`#row-${openId()} a`)?.focus({ preventScroll: true });
+}
+
+export function startItem() {
+  if (!$("#list")) return;
+  const address = openItem()?.dataset.address;
+  history.replaceState({ address, isList: location.pathname === "/" }, "");
+  window.addEventListener("popstate", async ({ state }) => {
+    if (!state) return;
+    if (state.address && state.address !== openItem()?.dataset.address) await open(state.address);
+    if (state.isList) showList(); else showItem();
+  });
+  $("[data-back]")?.addEventListener("click", (click) => {
+    if (!isNarrow.matches) return;
+    click.preventDefault();
+    if (history.state && !history.state.isList && history.length > 1 && listTop >= 0 && cameFromList) history.back();
+    else { history.pushState({ isList: true }, "", withFilters("/")); showList(); }
+  });
+  markOpen();
+}
+const cameFromList = location.pathname === "/";
+
+// --- what comes next ------------------------------------------------------------------------------
+
+// The next below that this person can decide, else the first.
+export function nextRow() {
+  const rows = rowsForMe().filter((row) => row.dataset.id !== openId());
+  return rows.find((row) => row.dataset.order > openOrder) ?? rows[0] ?? null;
+}
+
+// The row so many steps from the open one or the one with the focus.
+export function rowAt(by) {
+  const focused = document.activeElement?.closest?.("#list .row");
+  const from = focused?.dataset.order ?? openOrder, rows = waitingRows();
+  const below = rows.filter((row) => row.dataset.order > from);
+  const above = rows.filter((row) => row.dataset.order < from);
+  return (by > 0 ? below[0] : above.at(-1)) ?? (by > 0 ? rows.at(-1) : rows[0]) ?? null;
+}
+
+export const isDecided = () => decided !== null && decided.id === openId();
+
+export async function openNext() {
+  const row = nextRow();
+  if (!row) return;
+  if (await openRow(row)) focusHeading();
+}
+
+function offerNext() {
+  if (!isDecided() || !decided.isDone) return;
+  const bar = $("#item .decide");
+  if (!bar || $("[data-next]", bar)) return;
+  const receipt = $("#item [data-receipt], #item .block.good code")?.textContent.trim();
+  const row = nextRow(), line = document.createElement("p"), text = document.createElement("span");
+  line.className = "next";
+  text.textContent = receipt ? word("done_with_receipt", { receipt }) : word(decided.verb);
+  line.append(text);
+  if (row) line.append(linkTo(row)); else line.append(word("nothing_next"));
+  bar.append(line);
+  if (receipt && !decided.isTold) tell(`${word(decided.verb)} ${word("done_receipt", { receipt })}`);
+}
+
+function linkTo(row) {
+  const link = document.createElement("a");
+  link.href = $("a", row).getAttribute("href");
+  link.dataset.next = row.dataset.id;
+  link.textContent = `${word("next", { summary: $("strong", row).textContent })} ↵`;
+  link.addEventListener("click", (click) => { click.preventDefault(); openNext(); });
+  return link;
+}
+
+function tell(text) {
+  decided.isTold = true;
+  announce(text);
+}
+
+document.addEventListener("htmx:beforeRequest", ({ detail }) => {
+  const verb = VERBS.exec(detail.requestConfig?.path ?? "")?.[1];
+  if (verb && detail.target.id === "item") decided = { id: openId(), verb: `done_${verb}`, isDone: false };
+});
+
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  if (detail.target.id !== "item" || !decided || decided.id !== openId()) return;
+  if (detail.xhr.status >= 300) { decided = null; return; }
+  decided.isDone = true;
+  const mine = decided;
+  // Whoever hears the page is told once: with the receipt if that comes soon.
+  setTimeout(() => { if (decided === mine && !mine.isTold) tell(word(mine.verb)); }, 3_000);
+  offerNext();
+  if (document.body.dataset.opensNext) {
+    setTimeout(() => { if (decided === mine && isDecided() && !isBusy()) openNext(); }, NEXT_AFTER);
+  }
+});
