@@ -13,6 +13,7 @@ from ninja.parser import Parser
 
 from a2a.rest import tasks, workers
 from approvals.http import openapi
+from approvals.http.api_page import ApiPage
 from approvals.http.middleware import answer_outage
 from approvals.http.openapi import DescribedAPI
 from ledger.api import routers
@@ -39,6 +40,7 @@ api = DescribedAPI(
     version="1",
     description="Agents propose; people sign off; workers commit, exactly once.",
     parser=StrictJSON(),
+    docs=ApiPage(),
     urls_namespace="api-v1",
     openapi_extra=openapi.info(),
 )
@@ -62,10 +64,37 @@ def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         422,
         "invalid_request",
         "The request is not valid",
-        f"{len(errors)} field{'' if len(errors) == 1 else 's'} cannot be used as sent.",
+        said(error.errors),
         "Correct the fields named in errors. Nothing was changed.",
         errors=errors[:50],
     )
+
+
+def said(errors: list[dict[str, Any]]) -> str:
+    """The first three faults in words: ``reason: at most 2,000 characters.``"""
+    shown = [f"{error['loc'][-1] if error['loc'] else 'body'}: {fault(error)}." for error in errors]
+    more = [f"{len(errors) - 3} more in errors."] if len(errors) > 3 else []
+    return " ".join(shown[:3] + more)
+
+
+def fault(error: dict[str, Any]) -> str:
+    """What is wrong with one field, in a few words."""
+    limits = error.get("ctx", {})
+    found = {
+        "missing": "required, and not there",
+        "extra_forbidden": "not a field of this request",
+        "string_too_long": "at most {max_length:,} characters",
+        "string_too_short": "at least {min_length:,} characters",
+        "too_long": "at most {max_length:,} entries",
+        "too_short": "at least {min_length:,} entries",
+        "greater_than": "more than {gt}",
+        "greater_than_equal": "{ge} or more",
+        "less_than": "less than {lt}",
+        "less_than_equal": "at most {le}",
+        "uuid_parsing": "an id (UUID)",
+        "string_type": "a text",
+    }.get(error["type"])
+    return found.format(**limits) if found else str(error["msg"]).rstrip(".")
 
 
 @api.exception_handler(AuthenticationError)

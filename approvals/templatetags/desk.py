@@ -262,3 +262,13 @@ def device(user_agent: str) -> str:
         for known in (BROWSERS, SYSTEMS)
     ]
     return " · ".join(word for word in words if word) or user_agent[:40] or "?"
+
+
+@register.filter
+def code_marked(text: str) -> SafeString:
+    """A text of the API's document: what stands between backticks is code."""
+    parts = [
+        format_html("<code>{}</code>", part) if number % 2 else format_html("{}", part)
+        for number, part in enumerate(text.split("`"))
+    ]
+    return mark_safe("".join(parts))

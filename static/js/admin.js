@@ -1,0 +1,37 @@
+// Names what Django's admin leaves without one: fields in tables, halves of a date and time.
+const text = (element) => element?.textContent.replace(/\s+/g, " ").trim() || "";
+
+function headOf(cell) {
+  const head = cell.closest("table")?.querySelector("thead tr");
+  return head ? head.cells[cell.cellIndex] : null;
+}
+
+function nameOf(field) {
+  const cell = field.closest("td");
+  const column = cell && text(headOf(cell));
+  if (column) return column;
+  const group = field.closest(".form-row, fieldset");
+  return text(group?.querySelector("label, legend"));
+}
+
+function nameFields(root) {
+  for (const field of root.querySelectorAll("input:not([type=hidden]), select, textarea")) {
+    if (field.labels?.length || field.getAttribute("aria-label")) continue;
+    const half = field.classList.contains("vTimeField") ? text(field.previousSibling) || "Time" : "";
+    const name = [nameOf(field), half].filter(Boolean).join(", ");
+    if (name) field.setAttribute("aria-label", name);
+  }
+}
+
+// A head without a text is no head.
+for (const head of document.querySelectorAll("th")) {
+  if (text(head) || head.querySelector("input, img")) continue;
+  const cell = document.createElement("td");
+  cell.className = head.className;
+  head.replaceWith(cell);
+}
+for (const table of document.querySelectorAll(".inline-group, .results")) {
+  if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
+}
+nameFields(document);
+document.addEventListener("formset:added", (event) => nameFields(event.target));
