@@ -10,12 +10,13 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.transaction import atomic
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from a2a import tasks
 from a2a.errors import Reason
 from a2a.models import Question, QuestionState, Task
 from a2a.tasks import questions
-from approvals.desk import policies
+from approvals.desk import confirmations, policies
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person
@@ -40,7 +41,7 @@ def approve(
 ) -> Transaction:
     """Approve the transaction as it was shown, in full.
 
-    ``typed`` is the confirmation word, which an irreversible transaction needs. ``shown`` is the
+    ``typed`` is the amount or the name, which an irreversible transaction needs. ``shown`` is the
     proof that the page showed more than the surface does by itself.
 
     Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
@@ -50,10 +51,11 @@ def approve(
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
     shown_in_full.check(row, via=via, user=user, proof=shown)
-    if policies.is_irreversible(row) and not is_typed(typed, policies.confirmation_word(row)):
+    if policies.is_irreversible(row) and not confirmations.is_confirmed(typed, row):
+        word = confirmations.confirmation_word(row)
         raise InvalidRequest(
-            f"It cannot be undone: type “{policies.confirmation_word(row)}” to confirm.",
-            hint="Nothing was decided.",
+            _("It cannot be undone: type “{word}” to confirm.").format(word=word),
+            hint=_("Nothing was decided."),
         )
     with _by_another_person(row, user):
         return coordinator.approve(
@@ -204,9 +206,3 @@ def _check_surface(row: Transaction, via: Surface) -> None:
             "The contract of this tool allows a sign-off on the desk only.",
             hint="Open it on the desk. Nothing was decided.",
         )
-
-
-def is_typed(typed: str, word: str) -> bool:
-    """Whether the text equals the word, apart from spaces and case. An empty word never matches."""
-    expected = "".join(word.split()).casefold()
-    return bool(expected) and "".join(typed.split()).casefold() == expected

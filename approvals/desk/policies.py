@@ -14,7 +14,7 @@ from a2a.models.answerers import CLIENT
 from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
-from ledger.contracts import ConsequenceLevel, key_fields, tools
+from ledger.contracts import ConsequenceLevel, tools
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import Outcome, State
@@ -196,21 +196,6 @@ def missing_approvals(row: Transaction) -> int:
 
 def is_irreversible(row: Transaction) -> bool:
     return row.consequence_level == ConsequenceLevel.IRREVERSIBLE
-
-
-def confirmation_word(row: Transaction) -> str:
-    """The text that the approver of an irreversible transaction types.
-
-    It is the amount; without one, the first argument of the operation key, or the tool's name.
-    """
-    if row.amount is not None:
-        return money(row).replace("\u2009", "")  # no keyboard has it
-    tool = tools.get(row.tool)
-    for name in key_fields(tool.contract.operation_key) if tool else ():
-        value = " ".join(str(row.arguments.get(name, "")).split())
-        if name != "tenant" and 0 < len(value) <= 60:
-            return value
-    return row.tool
 
 
 def money(row: Transaction) -> str:

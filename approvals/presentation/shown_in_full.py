@@ -38,6 +38,7 @@ class Limits:
 
     ``part_most`` and ``lines_most`` are the characters and lines of one text, ``parts_most`` is the
     number of texts, ``all_most`` the characters of all texts, with ``markup`` added for each.
+    ``warnings_most`` is the number of warnings.
     """
 
     part_most: int
@@ -45,11 +46,12 @@ class Limits:
     parts_most: int
     all_most: int
     markup: int = 0
+    warnings_most: int = 100
 
 
 # The desk folds longer texts, and then accepts an approval only from the page that unfolds them.
 SURFACES: dict[str, Limits] = {
-    DESK: Limits(part_most=1200, lines_most=25, parts_most=60, all_most=12_000),
+    DESK: Limits(part_most=1200, lines_most=25, parts_most=60, all_most=12_000, warnings_most=3),
     SLACK: Limits(part_most=1000, lines_most=25, parts_most=40, all_most=6000, markup=150),
 }
 
@@ -74,7 +76,9 @@ class NotShownInFull(NotAllowed):
 
 def coverage(row: Transaction, surface: str) -> Coverage:
     """What the surface leaves out of a transaction when it is opened there."""
-    return _coverage(list(parts_of(row)), surface)
+    shown, limits = _coverage(list(parts_of(row)), surface), SURFACES.get(surface)
+    more = len(row.warnings) - limits.warnings_most if limits else 0
+    return Coverage((*shown.missing, f"{more} more warnings")) if more > 0 else shown
 
 
 def question_coverage(question: Question, surface: str) -> Coverage:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from babel.numbers import get_currency_precision
 from django.contrib.auth.decorators import login_required
 from django.db.models import Prefetch
 from django.forms import Form
@@ -17,11 +18,21 @@ from django.http import (
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.desk import decisions, policies
-from approvals.people import principal_of
-from approvals.presentation import labels, shown_in_full
+from approvals.desk import (
+    beside,
+    confirmations,
+    decisions,
+    policies,
+    signatures,
+    state_lines,
+)
+from approvals.http.middleware import Roles
+from approvals.models import Role
+from approvals.people import name_of, principal_of
+from approvals.presentation import details, labels, shown_in_full
 from approvals.web.forms import (
     ApproveForm,
     CompensateForm,
@@ -33,9 +44,13 @@ from approvals.web.requests import roles_of_request, tenants_of_request, wants_f
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
-from ledger.states import State
+from ledger.states import EventKind, State
 from ledger.usage.usual import usual_of
 
+WANTED: dict[Callable[..., Transaction], str] = {
+    decisions.approve: EventKind.APPROVED,
+    decisions.reject: EventKind.REJECTED,
+}
 WHOLE = "whole"  # in the query: show everything, nothing folded
 
 
@@ -94,18 +109,28 @@ def _decide(
         raise Http404 from None
     except LedgerError as refusal:
         row = with_history(request, transaction_id)
-        return _item(request, row, status=refusal.status, problem=refusal.detail)
+        faster = state_lines.who_was_faster(refusal, timezone.now())
+        # Whoever wanted the same has lost nothing by it.
+        is_same = bool(faster) and WANTED.get(verb) == refusal.extra.get("decision")
+        problem = faster or refusal.detail
+        return _item(request, row, status=refusal.status, problem=problem, is_same=is_same)
     if not wants_fragment(request):
         return redirect("desk:transaction", transaction_id)
     return _item(request, with_history(request, transaction_id))
 
 
 def _item(
-    request: HttpRequest, row: Transaction, status: int = 200, problem: str = ""
+    request: HttpRequest,
+    row: Transaction,
+    status: int = 200,
+    problem: str = "",
+    *,
+    is_same: bool = False,
 ) -> HttpResponse:
-    context = item_context(request, row) | {"problem": problem}
+    context = item_context(request, row) | {"problem": problem, "is_same": is_same}
     if wants_fragment(request):
         return render(request, "desk/_item.html", context, status=status)
+    context["beside"] = beside.beside(row, _viewer(request), roles_of_request(request))
     return render(request, "desk/transaction.html", list_context(request) | context, status=status)
 
 
@@ -123,8 +148,42 @@ def with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
 
 
 def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
-    principal = str(principal_of(request.user))  # type: ignore[arg-type]
-    roles = roles_of_request(request)
+    principal, roles = _viewer(request), roles_of_request(request)
+    may_decide = policies.may_decide(row, principal, roles, timezone.now())
+    signing = signatures.signatures_of(row, principal)
+    return {
+        **_shown(request, row),
+        **_settling(row, principal, roles),
+        "tx": row,
+        "may_decide": may_decide,
+        "line": state_lines.state_line(row, principal, signing, may_decide=bool(may_decide)),
+        "signing": signing,
+        "is_irreversible": policies.is_irreversible(row),
+        "confirmation_word": confirmations.confirmation_word(row),
+        "spellings": _spellings(row),
+        "left_by": policies.passed_on_by(row),
+        "undo": policies.undo_of(row),
+        "quick_reasons": [
+            _("Not allowed by policy"),
+            _("Wrong amount") if row.amount is not None else _("Wrong target"),
+            _("Ask again with more detail"),
+        ],
+        "details": details.details_of(row, labels.compared(row)),
+        "events": list(row.events.all()),
+        "is_open": row.state == State.PREPARED,
+        # Of what is decided, figures of today would say something else.
+        "usual": usual_of(row) if row.state == State.PREPARED else None,
+        "viewer": principal,
+        "link": request.build_absolute_uri(reverse("desk:transaction", args=[row.pk])),
+    }
+
+
+def _viewer(request: HttpRequest) -> str:
+    return str(principal_of(request.user))  # type: ignore[arg-type]
+
+
+def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
+    """How much of it the page shows; only the page that shows everything has the proof of it."""
     as_opened = shown_in_full.coverage(row, shown_in_full.DESK)
     is_whole = as_opened.is_complete or WHOLE in request.GET or row.state != State.PREPARED
     # Kept in every address of the page, so that a refresh does not fold it again.
@@ -134,23 +193,30 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "is_whole": is_whole,
         "address": reverse("desk:transaction", args=[row.pk]) + query,
         "query": query,
-        # Only the page that shows everything carries the proof that it did.
         "proof": shown_in_full.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
-        "tx": row,
-        "may_decide": policies.may_decide(row, principal, roles, timezone.now()),
-        "may_operate": policies.may_operate(row, principal, roles),
-        "approval_requirement": policies.approval_requirement(row),
-        "who_can": policies.who_can(row.tenant),
-        "missing_approvals": policies.missing_approvals(row),
-        "is_irreversible": policies.is_irreversible(row),
-        "confirmation_word": policies.confirmation_word(row),
-        "left_by": policies.passed_on_by(row),
-        "undo": policies.undo_of(row),
+        "warnings_most": shown_in_full.SURFACES[shown_in_full.DESK].warnings_most,
+    }
+
+
+def _settling(row: Transaction, principal: str, roles: Roles) -> dict[str, Any]:
+    may_operate = policies.may_operate(row, principal, roles)
+    operators = [] if may_operate else signatures.holders(row.tenant, Role.OPERATOR)
+    return {
+        "may_operate": may_operate,
         "can_compensate": policies.can_compensate(row),
         "settling": policies.settling(row, principal),
-        "fields": list(labels.compared(row)),
-        "events": list(row.events.all()),
-        "is_open": row.state == State.PREPARED,
-        # Of what is decided, figures of today would say something else.
-        "usual": usual_of(row) if row.state == State.PREPARED else None,
+        "operators": signatures.either([name_of(person) for person in operators]),
+    }
+
+
+def _spellings(row: Transaction) -> dict[str, Any]:
+    """What the dialog needs to say at once whether the typed text matches."""
+    if not policies.is_irreversible(row) or row.content_erased_at is not None:
+        return {}
+    if row.amount is None:
+        return {"names": confirmations.names_of_target(row)}
+    return {
+        "amount": f"{row.amount.normalize():f}",
+        "precision": get_currency_precision(row.currency),
+        "signs": confirmations.signs_of(row.currency),
     }

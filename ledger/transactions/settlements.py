@@ -101,9 +101,9 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
 
 
 def needs_a_second(row: Transaction) -> bool:
-    """Whether it takes two operators: it cannot be undone, is critical, or the amount is large."""
+    """Whether it takes two operators, as it took two people or because it is grave or large."""
     is_large = row.amount is not None and row.amount >= settings.SECOND_OPERATOR_FROM
-    return is_large or sign_offs.is_grave(row)
+    return row.quorum > 1 or is_large or sign_offs.is_grave(row)
 
 
 def open_outcomes(row: Transaction) -> list[Outcome]:

@@ -51,7 +51,7 @@ def test_the_late_approver_sees_who_was_faster(as_alice, a_payment, bob):
     answer = post(as_alice, row, "approve", digest=row.intent_digest)
 
     assert answer.status_code == 409
-    assert "Rejected by Bob Tanaka via slack" in answer.content.decode()
+    assert "Bob Tanaka rejected it 1 s before you." in answer.content.decode()
 
 
 @pytest.mark.parametrize("who", ["as_vera", "as_olga"])
@@ -143,7 +143,7 @@ def test_only_operators_settle_what_is_in_doubt_and_two_where_it_is_grave(
     assert refused.status_code == 403
     assert "Nobody knows yet whether it happened" in page
     assert proposed.status_code == accepted.status_code == 200
-    assert "Olga Novak proposes: nothing happened" in seen
+    assert "<bdi>Olga Novak</bdi> proposes: nothing happened" in seen
     assert Transaction.objects.get().state == State.ROLLING_BACK
 
 

@@ -19,7 +19,7 @@ from slack_sdk.models.views import View
 
 from a2a.models import Question, QuestionState
 from a2a.validation import json_schemas
-from approvals.desk import decisions
+from approvals.desk import confirmations
 from approvals.presentation.answer_forms import Unreadable
 from approvals.slack.api.credentials import SlackApp, app_of, client_of
 from approvals.slack.interactions import click_queue, replies
@@ -143,7 +143,7 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
                 return _errors({modals.REASON: "Say why: the agent reads it."})
         case "approve":
             typed = _typed(inputs, modals.TYPED)
-            if not decisions.is_typed(typed, button.word):
+            if not confirmations.seems_confirmed(typed, button.word):
                 return _errors({modals.TYPED: WRONG_WORD})
         case "answer":
             if errors := _answer_errors(button, inputs):

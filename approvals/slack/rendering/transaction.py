@@ -19,7 +19,7 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a.git_bus import origins
-from approvals.desk import policies
+from approvals.desk import confirmations, policies
 from approvals.models import SlackMessage
 from approvals.presentation import labels
 from approvals.slack.rendering.parts import (
@@ -92,7 +92,7 @@ def _button_value(verb: str, message: SlackMessage, row: Transaction) -> ButtonV
         team=message.workspace.team_id,
         message=message.pk,
         about=shortened(one_line(row.action_summary), BUTTON_ABOUT_MOST),
-        word=policies.confirmation_word(row) if policies.is_irreversible(row) else "",
+        word=confirmations.confirmation_word(row) if policies.is_irreversible(row) else "",
     )
 
 

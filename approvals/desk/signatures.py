@@ -1,0 +1,100 @@
+"""Who signs a transaction: who has, and who still can, as the item draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.utils.translation import gettext as _, ngettext
+
+from approvals.desk import policies
+from approvals.models import Membership, Role
+from approvals.people import name_of, principal_of
+from ledger.contracts import RequiredApprover
+from ledger.models import Decision, Transaction
+from ledger.states import State
+
+NAMED_MOST = 6  # people
+
+
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """``signed`` counts for the quorum; of ``candidates``, ``missing`` have yet to sign."""
+
+    needs: str
+    signed: list[Decision]
+    candidates: list[str]
+    missing: int
+    others: str = ""  # the candidates but the viewer, in a phrase
+
+    @property
+    def approve_label(self) -> str:
+        """What the button of an irreversible transaction says."""
+        return _("Approve as the first") if self.missing > 1 else _("Approve for good")
+
+    @property
+    def is_each(self) -> bool:
+        """Whether everybody who can sign has to."""
+        return len(self.candidates) == self.missing
+
+    @property
+    def waits_for(self) -> str:
+        """The candidates in a phrase: ``You or Bob Tanaka``."""
+        return either(self.candidates)
+
+
+def signatures_of(row: Transaction, viewer: str = "") -> Signatures:
+    """The signatures of a transaction; the viewer, a principal, is called “You”."""
+    signed = policies.counted_approvals(row)
+    is_open = row.state == State.PREPARED
+    candidates = _candidates(row, viewer) if is_open else []
+    missing = policies.missing_approvals(row) if is_open else 0
+    others = either([name for name in candidates if name != _("You")])
+    return Signatures(_needs(row), signed, candidates, missing, others)
+
+
+def _needs(row: Transaction) -> str:
+    """``Two managers.``: how many of whom the contract asks for."""
+    if policies.passed_on_by(row) is None:
+        if row.required_approver == RequiredApprover.NONE:
+            return _("Nobody: it passes by policy.")
+        if row.required_approver == RequiredApprover.SUPERVISOR and row.quorum == 1:
+            return _("A supervising agent or one manager.")
+    return f"{managers(row.quorum).capitalize()}."
+
+
+def managers(count: int) -> str:
+    """``one manager``, ``two managers``, ``5 managers``."""
+    words = {1: _("one manager"), 2: _("two managers"), 3: _("three managers")}
+    other = ngettext("{count} manager", "{count} managers", count).format(count=count)
+    return words.get(count, other)
+
+
+def _candidates(row: Transaction, viewer: str) -> list[str]:
+    """Who can still sign, the viewer first."""
+    gone = {row.proposed_by}
+    for given in policies.counted_approvals(row):
+        gone |= {given.principal, given.kept_by}
+    people = holders(row.tenant, Role.APPROVER)
+    left = [person for person in people if str(principal_of(person)) not in gone]
+    left.sort(key=lambda person: str(principal_of(person)) != viewer)
+    is_viewer = [str(principal_of(person)) == viewer for person in left[:NAMED_MOST]]
+    names = [
+        _("You") if own else name_of(person)
+        for person, own in zip(left[:NAMED_MOST], is_viewer, strict=True)
+    ]
+    return [*names, _("others")] if len(left) > NAMED_MOST else names
+
+
+def holders(tenant: str, role: Role) -> list[User]:
+    """The people who have the role, by name."""
+    having = Membership.objects.filter(tenant=tenant, role=role)
+    people = User.objects.filter(memberships__in=having, is_active=True)
+    return list(people.order_by("first_name", "username")[: NAMED_MOST * 3])
+
+
+def either(names: list[str]) -> str:
+    """``Alice Moreau, Bob Tanaka or Carol Ito``."""
+    if len(names) < 2:
+        return "".join(names)
+    return _("{names} or {last}").format(names=", ".join(names[:-1]), last=names[-1])
