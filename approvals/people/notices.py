@@ -60,7 +60,6 @@ BY_THEMSELVES: dict[str, str] = {
     ChangeKind.PASSKEY_REMOVED: "You removed a passkey from your account.",
     ChangeKind.AUTHENTICATOR_ADDED: "You added an authenticator app to your account.",
     ChangeKind.AUTHENTICATOR_REMOVED: "You removed the authenticator app from your account.",
-    ChangeKind.RECOVERY_CODES_MADE: "You made new recovery codes. The old ones ended.",
     ChangeKind.RECOVERY_CODE_USED: "You signed in with a recovery code.",
     ChangeKind.COMPANY_CONNECTED: "You connected your account with {company}.",
     ChangeKind.COMPANY_DISCONNECTED: "You disconnected your account from {company}.",
@@ -102,6 +101,11 @@ def show_on_desk(person: User, event: Event) -> None:
 def waiting_for(person: User) -> QuerySet[Notice]:
     """The notices that the person has not dismissed."""
     return Notice.objects.filter(user=person, dismissed_at=None).select_related("event")
+
+
+def dismiss_all(person: User) -> None:
+    """For a person who comes in for the first time: what was changed before is no news to them."""
+    waiting_for(person).update(dismissed_at=Now())
 
 
 def dismiss(notice_id: int, person: User) -> bool:

@@ -23,6 +23,7 @@ from approvals.people import (
     accounts,
     company_sign_in,
     links,
+    notices,
     passkeys,
     principal_of,
     reset_letters,
@@ -127,6 +128,7 @@ def _joined(request: HttpRequest, token: str, claims: company_sign_in.Claims) ->
     with atomic():
         links.use(link)
         company_sign_in.connect(person, claims)
+        _welcome(link)
     company_sign_in.apply_roles(person, claims)
     return entering.enter(request, person)
 
@@ -180,6 +182,7 @@ def _password_chosen(request: HttpRequest, link: SignInLink, password: str) -> H
         with hashing_turn(), atomic():
             links.use(link)
             accounts.set_password(person, password, by=principal_of(person), via=Surface.WEB)
+            _welcome(link)
     except (NotPossible, TooBusy) as refusal:
         problem = str(refusal) or _("Too many people sign in at this moment. Try again.")
         return render(request, "registration/join.html", {"problem": problem}, status=409)
@@ -210,6 +213,7 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
         with atomic():
             links.use(link)
             codes = passkeys.add(_of(link), state, answer, request.POST.get("name", ""))
+            _welcome(link)
     except ValueError:
         return JsonResponse({"problem": _("The browser's answer cannot be read.")}, status=422)
     except NotPossible as refusal:
@@ -217,6 +221,12 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
     entering.enter(request, _of(link))
     request.session["new_codes"] = codes
     return JsonResponse({"location": reverse("desk:account-codes")})
+
+
+def _welcome(link: SignInLink) -> None:
+    """What made the account is no news to whoever comes in for the first time."""
+    if link.purpose == LinkPurpose.INVITE:
+        notices.dismiss_all(_of(link))
 
 
 def _of(link: SignInLink) -> User:

@@ -49,6 +49,9 @@ class InviteForm(forms.Form):
         super().__init__(*args, **kwargs)
         choices = [(tenant.slug, tenant.name) for tenant in tenants]
         self.fields["tenant"].choices = choices  # type: ignore[attr-defined]
+        if len(choices) == 1:
+            self.fields["tenant"].initial = choices[0][0]
+            self.fields["tenant"].widget = forms.HiddenInput()
         self.fields["role"].initial = Role.APPROVER.value
 
 

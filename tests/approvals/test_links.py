@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from approvals.models import LinkPurpose, Membership, SignInLink
-from approvals.people import links, reset_letters
+from approvals.people import links, notices, reset_letters
 from ledger.models import Delivery, Event
 
 pytestmark = pytest.mark.django_db
@@ -40,6 +40,7 @@ def test_invite_makes_the_person_who_chooses_a_password_and_is_in(link):
 
     assert "Your username is <b>nina</b>" in shown
     assert (answer["Location"], client.get("/account/").status_code) == ("/", 200)
+    assert not notices.waiting_for(nina).exists(), "what made the account is no news"
     assert Membership.objects.filter(user=nina, tenant="acme", role="approver").exists()
     kinds = Event.objects.filter(to_state="").order_by("pk").values_list("kind", flat=True)
     assert [kind for kind in kinds if kind.startswith(("user", "person", "password"))] == [

@@ -219,7 +219,7 @@ def test_an_app_is_added_only_when_it_shows_a_right_code(alice_user):
     assert wrong.status_code == 422
     assert len(right.context["codes"]) == 10
     assert second_steps.are_wanted(alice_user)
-    assert kinds_about(alice_user) == ["authenticator_added", "recovery_codes_made"]
+    assert kinds_about(alice_user) == ["authenticator_added"]
     assert client.get("/account/codes/")["Location"] == ACCOUNT, "codes are shown once"
 
 

@@ -111,6 +111,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "id": scene.people["viewer"].pk,
         "change_id": scene.change.pk,
         "notice_id": scene.notice.pk,
+        "person_id": scene.people["viewer"].pk,
         "browser_id": 1,
         "token": "none",
         "job_id": "none",
@@ -153,6 +154,9 @@ def _object_id(operation: str, scene: Scene) -> Any:
     match = re.search(r"/admin/\w+/(\w+)/", operation)
     row = rows.get(match[1]) if match else None
     return row.pk if row is not None else "1"
+
+
+INVITED = {"username": "new-person", "name": "New", "tenant": "acme", "role": "viewer"}
 
 
 def request_of(operation: str, scene: Scene) -> dict[str, Any]:
@@ -205,6 +209,12 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/retry", {"reason": "It is mended."}),
         ("{review_id}", {"verdict": "agree"}),
         ("/cancel", {"reason": "Not needed."}),
+        ("/people/invite", INVITED),
+        ("/role/give", {"role": "acme approver"}),
+        ("/role/take", {"role": "acme viewer"}),
+        ("/active", {"active": "0"}),
+        ("/account/profile", {"first_name": "Ada", "last_name": "Lovelace"}),
+        ("/account/email", {"email": "ada@example.com"}),
         ("/account/notifications", {"waiting": "on"}),
         ("/account/notifications/browsers", BROWSER),
         ("/{skill_id}", GIVEN),

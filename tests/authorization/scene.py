@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -193,6 +194,9 @@ class Scene:
         if name not in self._clients:
             self._clients[name] = Client(raise_request_exception=False)
             self._clients[name].force_login(self.people[name])
+            session = self._clients[name].session
+            session["confirmed_at"] = time.time()  # they have lately proven who they are
+            session.save()
         return self._clients[name]
 
     def agent(self, name: str, scope: str) -> Client:

@@ -1,0 +1,316 @@
+"""Sign-in with the company, against a strict provider on this machine that can be made to lie."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from django.contrib.auth.models import User
+from django.test import Client
+from jwt.algorithms import RSAAlgorithm
+
+from approvals.http.middleware import roles_of
+from approvals.models import CompanyIdentity, LinkPurpose
+from approvals.people import company_sign_in, links
+from ledger.models import Event
+from tests.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+CALLBACK = "http://localhost:8000/sign-in/company/callback"
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+class Provider(ThreadingHTTPServer):
+    """An OpenID Connect provider. ``claims`` and ``lies`` change what it puts into a token."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.issuer = f"http://127.0.0.1:{self.server_port}"
+        self.claims: dict[str, Any] = {"sub": "nina-1", "email": "alice@example.com"}
+        self.signs_with: Any = KEY
+        self.algorithm, self.kid = "RS256", "k1"
+        self.calls_itself = self.issuer
+        self.asked: dict[str, dict[str, str]] = {}  # by code
+
+    def agree(self, address: str) -> dict[str, str]:
+        """The person signs in there: the query with which the browser comes back."""
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        assert query["redirect_uri"] == CALLBACK
+        assert (query["response_type"], query["code_challenge_method"]) == ("code", "S256")
+        code = secrets.token_hex(8)
+        self.asked[code] = query
+        return {"code": code, "state": query["state"], "iss": self.issuer}
+
+    def token(self, form: dict[str, str]) -> str:
+        asked = self.asked.pop(form["code"])
+        challenge = base64.urlsafe_b64encode(
+            hashlib.sha256(form["code_verifier"].encode()).digest()
+        )
+        assert challenge.rstrip(b"=").decode() == asked["code_challenge"]
+        assert (form["client_id"], form["client_secret"]) == ("assent", "the secret")
+        assert form["redirect_uri"] == CALLBACK
+        now = int(time.time())
+        claims = {"iss": self.issuer, "aud": "assent", "iat": now, "exp": now + 60}
+        claims |= {"nonce": asked["nonce"], "auth_time": now, **self.claims}
+        headers = {"kid": self.kid}
+        return jwt.encode(claims, self.signs_with, algorithm=self.algorithm, headers=headers)
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: Provider
+
+    def do_GET(self) -> None:
+        base = self.server.issuer
+        if self.path == company_sign_in.DISCOVERY:
+            self._say(
+                {
+                    "issuer": self.server.calls_itself,
+                    "authorization_endpoint": f"{base}/authorize",
+                    "token_endpoint": f"{base}/token",
+                    "jwks_uri": f"{base}/keys",
+                }
+            )
+        else:
+            key = RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+            self._say({"keys": [{**key, "kid": "k1", "alg": "RS256", "use": "sig"}]})
+
+    def do_POST(self) -> None:
+        size = int(self.headers["Content-Length"])
+        form = {name: v[0] for name, v in parse_qs(self.rfile.read(size).decode()).items()}
+        self._say({"id_token": self.server.token(form), "token_type": "Bearer"})
+
+    def _say(self, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def provider(settings: Any) -> Iterator[Provider]:
+    provider = Provider()
+    serving = threading.Thread(target=provider.serve_forever, args=(0.02,))
+    serving.start()
+    settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = provider.issuer, "assent"
+    settings.OIDC_CLIENT_SECRET, settings.OIDC_NAME = "the secret", "Example Inc."
+    yield provider
+    provider.shutdown()
+    provider.server_close()
+    serving.join()
+
+
+def go(provider: Provider, client: Client, query: str = "", **changed: str) -> Any:
+    """There and back."""
+    there = client.get(f"/sign-in/company/{query}")["Location"]
+    return client.get("/sign-in/company/callback", provider.agree(there) | changed)
+
+
+def is_in(client: Client) -> bool:
+    return client.get("/account/").status_code == 200
+
+
+@pytest.fixture
+def nina(alice_user: User, provider: Provider) -> User:
+    """Alice, who is known at the provider as nina-1."""
+    CompanyIdentity.objects.create(user=alice_user, issuer=provider.issuer, subject="nina-1")
+    return alice_user
+
+
+def test_whoever_is_connected_signs_in(provider, nina):
+    client = Client()
+
+    answer = go(provider, client, "?next=/tools/")
+
+    assert (answer["Location"], is_in(client)) == ("/tools/", True)
+
+
+def test_an_address_in_a_token_opens_nobodys_account(provider, alice_user):
+    alice_user.email = "alice@example.com"
+    alice_user.save()
+    client = Client()
+
+    answer = go(provider, client, follow="")
+
+    assert (answer["Location"], is_in(client)) == ("/sign-in/", False)
+    assert not CompanyIdentity.objects.exists()
+    assert "Example Inc. did not work" in client.get("/sign-in/").content.decode()
+
+
+def test_nobody_gets_an_account_by_signing_in(provider, db):
+    go(provider, Client())
+
+    assert not User.objects.exists()
+
+
+LIES: dict[str, dict[str, Any]] = {
+    "another nonce": {"claims": {"nonce": "another"}},
+    "for another client": {"claims": {"aud": "another"}},
+    "authorised for another": {"claims": {"aud": ["assent", "x"], "azp": "x"}},
+    "of another issuer": {"claims": {"iss": "https://evil.example"}},
+    "expired": {"claims": {"exp": 1_700_000_000}},
+    "signed with another key": {"signs_with": OTHER_KEY},
+    "signed with an unknown key": {"kid": "k2"},
+    "signed with another algorithm than its key's": {"algorithm": "RS512"},
+    "signed with our own secret": {"signs_with": "the secret" * 4, "algorithm": "HS256"},
+    "not signed": {"signs_with": "", "algorithm": "none"},
+    "from a provider with another name": {"calls_itself": "https://evil.example"},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_token_that_lies_opens_nothing(lie, provider, nina):
+    client = Client()
+    there = client.get("/sign-in/company/")["Location"]
+    for name, value in LIES[lie].items():
+        setattr(provider, name, {**provider.claims, **value} if name == "claims" else value)
+
+    client.get("/sign-in/company/callback", provider.agree(there))
+
+    assert not is_in(client)
+
+
+def test_only_the_browser_that_began_may_finish(provider, nina):
+    beginner, thief = Client(), Client()
+    thief.get("/sign-in/company/")
+    back = provider.agree(beginner.get("/sign-in/company/")["Location"])
+
+    thief.get("/sign-in/company/callback", back)
+
+    assert not is_in(thief)
+
+
+@pytest.mark.parametrize("changed", [{"state": "another"}, {"iss": "https://evil.example"}])
+def test_a_changed_way_back_is_refused(changed, provider, nina):
+    client = Client()
+
+    go(provider, client, **changed)
+
+    assert not is_in(client)
+
+
+def test_a_way_back_counts_once(provider, nina):
+    client = Client()
+    back = provider.agree(client.get("/sign-in/company/")["Location"])
+    client.get("/sign-in/company/callback", back)
+    client.post("/sign-out")
+
+    client.get("/sign-in/company/callback", back)
+
+    assert not is_in(client)
+
+
+def test_a_closed_account_stays_closed(provider, nina):
+    nina.is_active = False
+    nina.save()
+    client = Client()
+
+    go(provider, client)
+
+    assert not is_in(client)
+
+
+def test_a_person_connects_their_account_after_they_were_asked_again(provider, alice_user):
+    left_open = signed_in(alice_user)
+    assert left_open.get("/sign-in/company/?for=connect").status_code == 404
+
+    left_open.post("/account/confirm/", {"password": "alice"})
+    go(provider, left_open, "?for=connect")
+
+    identity = CompanyIdentity.objects.get()
+    assert (identity.user, identity.subject) == (alice_user, "nina-1")
+    assert Event.objects.filter(kind="company_connected").count() == 1
+
+
+def test_an_identity_belongs_to_one_account(provider, nina, bob_user):
+    bob = signed_in(bob_user)
+    bob.post("/account/confirm/", {"password": "bob"})
+
+    go(provider, bob, "?for=connect")
+
+    assert CompanyIdentity.objects.get().user == nina
+
+
+def test_an_invitation_is_taken_with_the_company(provider, alice_user):
+    link = links.make(LinkPurpose.INVITE, alice_user)
+    token, client = link.split("/")[-2], Client()
+
+    go(provider, client, f"?for=join:{token}")
+    go(provider, second := Client(), f"?for=join:{token}")
+
+    assert CompanyIdentity.objects.get().user == alice_user
+    assert (is_in(client), is_in(second)) == (True, False)
+
+
+def test_a_person_without_password_confirms_with_the_company(provider, nina):
+    nina.set_unusable_password()
+    nina.save()
+    client = signed_in(nina)
+    there = client.get("/sign-in/company/?for=confirm&next=/account/app/")["Location"]
+
+    answer = client.get("/sign-in/company/callback", provider.agree(there))
+
+    assert "prompt=login" in there
+    assert answer["Location"] == "/account/app/"
+    assert client.get("/account/app/").status_code == 200
+
+
+def test_a_provider_that_did_not_ask_anew_confirms_nothing(provider, nina):
+    provider.claims["auth_time"] = int(time.time()) - 3600
+    client = signed_in(nina)
+
+    go(provider, client, "?for=confirm")
+
+    assert client.get("/account/app/").status_code == 302
+
+
+def test_roles_come_from_claims_only_where_the_settings_say_so(provider, nina, settings, globex):
+    provider.claims |= {"groups": ["keepers", "staff"], "role": "operator"}
+    go(provider, Client())
+    before = roles_of(nina)
+
+    settings.OIDC_ROLES = [
+        "groups=keepers:operator@globex",
+        "groups=managers:approver@acme",
+        "groups=staff:viewer@nowhere",
+    ]
+    go(provider, Client())
+
+    assert before == {"acme": {"approver"}}
+    assert roles_of(nina) == {"globex": {"operator"}}
+    given = Event.objects.filter(kind__in=["role_granted", "role_revoked"])
+    assert {event.principal for event in given} == {"system:company"}
+
+
+def test_a_mapping_that_cannot_be_read_is_refused():
+    with pytest.raises(ValueError, match="is not <claim>=<value>:<role>@<tenant>"):
+        company_sign_in.Mapped.parse("groups=keepers:king@acme")
+
+
+def test_without_a_provider_there_is_no_such_sign_in(db):
+    assert Client().get("/sign-in/company/").status_code == 404
+
+
+def test_failures_of_the_company_sign_in_count_for_the_address(provider, nina):
+    for _ in range(20):
+        Client().get("/sign-in/company/callback", {"state": "guessed", "code": "guessed"})
+    client = Client()
+
+    go(provider, client)
+
+    assert not is_in(client)

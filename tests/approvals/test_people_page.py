@@ -1,0 +1,180 @@
+"""The page *People*: operators keep the people of their tenants, and some things take two."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from approvals.http.middleware import roles_of
+from approvals.models import Membership, PendingChange, Role
+from approvals.people import second_steps
+from ledger.models import Event
+
+pytestmark = pytest.mark.django_db
+NINA = {"username": "nina", "name": "Nina Wolf", "tenant": "acme", "role": "approver"}
+CHOSEN = {"new_password1": "long and unusual", "new_password2": "long and unusual"}
+
+
+def link_in(answer) -> str:
+    return re.search(r'value="http://[^/"]+(/join/[^"]+)"', answer.content.decode())[1]
+
+
+def confirm_all(client: Client) -> list:
+    rows = PendingChange.objects.filter(state="waiting")
+    return [client.post(f"/changes/{row.pk}/confirm") for row in rows]
+
+
+def test_an_operator_invites_and_a_second_one_confirms_the_role(as_olga, as_otto):
+    answer = as_olga.post("/people/invite", NINA)
+    nina, link = User.objects.get(username="nina"), link_in(answer)
+    before = roles_of(nina)
+
+    client = Client()
+    client.post(link, CHOSEN)
+    confirm_all(as_otto)
+
+    assert "A second operator has to confirm the role." in answer.content.decode()
+    assert before == {"acme": {"viewer"}}
+    assert roles_of(nina) == {"acme": {"viewer", "approver"}}
+    assert client.get("/").status_code == 200
+
+
+def test_whoever_invites_cannot_confirm_it(as_olga):
+    as_olga.post("/people/invite", NINA)
+
+    confirm_all(as_olga)
+
+    assert roles_of(User.objects.get(username="nina")) == {"acme": {"viewer"}}
+
+
+def test_the_link_is_shown_once(as_olga):
+    assert link_in(as_olga.post("/people/invite", NINA))
+
+    assert "/join/" not in as_olga.get("/people/").content.decode()
+
+
+@pytest.mark.parametrize("wrong", [{"username": "olga"}, {"username": "a b"}, {"tenant": "globex"}])
+def test_an_invitation_that_cannot_be_is_refused(wrong, as_olga, globex):
+    before = User.objects.count()
+
+    answer = as_olga.post("/people/invite", {**NINA, **wrong})
+
+    assert (answer.status_code, User.objects.count()) == (422, before)
+
+
+def test_only_operators_see_the_page(as_alice, as_vera):
+    assert (as_alice.get("/people/").status_code, as_vera.get("/people/").status_code) == (403, 403)
+    assert as_alice.post("/people/invite", NINA).status_code == 403
+
+
+def test_people_of_other_tenants_are_out_of_reach(as_olga, carol_user):
+    for path in ("role/give", "role/take", "active", "reset", "link"):
+        answer = as_olga.post(f"/people/{carol_user.pk}/{path}", {"role": "acme viewer"})
+        assert answer.status_code == 404, path
+    assert "carol" not in as_olga.get("/people/").content.decode()
+
+
+def test_an_account_that_another_tenant_has_too_is_not_closed_nor_reset(
+    as_olga, alice_user, globex
+):
+    Membership.objects.create(user=alice_user, tenant=globex, role=Role.VIEWER)
+
+    for path in ("active", "reset"):
+        assert as_olga.post(f"/people/{alice_user.pk}/{path}").status_code == 404
+    as_olga.post(f"/people/{alice_user.pk}/role/take", {"role": "acme approver"})
+
+    assert roles_of(alice_user) == {"globex": {"viewer"}}
+
+
+def test_roles_are_given_and_taken_sealed_and_told(as_olga, vera_user):
+    as_olga.post(f"/people/{vera_user.pk}/role/give", {"role": "acme approver"})
+    as_olga.post(f"/people/{vera_user.pk}/role/take", {"role": "acme viewer"})
+
+    assert roles_of(vera_user) == {"acme": {"approver"}}
+    assert [notice.event.kind for notice in vera_user.notices.order_by("pk")] == [
+        "role_granted",
+        "role_revoked",
+    ]
+
+
+def test_operators_are_made_and_let_go_by_two(as_olga, as_otto, otto_user, alice_user):
+    as_olga.post(f"/people/{alice_user.pk}/role/give", {"role": "acme operator"})
+    as_olga.post(f"/people/{otto_user.pk}/role/take", {"role": "acme operator"})
+    as_olga.post(f"/people/{otto_user.pk}/active", {"active": "0"})
+    otto_user.refresh_from_db()
+
+    assert roles_of(alice_user) == {"acme": {"approver"}}
+    assert (roles_of(otto_user), otto_user.is_active) == ({"acme": {"operator"}}, True)
+    kinds = sorted(PendingChange.objects.values_list("kind", flat=True))
+    assert kinds == ["role_granted", "role_revoked", "user_deactivated"]
+    confirm_all(as_otto)
+    assert roles_of(alice_user) == {"acme": {"approver", "operator"}}
+    assert roles_of(otto_user) == {"acme": {"operator"}}, "nobody lets themselves go"
+
+
+def test_an_operator_closes_an_account_and_opens_it_again(as_olga, alice_user, as_alice):
+    as_olga.post(f"/people/{alice_user.pk}/active", {"active": "0"})
+    closed = as_alice.get("/").status_code
+    as_olga.post(f"/people/{alice_user.pk}/active", {"active": "1"})
+
+    alice_user.refresh_from_db()
+    assert (closed, alice_user.is_active) == (302, True)
+
+
+def test_two_operators_reset_how_somebody_signs_in(as_olga, as_otto, alice_user, as_alice):
+    secret = second_steps.new_secret()
+    from tests.approvals.test_second_steps import code_of
+
+    second_steps.add_app(alice_user, secret, code_of(secret))
+    inside = Client()
+    alice_user.last_login = alice_user.date_joined
+    alice_user.save()
+    as_olga.post(f"/people/{alice_user.pk}/reset")
+    alice_user.refresh_from_db()
+    untouched = alice_user.has_usable_password()
+
+    [answer] = confirm_all(as_otto)
+
+    alice_user.refresh_from_db()
+    assert (untouched, alice_user.has_usable_password()) == (True, False)
+    assert not second_steps.are_wanted(alice_user)
+    assert as_alice.get("/").status_code == 302, "her sessions have ended"
+    inside.post(link_in(answer), CHOSEN)
+    assert inside.get("/account/").status_code == 200
+    assert Event.objects.filter(kind="access_reset").count() == 1
+
+
+def test_the_operator_who_got_the_link_is_no_second_person_for_a_while(
+    as_olga, as_otto, alice_user, otto_user
+):
+    from approvals.people import independence
+
+    as_olga.post(f"/people/{alice_user.pk}/reset")
+    confirm_all(as_otto)
+
+    assert independence.may_be_same_person(otto_user, alice_user)
+
+
+def test_a_link_is_made_anew_only_for_who_has_not_come_in(as_olga, alice_user):
+    first = link_in(as_olga.post("/people/invite", NINA))
+    nina = User.objects.get(username="nina")
+
+    second = link_in(as_olga.post(f"/people/{nina.pk}/link"))
+
+    assert Client().get(first).status_code == 410
+    assert Client().get(second).status_code == 200
+    assert as_olga.post(f"/people/{alice_user.pk}/link").status_code == 404
+
+
+def test_whoever_entered_an_address_may_be_the_same_person(as_olga, olga_user, alice_user):
+    from approvals.people import accounts, independence, principal_of
+
+    before = {"email": alice_user.email}
+    alice_user.email = "olga@example.com"
+    labels = {**{name: getattr(alice_user, name) for name in accounts.LABELS}, **before}
+    accounts.relabelled(alice_user, labels, by=principal_of(olga_user), via="admin")
+
+    assert independence.may_be_same_person(olga_user, alice_user)
