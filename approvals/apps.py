@@ -13,6 +13,7 @@ class ApprovalsConfig(AppConfig):
 
         from a2a.models import answerers
         from approvals.notifications import subscriptions
+        from approvals.notifications.mail_channel import MailChannel
         from approvals.notifications.push_channel import PushChannel
         from approvals.people import encrypted_authenticators, reset_letters, ways_in
         from approvals.people.principals import approver_or_operator_named
@@ -28,6 +29,7 @@ class ApprovalsConfig(AppConfig):
         outbox.register(SlackChannel())
         outbox.register(identities.LinkChannel())
         outbox.register(NoticeChannel())
+        outbox.register(MailChannel())
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
         handle_click.register()

@@ -6,15 +6,16 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from ledger.encryption import SecretField
 
 
 class Mail(models.TextChoices):
-    OFF = "", "no e-mail"
-    EACH = "each", "an e-mail for each"
-    HOURLY = "hourly", "at most one e-mail an hour"
-    DAILY = "daily", "one e-mail in the morning"
+    OFF = "", gettext_lazy("no e-mail")
+    EACH = "each", gettext_lazy("an e-mail for each")
+    HOURLY = "hourly", gettext_lazy("at most one e-mail an hour")
+    DAILY = "daily", gettext_lazy("one e-mail in the morning")
 
 
 class NotificationSettings(models.Model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -48,6 +49,7 @@ CHANGES = frozenset(
         TaskEventKind.CANCELED,
     }
 )
+MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,16 @@ def item_of(event: Event) -> Item | None:
     else:
         key = event.transaction_id
     item = find(about, key) if key else None
-    if item is None or event.kind != EventKind.PREPARED or is_for_people(item):
-        return item
-    return None
+    return item if item is not None and is_for_people(item) else None
 
 
 def is_for_people(item: Item) -> bool:
-    """Whether people are asked first: not where policy passes it, or a supervising agent may."""
-    return getattr(item.row, "required_approver", "") in {"", RequiredApprover.HUMAN}
+    """Whether people are asked: not where policy passes it, nor before a supervising agent that
+    may decide has passed it on."""
+    if isinstance(item.row, Question) or item.about == About.DOUBT:
+        return True
+    is_theirs = item.row.required_approver == RequiredApprover.HUMAN
+    return is_theirs or policies.passed_on_by(item.row) is not None
 
 
 def find(about: About, key: UUID) -> Item | None:
@@ -120,3 +124,23 @@ def waits_for(item: Item, person: User, now: datetime) -> bool:
         is_open = item.row.state == State.IN_DOUBT
         return is_open and bool(policies.may_operate(item.row, principal, roles))
     return bool(policies.may_decide(item.row, principal, roles, now))
+
+
+def all_for(person: User, now: datetime) -> list[Item]:
+    """Everything that waits for this person now, up to ``MOST`` of each kind."""
+    tenants = frozenset(roles_of(person))
+    rows = Transaction.objects.for_tenants(tenants).filter(
+        state__in=[State.PREPARED, State.IN_DOUBT]
+    )
+    found = [item_as_it_is(row) for row in _urgent(rows.prefetch_related("decisions"))]
+    asked = Question.objects.for_tenants(tenants).waiting().select_related("task")
+    found += [Item(About.QUESTION, row) for row in _urgent(asked)]
+    return [item for item in found if is_for_people(item) and waits_for(item, person, now)]
+
+
+def item_as_it_is(row: Transaction) -> Item:
+    return Item(About.DOUBT if row.state == State.IN_DOUBT else About.DECISION, row)
+
+
+def _urgent(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.order_by("expires_at")[:MOST]

@@ -8,7 +8,6 @@ by then is told nothing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,28 +36,12 @@ GONE = {404, 410}  # RFC 8030: the subscription has expired, or its person ended
 ALWAYS_SHOWS = "push.apple.com"
 
 
-class _Audience:
-    """Whether any browser is to be told at all; asked at most once in some seconds.
-
-    Proposals are the hot path: where nobody asked to be told, they owe nothing.
-    """
-
-    ASKED_EVERY_S = 5.0
-
-    def __init__(self) -> None:
-        self._asked_at, self._is_there = 0.0, False
-
-    def is_there(self) -> bool:
-        now = time.monotonic()
-        if not self._asked_at or now - self._asked_at > self.ASKED_EVERY_S:
-            self._asked_at, self._is_there = now, PushSubscription.objects.exists()
-        return self._is_there
-
-    def forget(self) -> None:
-        self._asked_at = 0.0
+class _Browsers(wishes.Audience):
+    def ask(self) -> bool:
+        return PushSubscription.objects.exists()
 
 
-audience = _Audience()
+audience = _Browsers()
 
 
 def is_configured() -> bool:

@@ -60,7 +60,7 @@ def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
             ChangeKind.NOTIFICATIONS_TURNED_ON,
             by=principal_of(person),
             via=Surface.WEB,
-            browser=browser.label,
+            where=browser.label,
         )
     return subscription
 
@@ -83,7 +83,7 @@ def remove(person: User, subscription_id: int) -> bool:
             ChangeKind.NOTIFICATIONS_TURNED_OFF,
             by=principal_of(person),
             via=Surface.WEB,
-            browser=found.browser,
+            where=found.browser,
         )
     return True
 

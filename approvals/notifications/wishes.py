@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -43,3 +44,27 @@ def quiet_until(wishes: NotificationSettings, now: datetime) -> datetime | None:
         return None
     day = local.date() if clock < end else local.date() + timedelta(days=1)
     return datetime.combine(day, end, local.tzinfo)
+
+
+class Audience:
+    """Whether anybody is to be told at all in some way; asked at most once in some seconds.
+
+    Proposals are the hot path: where nobody asked to be told, they owe nothing.
+    """
+
+    ASKED_EVERY_S = 5.0
+
+    def __init__(self) -> None:
+        self._asked_at, self._is_there = 0.0, False
+
+    def ask(self) -> bool:
+        raise NotImplementedError
+
+    def is_there(self) -> bool:
+        now = time.monotonic()
+        if not self._asked_at or now - self._asked_at > self.ASKED_EVERY_S:
+            self._asked_at, self._is_there = now, self.ask()
+        return self._is_there
+
+    def forget(self) -> None:
+        self._asked_at = 0.0

@@ -18,7 +18,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from approvals.models import LinkPurpose, Preferences
-from approvals.people import links
+from approvals.people import links, mail_server
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
 from ledger.events import account_changes
@@ -71,10 +71,12 @@ class ResetLetters:
         return ()
 
     def send(self, delivery: Delivery) -> None:
+        """Raises ``NotNow``, ``OSError`` and ``smtplib.SMTPException``."""
         key = delivery.recipient.partition(":")[2]
         person = User.objects.filter(pk=key, is_active=True).exclude(email="").first()
         if person is not None:
-            send_letter(person)
+            with mail_server.turn():
+                send_letter(person)
 
 
 def send_letter(person: User) -> None:

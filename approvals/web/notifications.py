@@ -10,20 +10,33 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.db.transaction import atomic
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _, gettext_lazy
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from a2a.models import Question
 from approvals.http.preferences import TIME_ZONE_COOKIE
-from approvals.models import About, Mail, NotificationSettings, PushSubscription, Role
-from approvals.notifications import concerns, push_channel, subscriptions, texts, wishes
+from approvals.models import About, NotificationSettings, PushSubscription, Role
+from approvals.notifications import (
+    concerns,
+    mail_channel,
+    mails,
+    push_channel,
+    subscriptions,
+    texts,
+    wishes,
+)
 from approvals.notifications.concerns import Item
 from approvals.notifications.subscriptions import Browser, SubscriptionRefused
+from approvals.people import principal_of, record
 from approvals.web.requests import roles_of_request, tenants_of_request
-from ledger.models import Delivery, Transaction, id_or_none
+from ledger.events.account_changes import ChangeKind
+from ledger.models import Delivery, Event, Transaction, id_or_none
+from ledger.principals import Surface
 from ledger.states import State
 
 MOST_DUE = 20  # items that one request asks about
@@ -69,9 +82,24 @@ def notifications(request: HttpRequest) -> HttpResponse:
         return _page(request, form, status=422)
     chosen.time_zone = _zone_of(request) or chosen.time_zone
     chosen.was_asked_at = chosen.was_asked_at or timezone.now()
-    form.save()
+    _keep(form, person)
     messages.success(request, _("Saved."))
     return redirect("desk:notifications")
+
+
+def _keep(form: NotificationsForm, person: User) -> None:
+    """Keep the choices; that e-mails are sent from now on is sealed as an event."""
+    before = form.initial.get("mail", "")
+    with atomic():
+        form.save()
+        if form.instance.mail and not before:
+            record(
+                person,
+                ChangeKind.NOTIFICATIONS_TURNED_ON,
+                by=principal_of(person),
+                via=Surface.WEB,
+                where="e-mail",
+            )
 
 
 def _page(request: HttpRequest, form: NotificationsForm, status: int = 200) -> HttpResponse:
@@ -90,7 +118,7 @@ def context_of(request: HttpRequest, form: NotificationsForm, roles: Any) -> dic
         "has_push": push_channel.is_configured(),
         "may_settle": any(Role.OPERATOR in names for names in roles.values()),
         "zone": wishes.zone_of(form.instance),
-        "mails": Mail.choices,
+        "has_mail": mail_channel.is_configured(),
     }
 
 
@@ -141,23 +169,40 @@ def test(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     event = subscriptions.last_change_of(person)
     browsers = PushSubscription.objects.filter(user=person)
-    if event is None or not browsers:
-        messages.error(request, _("Turn notifications on first: no browser of yours is told yet."))
+    to = [(push_channel.NAME, browser.pk) for browser in browsers]
+    if mail_channel.is_configured() and person.email and wishes.wishes_of(person).mail:
+        to.append((mail_channel.NAME, person.pk))
+    if event is None or not to:
+        messages.error(request, _("Turn notifications on first: you are told nowhere yet."))
         return redirect("desk:notifications")
-    turn = int(time.time()) // TEST_EVERY_S
-    Delivery.objects.bulk_create(
-        [
-            Delivery(
-                event=event,
-                channel=push_channel.NAME,
-                recipient=f"{push_channel.TEST}:{browser.pk}:{turn}",
-            )
-            for browser in browsers
-        ],
-        ignore_conflicts=True,
-    )
+    _owe_test(event, to)
     messages.success(request, _("A test is on its way. It takes a few seconds."))
     return redirect("desk:notifications")
+
+
+def _owe_test(event: Event, to: list[tuple[str, int]]) -> None:
+    """One test in some seconds, however often the button is pressed."""
+    turn = int(time.time()) // TEST_EVERY_S
+    owed = [
+        Delivery(event=event, channel=name, recipient=f"{push_channel.TEST}:{key}:{turn}")
+        for name, key in to
+    ]
+    Delivery.objects.bulk_create(owed, ignore_conflicts=True)
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
+    """Stop the e-mails of whoever the token names: by POST only, as mail programs send it too.
+
+    It takes no session (RFC 8058): the token proves who may, and it serves for nothing else.
+    """
+    person = mails.person_of(token)
+    if person is None:
+        raise Http404
+    if request.method == "POST":
+        mails.stop(person)
+    return render(request, "account/unsubscribe.html", {"is_done": request.method == "POST"})
 
 
 @login_required
@@ -216,10 +261,7 @@ def _items(ids: list[UUID], tenants: frozenset[str]) -> list[Item]:
     rows = Transaction.objects.for_tenants(tenants).filter(
         pk__in=ids, state__in=[State.PREPARED, State.IN_DOUBT]
     )
-    found = [
-        Item(About.DOUBT if row.state == State.IN_DOUBT else About.DECISION, row)
-        for row in rows.prefetch_related("decisions")
-    ]
+    found = [concerns.item_as_it_is(row) for row in rows.prefetch_related("decisions")]
     asked = Question.objects.for_tenants(tenants).waiting().filter(task__in=ids)
     questions = [Item(About.QUESTION, row) for row in asked.select_related("task")]
     return [item for item in found if concerns.is_for_people(item)] + questions

@@ -131,6 +131,11 @@ urlpatterns = [
     path("account/notifications/test", notifications.test, name="notifications-test"),
     path("account/notifications/not-now", notifications.not_now, name="notifications-not-now"),
     path("account/notifications/due", notifications.due, name="notifications-due"),
+    path(
+        "account/notifications/unsubscribe/<str:token>",
+        notifications.unsubscribe,
+        name="unsubscribe",
+    ),
     path("manifest.webmanifest", installing.manifest, name="manifest"),
     path("service-worker.js", installing.service_worker, name="service-worker"),
     path("offline/", installing.offline, name="offline"),

@@ -249,6 +249,7 @@ def test_the_channels_are_these():
         "notice",
         "web_push",
         "reset_letter",
+        "mail",
     }
 
 

@@ -31,6 +31,7 @@ OPEN_TO_ALL = {
     "manifest",
     "service-worker",
     "offline",
+    "unsubscribe",
 }
 ID = UUID("01a1fb78-53c5-70b5-af29-92d7960ba506")
 

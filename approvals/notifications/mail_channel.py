@@ -1,0 +1,156 @@
+"""E-mail as a channel of the outbox: one for each item, or a digest of all that waits.
+
+An e-mail has links and no way to decide. A mail server that hangs delays nothing else
+(``approvals.people.mail_server``).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.utils import timezone
+
+from approvals.models import Mail, NotificationSettings
+from approvals.notifications import concerns, mails, texts, wishes
+from approvals.notifications.concerns import ASKS, Item
+from approvals.people import mail_server
+from ledger.events.outbox import NotNow, Owed
+from ledger.models import Delivery, Event
+
+NAME = "mail"
+EACH, DIGEST, TEST = "each", "digest", "test"
+MOST_AN_HOUR = 20  # to one person; a digest counts too
+MORNING = 8  # o'clock where the person is
+
+
+class _Readers(wishes.Audience):
+    def ask(self) -> bool:
+        return NotificationSettings.objects.exclude(mail=Mail.OFF).exists()
+
+
+readers = _Readers()
+
+
+def is_configured() -> bool:
+    return bool(settings.EMAIL_URL)
+
+
+class MailChannel:
+    name = NAME
+
+    def wants(self, kind: str) -> bool:
+        return is_configured() and kind in ASKS and readers.is_there()
+
+    def address(self, event: Event) -> Iterable[Owed]:
+        item = concerns.item_of(event)
+        return list(_to_write(item, timezone.now())) if item is not None else []
+
+    def send(self, delivery: Delivery) -> None:
+        """Raises ``NotNow``, ``OSError`` and ``smtplib.SMTPException``."""
+        action, _, rest = delivery.recipient.partition(":")
+        person = User.objects.filter(pk=rest.partition(":")[0], is_active=True).first()
+        if person is None or not person.email:
+            return
+        chosen = wishes.wishes_of(person)
+        with texts.language_of(person), timezone.override(wishes.zone_of(chosen)):
+            SENDERS[action](delivery, chosen)
+
+
+def _to_write(item: Item, now: datetime) -> Iterator[Owed]:
+    people = concerns.people_for(item).exclude(email="")
+    for person in people.exclude(notification_settings__mail=Mail.OFF).order_by("pk"):
+        chosen = wishes.wishes_of(person)
+        if chosen.mail == Mail.OFF or not wishes.wants(chosen, item):
+            continue
+        if chosen.mail == Mail.EACH:
+            yield Owed(f"{EACH}:{person.pk}", wishes.quiet_until(chosen, now))
+        else:
+            yield Owed(f"{DIGEST}:{person.pk}", next_digest(chosen, now))
+
+
+def next_digest(chosen: NotificationSettings, now: datetime) -> datetime:
+    """The next full hour, or the next morning where the person is; after quiet hours."""
+    local = now.astimezone(wishes.zone_of(chosen))
+    if chosen.mail == Mail.HOURLY:
+        due = local.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    else:
+        due = local.replace(hour=MORNING, minute=0, second=0, microsecond=0)
+        due += timedelta(days=1) if due <= local else timedelta()
+    return wishes.quiet_until(chosen, due) or due
+
+
+# --- sending -------------------------------------------------------------------------------------
+
+
+def _send_each(delivery: Delivery, chosen: NotificationSettings) -> None:
+    """The item as it is now, if it still waits for this person."""
+    item, now = concerns.item_of(delivery.event), timezone.now()
+    if item is None or chosen.mail != Mail.EACH or not wishes.wants(chosen, item):
+        return
+    _wait_while_quiet(chosen, now)
+    if concerns.waits_for(item, chosen.user, now):
+        _send(delivery, chosen, mails.about([item], chosen, now))
+
+
+def _send_digest(delivery: Delivery, chosen: NotificationSettings) -> None:
+    """All that waits for the person now, unless a digest was sent since the event."""
+    before, now = chosen.digest_at, timezone.now()
+    is_covered = before is not None and delivery.event.at <= before
+    if chosen.mail not in {Mail.HOURLY, Mail.DAILY} or is_covered:
+        return
+    _wait_while_quiet(chosen, now)
+    items = concerns.all_for(chosen.user, now)
+    items = [item for item in items if wishes.wants(chosen, item)]
+    if not items:
+        return
+    row = NotificationSettings.objects.filter(pk=chosen.pk)
+    if not row.filter(digest_at=before).update(digest_at=now):
+        raise NotNow(
+            timedelta(seconds=random.uniform(30, 60)), "Another courier sends this digest."
+        )
+    try:
+        _send(delivery, chosen, mails.about(items, chosen, now))
+    except BaseException:
+        row.filter(digest_at=now).update(digest_at=before)
+        raise
+
+
+def _send_test(delivery: Delivery, chosen: NotificationSettings) -> None:
+    _send(delivery, chosen, mails.test(chosen))
+
+
+SENDERS: dict[str, Callable[[Delivery, NotificationSettings], None]] = {
+    EACH: _send_each,
+    DIGEST: _send_digest,
+    TEST: _send_test,
+}
+
+
+def _send(delivery: Delivery, chosen: NotificationSettings, letter: mails.Letter) -> None:
+    with mail_server.turn():
+        _count(chosen)
+        mails.message_of(letter, chosen.user, mark=str(delivery.pk)).send()
+
+
+def _wait_while_quiet(chosen: NotificationSettings, now: datetime) -> None:
+    if until := wishes.quiet_until(chosen, now):
+        raise NotNow(until - now, "It is quiet hours for this person.")
+
+
+def _count(chosen: NotificationSettings) -> None:
+    """Raises ``NotNow`` beyond the e-mails of an hour."""
+    now = timezone.now()
+    row = NotificationSettings.objects.filter(pk=chosen.pk)
+    begun = now - timedelta(hours=1)
+    if row.filter(mails_since__gt=begun, mails__lt=MOST_AN_HOUR).update(mails=F("mails") + 1):
+        return
+    if row.exclude(mails_since__gt=begun).update(mails_since=now, mails=1):
+        return
+    since = row.values_list("mails_since", flat=True).get()
+    wait = (since or now) + timedelta(hours=1) - now
+    raise NotNow(wait, f"This person had {MOST_AN_HOUR} e-mails within an hour.")

@@ -1,0 +1,116 @@
+"""The e-mails: what they say, and the headers that let people and programs stop them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core import signing
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.translation import gettext as _, ngettext
+
+from approvals.models import Mail, NotificationSettings
+from approvals.notifications import texts
+from approvals.notifications.concerns import Item
+from approvals.people import principal_of, record
+from ledger.events.account_changes import ChangeKind
+from ledger.principals import Surface
+
+SALT = "approvals.notifications.unsubscribe"
+MOST_LINES = 25  # of a digest
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One item: its sentence, the time left, and the address of its page."""
+
+    title: str
+    body: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    subject: str
+    lines: Sequence[Line]
+    more: int = 0
+
+
+def about(items: Sequence[Item], chosen: NotificationSettings, now: datetime) -> Letter:
+    """What waits, the most urgent first, in the active language."""
+    ordered = sorted(items, key=lambda item: item.row.expires_at)
+    lines = [_line(item, chosen, now) for item in ordered[:MOST_LINES]]
+    if chosen.mail == Mail.EACH:
+        subject = f"{lines[0].title} · {lines[0].body}"
+    else:
+        subject = ngettext(
+            "%(number)d thing waits for you", "%(number)d things wait for you", len(items)
+        ) % {"number": len(items)}
+    return Letter(subject, lines, len(items) - len(lines))
+
+
+def test(chosen: NotificationSettings) -> Letter:
+    words = _("Notifications of Assent arrive at this address.")
+    inbox = settings.PUBLIC_URL + reverse("desk:inbox")
+    return Letter(_("This is a test"), [Line(words, "", inbox)])
+
+
+def _line(item: Item, chosen: NotificationSettings, now: datetime) -> Line:
+    words = texts.words_of(item, now, hides_details=chosen.hides_details)
+    return Line(words.title, words.body, settings.PUBLIC_URL + texts.address_of(item))
+
+
+def message_of(letter: Letter, person: User, *, mark: str) -> EmailMultiAlternatives:
+    """The e-mail. ``mark`` makes it the same to a mail program when it is sent twice."""
+    stop = settings.PUBLIC_URL + reverse("desk:unsubscribe", args=[token_of(person)])
+    context = {
+        "letter": letter,
+        "inbox": settings.PUBLIC_URL + reverse("desk:inbox"),
+        "stop": stop,
+    }
+    host = urlsplit(settings.PUBLIC_URL).hostname
+    message = EmailMultiAlternatives(
+        subject=letter.subject,
+        body=render_to_string("mail/notification.txt", context),
+        to=[person.email],
+        headers={
+            "Message-ID": f"<delivery.{mark}@{host}>",
+            "List-Unsubscribe": f"<{stop}>",
+            "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+            "Auto-Submitted": "auto-generated",
+        },
+    )
+    message.attach_alternative(render_to_string("mail/notification.html", context), "text/html")
+    return message
+
+
+def token_of(person: User) -> str:
+    """Lets whoever reads the e-mail stop further ones, and do nothing else."""
+    return signing.dumps(person.pk, salt=SALT)
+
+
+def person_of(token: str) -> User | None:
+    try:
+        key = signing.loads(token, salt=SALT)
+    except signing.BadSignature:
+        return None
+    return User.objects.filter(pk=key).first()
+
+
+def stop(person: User) -> None:
+    """Send this person no more e-mails; sealed as an event. Twice is as once."""
+    chosen = NotificationSettings.objects.filter(user=person).exclude(mail=Mail.OFF)
+    if chosen.update(mail=Mail.OFF):
+        record(
+            person,
+            ChangeKind.NOTIFICATIONS_TURNED_OFF,
+            by=principal_of(person),
+            via=Surface.WEB,
+            where="e-mail",
+        )
