@@ -1,4 +1,4 @@
-"""Template filters of figures: ranges of money, spans of time."""
+"""Template filters of figures: ranges of money."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from babel import Locale, UnknownLocaleError
 from babel.numbers import format_currency
 from django import template
-from django.utils.translation import get_language, gettext as _
+from django.utils.translation import get_language
 
 from ledger.usage.usual import Range
 
@@ -34,21 +34,3 @@ def _locale() -> Locale:
         return Locale.parse(get_language() or "en", sep="-")
     except (UnknownLocaleError, ValueError):
         return Locale("en")
-
-
-@register.filter
-def span_of(seconds: float | None) -> str:
-    """A time to decide, as people say it: ``8 s``, ``2.2 min``, ``1.5 h``."""
-    if seconds is None:
-        return ""
-    if seconds < 59.5:
-        return _("%(number)s s") % {"number": round(seconds)}
-    if seconds < 3570:
-        return _("%(number)s min") % {"number": _one_digit(seconds / 60)}
-    if seconds < 86_400:
-        return _("%(number)s h") % {"number": _one_digit(seconds / 3600)}
-    return _("%(number)s d") % {"number": _one_digit(seconds / 86_400)}
-
-
-def _one_digit(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0") if number < 10 else f"{number:.0f}"

@@ -84,6 +84,8 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         roles = roles_of_request(request)
         context["has_role"] = bool(roles)
         context["reviews_waiting"] = SimpleLazyObject(lambda: _reviews_waiting(roles))
+        managers = {Role.APPROVER, Role.OPERATOR}
+        context["is_manager"] = any(managers & set(names) for names in roles.values())
         context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
         if context["is_operator"]:
             context["sweeper_silent"] = _sweeper_silent

@@ -39,10 +39,10 @@ class UsageDay(models.Model):
 
 
 class UsageHour(models.Model):
-    """How often something became of one tool in one hour (UTC).
+    """How often something became of one tool in one hour (UTC), or how long people took to decide.
 
-    ``wait`` says how long people took to decide; it is ``ledger.usage.buckets.NONE`` where no
-    person decided.
+    Of waits the kind is ``waited`` and the tool is empty; of the others ``wait`` is
+    ``ledger.usage.buckets.NONE``.
     """
 
     tenant = models.CharField(max_length=63)

@@ -31,6 +31,8 @@ BY_DECIDER = (
     EventKind.APPROVED,
     EventKind.REJECTED,
 )
+# The kind under which an hour has the time that people took to decide, whatever they decided.
+WAITED = "waited"
 
 _counted_at = float("-inf")
 
@@ -107,9 +109,6 @@ def _count(after: int, upto: int) -> None:
 _WAIT = buckets.WAIT_SQL.format("extract(epoch FROM e.at - t.created_at)")
 _SIZE = buckets.SIZE_SQL.format("t.amount")
 _HAS_SIZE = f"e.kind = '{EventKind.APPROVED}' AND t.amount IS NOT NULL"
-_IS_BY_A_PERSON = (
-    f"e.kind IN ('{EventKind.APPROVED}', '{EventKind.REJECTED}') AND e.principal LIKE 'user:%%'"
-)
 _EVENTS = """
     FROM ledger_event e JOIN ledger_transaction t ON t.id = e.transaction_id
     WHERE e.id > %s AND e.id <= %s AND e.kind = ANY(%s)
@@ -123,13 +122,23 @@ _DAYS = f"""
     ON CONFLICT (tenant, day, tool, agent, kind, currency, size)
     DO UPDATE SET number = ledger_usageday.number + excluded.number
 """
+_ADD_HOURS = """
+    ON CONFLICT (tenant, hour, tool, kind, wait)
+    DO UPDATE SET number = ledger_usagehour.number + excluded.number
+"""
 _HOURS = f"""
     INSERT INTO ledger_usagehour (tenant, hour, tool, kind, wait, number)
     SELECT t.tenant, date_trunc('hour', e.at, 'UTC'), t.tool, e.kind,
-           CASE WHEN {_IS_BY_A_PERSON} THEN {_WAIT} ELSE {buckets.NONE} END, count(*)
-    {_EVENTS} GROUP BY 1, 2, 3, 4, 5
-    ON CONFLICT (tenant, hour, tool, kind, wait)
-    DO UPDATE SET number = ledger_usagehour.number + excluded.number
+           {buckets.NONE}, count(*)
+    {_EVENTS} GROUP BY 1, 2, 3, 4
+    {_ADD_HOURS}
+"""
+# Apart from the outcomes, so that an hour has few rows.
+_WAITS = f"""
+    INSERT INTO ledger_usagehour (tenant, hour, tool, kind, wait, number)
+    SELECT t.tenant, date_trunc('hour', e.at, 'UTC'), '', '{WAITED}', {_WAIT}, count(*)
+    {_EVENTS} AND e.principal LIKE 'user:%%' GROUP BY 1, 2, 5
+    {_ADD_HOURS}
 """
 _DECIDERS = f"""
     INSERT INTO ledger_usagedecider (tenant, day, decider, agent, kind, wait, number)
@@ -140,4 +149,9 @@ _DECIDERS = f"""
     ON CONFLICT (tenant, day, decider, agent, kind, wait)
     DO UPDATE SET number = ledger_usagedecider.number + excluded.number
 """
-_STATEMENTS = ((_DAYS, COUNTED), (_HOURS, COUNTED), (_DECIDERS, BY_DECIDER))
+_STATEMENTS = (
+    (_DAYS, COUNTED),
+    (_HOURS, COUNTED),
+    (_WAITS, (EventKind.APPROVED, EventKind.REJECTED)),
+    (_DECIDERS, BY_DECIDER),
+)

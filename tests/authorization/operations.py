@@ -106,7 +106,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "question_id": scene.question.pk,
         "delivery_id": scene.delivery.pk,
         "form": "csv",
-        "name": "envelope-1.json" if "/schemas/" in operation else "look_up",
+        "name": _name(operation),
         "object_id": _object_id(operation, scene),
         "id": scene.people["viewer"].pk,
         "change_id": scene.change.pk,
@@ -123,6 +123,12 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
     }
     return values
+
+
+def _name(operation: str) -> str:
+    if "/insight/" in operation:
+        return "outcomes"
+    return "envelope-1.json" if "/schemas/" in operation else "look_up"
 
 
 def _key(operation: str, scene: Scene, row: Any, task: Any) -> Any:

@@ -52,13 +52,10 @@ def by_hand():
         if event.kind in set(counting.COUNTED):
             currency = row.currency if is_approved else ""
             days[(row.tenant, at.date(), row.tool, row.proposed_by, event.kind, currency)] += 1
-            is_persons = event.kind in {"approved", "rejected"} and event.principal.startswith(
-                "user:"
-            )
             hour = at.replace(minute=0, second=0, microsecond=0)
-            hours[
-                (row.tenant, hour, row.tool, event.kind, wait if is_persons else buckets.NONE)
-            ] += 1
+            hours[(row.tenant, hour, row.tool, event.kind, buckets.NONE)] += 1
+            if event.kind in {"approved", "rejected"} and event.principal.startswith("user:"):
+                hours[(row.tenant, hour, "", "waited", wait)] += 1
         if event.kind in set(counting.BY_DECIDER) and not event.principal.startswith("system:"):
             who = (event.principal, row.proposed_by)
             deciders[(row.tenant, at.date(), *who, event.kind, wait)] += 1
