@@ -136,7 +136,7 @@ def find(wanted: Wanted, limit: int, before: UUID | None = None) -> Found:
     A text that is a whole id, receipt or trace id finds what has it, and no more. Of transactions
     that are open the words may be anywhere.
     """
-    rows = _filtered(wanted)
+    rows = filtered(wanted)
     if not wanted.by_terms:
         page = keyset_page(rows, limit, before=None if before is None else (before,))
         return Found(page.rows, page.cursor)
@@ -148,7 +148,8 @@ def find(wanted: Wanted, limit: int, before: UUID | None = None) -> Found:
     return _Search(rows, wanted, limit).run(before)
 
 
-def _filtered(wanted: Wanted) -> TransactionQuerySet:
+def filtered(wanted: Wanted) -> TransactionQuerySet:
+    """All that the search asks for but its words."""
     rows = Transaction.objects.for_tenants(wanted.tenants)
     columns = {
         "tool": wanted.tool,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from approvals.desk import policies
@@ -45,7 +45,13 @@ def state_line(
         State.FAILED: (_("It failed. Nothing happened."), row.ended_at),
     }
     text, since = lines.get(State(row.state), (str(row.get_state_display()).capitalize(), None))
-    return StateLine(text, since)
+    return StateLine(_before_a_time(text) if since else text, since)
+
+
+def _before_a_time(text: str | SafeString) -> str | SafeString:
+    """Without the full stop: the time follows in the same sentence."""
+    open_end = str(text).removesuffix(".")
+    return mark_safe(open_end) if isinstance(text, SafeString) else open_end
 
 
 def _waiting(signatures: Signatures, *, may_decide: bool) -> str | SafeString:
@@ -77,7 +83,8 @@ def _ended(row: Transaction, viewer: str) -> StateLine:
     }
     event = _decisive(row)
     at = event.at if event else row.decided_at or row.ended_at
-    return StateLine(_sentence(sentences[Ending(row.ending)], _actor(event, viewer)), at)
+    text = _sentence(sentences[Ending(row.ending)], _actor(event, viewer))
+    return StateLine(_before_a_time(text), at)
 
 
 DECISIVE = frozenset(

@@ -231,8 +231,9 @@ def rounded(seconds: float) -> str:
     """``0.004`` as ``4 ms``, ``75`` as ``75 s``, ``5400`` as ``1.5 h``."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60 * 2, "min")):
         if seconds >= size:
-            per = 60 if unit == "min" else size
-            return f"{seconds / per:.1f}".removesuffix(".0") + f" {unit}"
+            if unit == "min":
+                return f"{seconds / 60:.0f} min"
+            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 

@@ -10,12 +10,13 @@ from django import template
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
-from approvals.desk import state_lines
+from approvals.desk import signatures, state_lines
 from approvals.presentation import labels, shown_in_full
 from approvals.presentation.details import Detail
-from approvals.templatetags.desk import folded
+from approvals.templatetags.desk import folded, tone
+from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
-from ledger.states import EventKind, State
+from ledger.states import Ending, EventKind, State
 
 register = template.Library()
 register.filter("error_in_words", state_lines.error_in_words)
@@ -109,3 +110,84 @@ def what_now(row: Transaction) -> str:
 @register.filter
 def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
+def in_title(slug: str) -> str:
+    """``refund_customer`` as ``Refund customer``."""
+    words = slug.replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+@register.filter
+def outcome_words(row: Transaction) -> str:
+    """What became of it, in a word or two."""
+    endings = {
+        Ending.REJECTED: _("Rejected"),
+        Ending.EXPIRED: _("Expired"),
+        Ending.CANCELED: _("Canceled by the agent"),
+        Ending.HOLD_LAPSED: _("The hold lapsed"),
+        Ending.ABANDONED: _("Not entered"),
+        Ending.WITHDRAWN: _("Withdrawn"),
+        Ending.FAILED: _("Failed"),
+    }
+    states = {
+        State.PREPARED: _("Waiting"),
+        State.REFUSED: _("Refused by the tool"),
+        State.APPROVED: _("Approved, not begun"),
+        State.COMMITTING: _("Being carried out"),
+        State.COMMITTED: _("Done"),
+        State.IN_DOUBT: _("In doubt"),
+        State.COMPENSATING: _("Being made good"),
+        State.COMPENSATED: _("Done, then made good"),
+        State.FAILED: _("Failed"),
+    }
+    if row.ending and row.state in {State.ABORTED, State.ROLLING_BACK, State.FAILED}:
+        return endings[Ending(row.ending)]
+    return states.get(State(row.state), str(row.get_state_display()).capitalize())
+
+
+@register.filter
+def outcome_tone(row: Transaction) -> str:
+    is_calm = row.state == State.PREPARED
+    return "" if is_calm else tone(row)
+
+
+@register.filter
+def decided_by(row: Transaction) -> str:
+    """The names of those whose decision it was."""
+    wanted = Verdict.REJECT if row.ending == Ending.REJECTED else Verdict.APPROVE
+    names = [given.principal_name for given in row.decisions.all() if given.verdict == wanted]
+    if names and row.ending in {Ending.EXPIRED, Ending.CANCELED}:
+        return ""  # some approved, and it was not enough
+    return ", ".join(names)
+
+
+@register.filter
+def took(row: Transaction) -> str:
+    """How long it waited for its decision."""
+    if row.decided_at is None:
+        return ""
+    return state_lines.length((row.decided_at - row.created_at).total_seconds())
+
+
+@register.filter
+def who_signs(card: dict[str, Any]) -> str:
+    """Of a tool's contract: ``two managers``."""
+    if card["required_approver"] == RequiredApprover.NONE:
+        return _("nobody signs")
+    managers = signatures.managers(card["quorum"])
+    if card["required_approver"] == RequiredApprover.SUPERVISOR and card["quorum"] == 1:
+        return _("a supervising agent or one manager")
+    return managers
+
+
+@register.filter
+def kind_words(kind: str) -> str:
+    words = {
+        "approved": _("approved"),
+        "rejected": _("rejected"),
+        "expired": _("expired"),
+        "answered": _("answered"),
+    }
+    return words[kind]

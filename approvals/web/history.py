@@ -10,17 +10,21 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.db.models import prefetch_related_objects
 from django.http import (
     Http404,
     HttpRequest,
     HttpResponse,
     HttpResponseBase,
+    QueryDict,
     StreamingHttpResponse,
 )
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from approvals.desk import totals
 from approvals.web.forms import (
     HistoryForm,
 )
@@ -41,13 +45,18 @@ def history(request: HttpRequest) -> HttpResponse:
     found = search.find(wanted, HISTORY_PAGE, form.cleaned_data.get("before"))
     query = request.GET.copy()
     query.pop("before", None)
+    prefetch_related_objects(found.rows, "decisions")
+    is_filtered = any(value for name, value in request.GET.items() if name != "before")
     context = {
         "rows": found.rows,
         "form": form,
         "query": query.urlencode(),
         "found": found,
         "tool_names": sorted(contracts.tools),
-        "is_filtered": any(request.GET.values()),
+        "is_filtered": is_filtered,
+        "is_unfolded": any(request.GET.get(name) for name in ("tool", "state", "since", "until")),
+        "totals": totals.totals_of(wanted) if is_filtered and found.rows else None,
+        "ranges": list(_ranges(query)),
     }
     return render(request, "desk/history.html", context)
 
@@ -65,6 +74,18 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
         raise Http404
     response["Content-Disposition"] = f'attachment; filename="assent-history.{form}"'
     return response
+
+
+def _ranges(query: QueryDict) -> Iterator[dict[str, Any]]:
+    """Links to the same list of today, of a week and of a month."""
+    today = timezone.localdate()
+    for label, days in ((_("Today"), 1), (_("7 days"), 7), (_("30 days"), 30)):
+        since = (today - timedelta(days=days - 1)).isoformat()
+        chosen = query.copy()
+        chosen.pop("until", None)
+        chosen["since"] = since
+        is_chosen = query.get("since") == since and not query.get("until")
+        yield {"label": label, "query": chosen.urlencode(), "is_chosen": is_chosen}
 
 
 def _wanted(request: HttpRequest, form: HistoryForm) -> search.Wanted:

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
-from a2a.states import TaskEventKind
 from approvals import metrics, slack
-from approvals.desk import limits
+from approvals.desk import charts, limits
 from approvals.models import Role
 from approvals.web import buses
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
-from ledger.models import Delivery, DeliveryState, Event, Review
-from ledger.states import EventKind
+from ledger.models import Delivery, DeliveryState, Review
 
-BARS, BAR = 24, timedelta(minutes=5)
 SHOWN = 50
 
 
@@ -52,20 +45,24 @@ def prometheus(request: HttpRequest) -> HttpResponse:
 def operations(request: HttpRequest) -> HttpResponse:
     tenants = _operated(request)
     remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related("agent")
-    bars = _bars(tenants)
+    hours = charts.decisions_by_hour(tenants)
+    gathered = metrics.gathered(tenants)
+    jobs = gathered["assent_queue_jobs"].values
     context = {
-        "metrics": metrics.gathered(tenants),
+        "metrics": gathered,
+        "queues": len(jobs),
+        "busy_queues": [(key[0][1], round(number)) for key, number in jobs.items() if number],
         "given_up": _owed(tenants, state=DeliveryState.GIVEN_UP),
         "still_trying": _owed(tenants, state=DeliveryState.WAITING, error__gt=""),
-        "bars": bars,
+        "hours": hours,
+        "chart": charts.stacked(hours),
+        "waits": charts.time_to_decide(tenants),
         "agreement": Review.objects.filter(tenant__in=tenants).agreement(),
         "checkpoints_late_after_s": 2 * settings.CHECKPOINT_EVERY_S,
-        "most": max(bar["count"] for bar in bars),
         "full_agents": limits.agents_near_a_limit(tenants),
         "refusals": limits.recent_refusals(tenants),
         "remotes": list(remotes.order_by("agent__slug")),
         "buses": buses.seen_by(tenants),
-        "bar_minutes": int(BAR.total_seconds() // 60),
     }
     return render(request, "desk/operations.html", context)
 
@@ -98,34 +95,3 @@ def _operated(request: HttpRequest) -> frozenset[str]:
     if not tenants:
         raise PermissionDenied
     return tenants
-
-
-def _bars(tenants: frozenset[str]) -> list[dict[str, Any]]:
-    """Decisions in each five minutes of the last two hours, as bars of an SVG of height 60."""
-    decided = Event.objects.filter(
-        at__gte=Now() - BARS * BAR,
-        tenant__in=tenants,
-        kind__in=[
-            EventKind.APPROVED,
-            EventKind.REJECTED,
-            EventKind.EXPIRED,
-            TaskEventKind.ANSWERED,
-        ],
-    ).values_list("at", flat=True)
-    now = timezone.now()
-    counts = Counter(_bar_of(at, now) for at in decided)
-    most = max(counts.values(), default=0)
-    return [
-        {
-            "x": number * 10,
-            "height": round(56 * counts[number] / most) if most else 0,
-            "y": 60 - (round(56 * counts[number] / most) if most else 0),
-            "count": counts[number],
-            "from": now - (BARS - number) * BAR,
-        }
-        for number in range(BARS)
-    ]
-
-
-def _bar_of(at: datetime, now: datetime) -> int:
-    return BARS - 1 - min(BARS - 1, int((now - at) / BAR))

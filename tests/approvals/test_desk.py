@@ -219,7 +219,7 @@ def test_pages_run_nothing_that_is_not_theirs(as_alice):
 def test_the_tools_page_shows_every_contract(as_alice):
     page = as_alice.get("/tools/").content.decode()
 
-    for words in ("refund_customer", "terminate_cloud_instance", "2 of them", "look_up"):
+    for words in ("refund_customer", "Terminate cloud instance", "two managers", "look_up"):
         assert words in page
 
 
