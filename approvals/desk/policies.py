@@ -8,12 +8,14 @@ from datetime import datetime
 
 from babel.numbers import format_currency
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _, gettext_lazy, gettext_noop
 
 from a2a.models import Question, QuestionState, Task
 from a2a.models.answerers import CLIENT
 from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
+from approvals.presentation.vocabulary import in_words
 from ledger.contracts import ConsequenceLevel, tools
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
@@ -33,22 +35,31 @@ class May:
 
 
 YES = May(True)
+ROLES_IN_PLURAL = {
+    Role.APPROVER: gettext_lazy("approvers ({names})"),
+    Role.OPERATOR: gettext_lazy("operators ({names})"),
+}
 
 
 def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
     """Whether this person may approve or reject now."""
     if row.state != State.PREPARED:
-        return May(False, f"It is {row.get_state_display()}.")
+        return May(False, _("It is {state}.").format(state=in_words(row.get_state_display())))
     if row.expires_at <= now:
-        return May(False, "Its time is up; it is being let go of.")
+        return May(False, _("Its time is up; it is being let go of."))
     if Role.APPROVER not in roles.get(row.tenant, frozenset()):
-        return May(False, f"Only an approver of {row.tenant} may decide. {who_can(row.tenant)}")
+        return May(
+            False,
+            _("Only an approver of {tenant} may decide. {who}").format(
+                tenant=row.tenant, who=who_can(row.tenant)
+            ),
+        )
     if row.proposed_by == principal:
-        return May(False, "You proposed it yourself; somebody else has to decide.")
+        return May(False, _("You proposed it yourself; somebody else has to decide."))
     if any(decision.principal == principal for decision in row.decisions.all()):
-        return May(False, "You have approved it. It waits for another approver.")
+        return May(False, _("You have approved it. It waits for another approver."))
     if any(decision.kept_by == principal for decision in counted_approvals(row)):
-        return May(False, "An agent that you keep has approved it: together you have one vote.")
+        return May(False, _("An agent that you keep has approved it: together you have one vote."))
     return YES
 
 
@@ -62,9 +73,14 @@ def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
     """Whether this person may settle what is in doubt, or compensate."""
     if Role.OPERATOR not in roles.get(row.tenant, frozenset()):
         operators = who_can(row.tenant, Role.OPERATOR)
-        return May(False, f"Only an operator of {row.tenant} may do that. {operators}")
+        return May(
+            False,
+            _("Only an operator of {tenant} may do that. {who}").format(
+                tenant=row.tenant, who=operators
+            ),
+        )
     if row.proposed_by == principal:
-        return May(False, "You proposed it yourself; somebody else has to do that.")
+        return May(False, _("You proposed it yourself; somebody else has to do that."))
     return YES
 
 
@@ -72,15 +88,17 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
     """Whether this person may say what they think of a supervisor's decision."""
     decision, tx = row.decision, row.decision.transaction
     if row.verdict:
-        return May(False, f"{row.reviewer_name} has reviewed it.")
+        return May(False, _("{name} has reviewed it.").format(name=row.reviewer_name))
     if Role.APPROVER not in roles.get(row.tenant, frozenset()):
-        return May(False, f"Only an approver of {row.tenant} may review it.")
+        return May(
+            False, _("Only an approver of {tenant} may review it.").format(tenant=row.tenant)
+        )
     if tx.state == State.PREPARED:
-        return May(False, "It is not decided yet; review it afterwards.")
+        return May(False, _("It is not decided yet; review it afterwards."))
     if principal in {decision.kept_by, keeper_of(tx.proposed_by)}:
-        return May(False, "You keep one of its agents; somebody else has to review it.")
+        return May(False, _("You keep one of its agents; somebody else has to review it."))
     if any(given.principal == principal for given in tx.decisions.all()):
-        return May(False, "You decided on it yourself; somebody else has to review it.")
+        return May(False, _("You decided on it yourself; somebody else has to review it."))
     return YES
 
 
@@ -94,9 +112,9 @@ def keeper_of(principal: str) -> str:
 def may_answer(question: Question, principal: str, roles: Roles, now: datetime) -> May:
     """Whether this person may answer now."""
     if question.state != QuestionState.OPEN:
-        return May(False, f"It is {question.get_state_display()}.")
+        return May(False, _("It is {state}.").format(state=in_words(question.get_state_display())))
     if question.expires_at <= now:
-        return May(False, "Its time is up; the task is being canceled.")
+        return May(False, _("Its time is up; the task is being canceled."))
     # A viewer who is named may not answer: being named does not replace a role.
     own_roles = roles.get(question.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}
     own = {principal, *own_roles}
@@ -104,13 +122,13 @@ def may_answer(question: Question, principal: str, roles: Roles, now: datetime) 
         own.add(CLIENT)
     if own_roles and own & set(question.may_answer):
         return YES
-    return May(False, f"You may not answer it. {who_may_answer(question)}")
+    return May(False, _("You may not answer it. {who}").format(who=who_may_answer(question)))
 
 
 def who_may_answer(question: Question) -> str:
     """A sentence with everybody who may answer: roles and their holders, people, the agent."""
     answerers = [
-        f"{role}s ({who_can(question.tenant, role).removeprefix('One of: ').rstrip('.')})"
+        ROLES_IN_PLURAL[role].format(names=", ".join(holders(question.tenant, role)) or _("nobody"))
         for role in (Role.APPROVER, Role.OPERATOR)
         if role in question.may_answer
     ]
@@ -118,43 +136,57 @@ def who_may_answer(question: Question) -> str:
     if CLIENT in question.may_answer:
         answerers.append(_client_of(question.task))
     if not answerers:
-        return "Nobody may answer it."
-    return f"It may be answered by {', or '.join(answerers)}."
+        return _("Nobody may answer it.")
+    return _("It may be answered by: {who}.").format(who=_(", or ").join(answerers))
 
 
 def _client_of(task: Task) -> str:
     if task.submitter.user_key is None:
-        return "the agent that submitted the task"
-    return f"{task.submitted_by_name}, who gave the task"
+        return _("the agent that submitted the task")
+    return _("{name}, who gave the task").format(name=task.submitted_by_name)
 
 
 def may_give(tenant: str, roles: Roles) -> May:
     """Whether this person may give work to the agents of a tenant."""
     if Role.APPROVER in roles.get(tenant, frozenset()):
         return YES
-    return May(False, f"Only an approver of {tenant} may give work. {who_can(tenant)}")
+    return May(
+        False,
+        _("Only an approver of {tenant} may give work. {who}").format(
+            tenant=tenant, who=who_can(tenant)
+        ),
+    )
 
 
 def may_cancel(task: Task, roles: Roles) -> May:
     """Whether this person may stop a task."""
     if task.is_final:
-        return May(False, f"It is {task.get_state_display()}.")
+        return May(False, _("It is {state}.").format(state=in_words(task.get_state_display())))
     if not roles.get(task.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}:
-        return May(False, f"Only approvers and operators of {task.tenant} may cancel tasks.")
+        return May(
+            False,
+            _("Only approvers and operators of {tenant} may cancel tasks.").format(
+                tenant=task.tenant
+            ),
+        )
     if task.transaction_id is not None:
-        return May(False, "It stands for a transaction: decide that one.")
+        return May(False, _("It stands for a transaction: decide that one."))
     return YES
 
 
 def who_can(tenant: str, role: Role = Role.APPROVER) -> str:
     """A sentence with the people who have the role: ``One of: Alice Moreau, Bob Tanaka.``"""
+    if not (names := holders(tenant, role)):
+        return _("Nobody has that role yet; an operator can give it in the admin.")
+    return _("One of: {names}.").format(names=", ".join(names))
+
+
+def holders(tenant: str, role: Role) -> list[str]:
+    """The names of the first six people who have the role."""
     people = User.objects.filter(
         memberships__in=Membership.objects.filter(tenant=tenant, role=role), is_active=True
     ).order_by("first_name", "username")[:6]
-    names = [name_of(person) for person in people]
-    if not names:
-        return "Nobody has that role yet; an operator can give it in the admin."
-    return f"One of: {', '.join(names)}."
+    return [name_of(person) for person in people]
 
 
 def approval_requirement(row: Transaction) -> str:
@@ -226,15 +258,21 @@ def can_compensate(row: Transaction) -> bool:
 
 # The outcomes that an operator can state, with their labels.
 OUTCOMES: dict[str, str] = {
-    Outcome.COMMITTED: "It happened; the receipt is below",
-    Outcome.NOTHING_HAPPENED: "Nothing happened, and it will not any more",
-    Outcome.RETRY: "Run it again with the same operation key (the tool is retry-safe)",
-    Outcome.KEEP_RECEIPT: "It did happen: keep the late receipt, the transaction is committed",
-    Outcome.NOT_OURS: "The late receipt is another operation's; nothing happened here",
-    Outcome.DEALT_WITH: "It did happen, and was made good outside of Assent",
-    Outcome.WITHDRAW: "Withdraw it: nobody has begun, and nobody shall",
-    Outcome.LET_GO: "Everything held was let go of by hand",
-    Outcome.DECLINE: "Decline what was proposed, or take back what you proposed",
+    Outcome.COMMITTED: gettext_noop("It happened; the receipt is below"),
+    Outcome.NOTHING_HAPPENED: gettext_noop("Nothing happened, and it will not any more"),
+    Outcome.RETRY: gettext_noop(
+        "Run it again with the same operation key (the tool is retry-safe)"
+    ),
+    Outcome.KEEP_RECEIPT: gettext_noop(
+        "It did happen: keep the late receipt, the transaction is committed"
+    ),
+    Outcome.NOT_OURS: gettext_noop(
+        "The late receipt is another operation's; nothing happened here"
+    ),
+    Outcome.DEALT_WITH: gettext_noop("It did happen, and was made good outside of Assent"),
+    Outcome.WITHDRAW: gettext_noop("Withdraw it: nobody has begun, and nobody shall"),
+    Outcome.LET_GO: gettext_noop("Everything held was let go of by hand"),
+    Outcome.DECLINE: gettext_noop("Decline what was proposed, or take back what you proposed"),
 }
 
 
@@ -254,7 +292,7 @@ class Settling:
 def settling(row: Transaction, viewer: str = "") -> Settling:
     """The open outcomes for this viewer. Who proposed one may only withdraw it."""
     outcomes: list[tuple[str, str]] = [
-        (name, OUTCOMES[name]) for name in settlements.open_outcomes(row)
+        (name, _(OUTCOMES[name])) for name in settlements.open_outcomes(row)
     ]
     takes_two = settlements.needs_a_second(row)
     proposal = row.settlement
@@ -262,7 +300,7 @@ def settling(row: Transaction, viewer: str = "") -> Settling:
         return Settling(outcomes, takes_two)
     is_own = proposal["by"] == viewer
     if is_own:
-        outcomes = [(Outcome.DECLINE, "Take back what I proposed")]
+        outcomes = [(Outcome.DECLINE, _("Take back what I proposed"))]
     described = settlements.described(proposal)
     by_name, reason = proposal["by_name"], proposal["reason"]
     return Settling(outcomes, takes_two, described, by_name, reason, is_own)

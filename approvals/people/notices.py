@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _, gettext_noop
 
 from approvals.models import Notice
 from approvals.people.principals import principal_of
@@ -22,49 +23,72 @@ from ledger.principals import Principal
 NAME = "notice"  # of the delivery channel
 # Texts by kind of event: for a change by somebody else, and for one by the person themselves.
 BY_ANOTHER: dict[str, str] = {
-    ChangeKind.USER_RENAMED: "{who} changed the name of your account.",
-    ChangeKind.EMAIL_CHANGED: "{who} changed the e-mail address of your account.",
-    ChangeKind.USER_ACTIVATED: "{who} opened your account again.",
-    ChangeKind.PASSWORD_CHANGED: "{who} set a new password for your account.",
-    ChangeKind.PERSON_INVITED: "{who} made a link with which your account can be entered.",
-    ChangeKind.ACCESS_RESET: "{who} reset how you sign in: your password, passkeys, codes and "
-    "sessions ended.",
-    ChangeKind.RESET_ASKED: "Somebody asked for a new password for your account. The link went to "
-    "your e-mail address.",
-    ChangeKind.PASSKEY_ADDED: "{who} added a passkey to your account.",
-    ChangeKind.AUTHENTICATOR_ADDED: "{who} added an authenticator app to your account.",
-    ChangeKind.RECOVERY_CODES_MADE: "{who} made new recovery codes for your account.",
-    ChangeKind.RECOVERY_CODE_USED: "{who} signed in with a recovery code of yours.",
-    ChangeKind.PASSKEY_REMOVED: "{who} removed a passkey of yours.",
-    ChangeKind.AUTHENTICATOR_REMOVED: "{who} removed your authenticator app.",
-    ChangeKind.COMPANY_CONNECTED: "{who} connected your account with {company}.",
-    ChangeKind.COMPANY_DISCONNECTED: "{who} disconnected your account from {company}.",
-    ChangeKind.SIGN_IN_BLOCKED: "Somebody failed too often to sign in as you. They have to wait; "
-    "your account stays open.",
-    ChangeKind.ROLE_GRANTED: "{who} gave you the role {role} in {tenant}.",
-    ChangeKind.ROLE_REVOKED: "{who} took the role {role} in {tenant} from you.",
-    ChangeKind.STAFF_GRANTED: "{who} let you into the admin.",
-    ChangeKind.STAFF_REVOKED: "{who} shut you out of the admin.",
-    ChangeKind.SUPERUSER_GRANTED: "{who} made you a superuser.",
-    ChangeKind.SUPERUSER_REVOKED: "{who} took your rights of a superuser.",
-    ChangeKind.PERMISSIONS_CHANGED: "{who} changed what you may do in the admin.",
-    ChangeKind.SLACK_LINK_ASKED: "{who} asked to link your account with the Slack user "
-    "{slack_user}. A link waits there; it counts when you open it here, signed in, and confirm.",
-    ChangeKind.SLACK_LINKED: "Your account was linked with the Slack user {slack_user}.",
-    ChangeKind.SLACK_UNLINKED: "{who} unlinked your account from the Slack user {slack_user}.",
+    ChangeKind.USER_RENAMED: gettext_noop("{who} changed the name of your account."),
+    ChangeKind.EMAIL_CHANGED: gettext_noop("{who} changed the e-mail address of your account."),
+    ChangeKind.USER_ACTIVATED: gettext_noop("{who} opened your account again."),
+    ChangeKind.PASSWORD_CHANGED: gettext_noop("{who} set a new password for your account."),
+    ChangeKind.PERSON_INVITED: gettext_noop(
+        "{who} made a link with which your account can be entered."
+    ),
+    ChangeKind.ACCESS_RESET: gettext_noop(
+        "{who} reset how you sign in: your password, passkeys, codes and sessions ended."
+    ),
+    ChangeKind.RESET_ASKED: gettext_noop(
+        "Somebody asked for a new password for your account. The link went to your e-mail address."
+    ),
+    ChangeKind.PASSKEY_ADDED: gettext_noop("{who} added a passkey to your account."),
+    ChangeKind.AUTHENTICATOR_ADDED: gettext_noop(
+        "{who} added an authenticator app to your account."
+    ),
+    ChangeKind.RECOVERY_CODES_MADE: gettext_noop("{who} made new recovery codes for your account."),
+    ChangeKind.RECOVERY_CODE_USED: gettext_noop("{who} signed in with a recovery code of yours."),
+    ChangeKind.PASSKEY_REMOVED: gettext_noop("{who} removed a passkey of yours."),
+    ChangeKind.AUTHENTICATOR_REMOVED: gettext_noop("{who} removed your authenticator app."),
+    ChangeKind.COMPANY_CONNECTED: gettext_noop("{who} connected your account with {company}."),
+    ChangeKind.COMPANY_DISCONNECTED: gettext_noop(
+        "{who} disconnected your account from {company}."
+    ),
+    ChangeKind.SIGN_IN_BLOCKED: gettext_noop(
+        "Somebody failed too often to sign in as you. They have to wait; your account stays open."
+    ),
+    ChangeKind.ROLE_GRANTED: gettext_noop("{who} gave you the role {role} in {tenant}."),
+    ChangeKind.ROLE_REVOKED: gettext_noop("{who} took the role {role} in {tenant} from you."),
+    ChangeKind.STAFF_GRANTED: gettext_noop("{who} let you into the admin."),
+    ChangeKind.STAFF_REVOKED: gettext_noop("{who} shut you out of the admin."),
+    ChangeKind.SUPERUSER_GRANTED: gettext_noop("{who} made you a superuser."),
+    ChangeKind.SUPERUSER_REVOKED: gettext_noop("{who} took your rights of a superuser."),
+    ChangeKind.PERMISSIONS_CHANGED: gettext_noop("{who} changed what you may do in the admin."),
+    ChangeKind.SLACK_LINK_ASKED: gettext_noop(
+        "{who} asked to link your account with the Slack user "
+        "{slack_user}. A link waits there; it counts when you open it here, signed in, and confirm."
+    ),
+    ChangeKind.SLACK_LINKED: gettext_noop(
+        "Your account was linked with the Slack user {slack_user}."
+    ),
+    ChangeKind.SLACK_UNLINKED: gettext_noop(
+        "{who} unlinked your account from the Slack user {slack_user}."
+    ),
 }
 BY_THEMSELVES: dict[str, str] = {
-    ChangeKind.PASSWORD_CHANGED: "You changed your password. Your other sessions were ended.",
-    ChangeKind.EMAIL_CHANGED: "You changed the e-mail address of your account.",
-    ChangeKind.PASSKEY_ADDED: "You added a passkey to your account.",
-    ChangeKind.PASSKEY_REMOVED: "You removed a passkey from your account.",
-    ChangeKind.AUTHENTICATOR_ADDED: "You added an authenticator app to your account.",
-    ChangeKind.AUTHENTICATOR_REMOVED: "You removed the authenticator app from your account.",
-    ChangeKind.RECOVERY_CODE_USED: "You signed in with a recovery code.",
-    ChangeKind.COMPANY_CONNECTED: "You connected your account with {company}.",
-    ChangeKind.COMPANY_DISCONNECTED: "You disconnected your account from {company}.",
-    ChangeKind.SLACK_LINKED: "You linked your account with the Slack user {slack_user}.",
-    ChangeKind.SLACK_UNLINKED: "You unlinked your account from the Slack user {slack_user}.",
+    ChangeKind.PASSWORD_CHANGED: gettext_noop(
+        "You changed your password. Your other sessions were ended."
+    ),
+    ChangeKind.EMAIL_CHANGED: gettext_noop("You changed the e-mail address of your account."),
+    ChangeKind.PASSKEY_ADDED: gettext_noop("You added a passkey to your account."),
+    ChangeKind.PASSKEY_REMOVED: gettext_noop("You removed a passkey from your account."),
+    ChangeKind.AUTHENTICATOR_ADDED: gettext_noop("You added an authenticator app to your account."),
+    ChangeKind.AUTHENTICATOR_REMOVED: gettext_noop(
+        "You removed the authenticator app from your account."
+    ),
+    ChangeKind.RECOVERY_CODE_USED: gettext_noop("You signed in with a recovery code."),
+    ChangeKind.COMPANY_CONNECTED: gettext_noop("You connected your account with {company}."),
+    ChangeKind.COMPANY_DISCONNECTED: gettext_noop("You disconnected your account from {company}."),
+    ChangeKind.SLACK_LINKED: gettext_noop(
+        "You linked your account with the Slack user {slack_user}."
+    ),
+    ChangeKind.SLACK_UNLINKED: gettext_noop(
+        "You unlinked your account from the Slack user {slack_user}."
+    ),
 }
 
 
@@ -75,7 +99,7 @@ def text_of(event: Event, person: User) -> str:
 
 def _template(kind: str, by: str, person: User) -> str:
     templates = BY_THEMSELVES if by == str(principal_of(person)) else BY_ANOTHER
-    return templates.get(kind, "")
+    return _(templates[kind]) if kind in templates else ""
 
 
 def _template_values(event: Event) -> dict[str, str]:

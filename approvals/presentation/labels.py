@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext as _, gettext_noop
 
 from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
+from approvals.presentation import vocabulary
 from ledger import contracts
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
@@ -20,60 +21,62 @@ from ledger.principals import Principal, Surface
 from ledger.states import EventKind
 
 EVENT_LABELS: dict[str, str] = {
-    EventKind.PREPARED: "Proposed",
-    EventKind.REFUSED: "Refused by the tool",
-    EventKind.PLAN_ABANDONED: "Planned, and could not be entered",
-    EventKind.APPROVAL_RECORDED: "Partly approved (others are needed too)",
-    EventKind.PASSED_ON: "Passed on to people",
-    EventKind.APPROVED: "Approved",
-    EventKind.REJECTED: "Rejected",
-    EventKind.EXPIRED: "Expired: nobody decided in time",
-    EventKind.CANCELED: "Canceled by the agent",
-    EventKind.CLAIMED: "A worker began",
-    EventKind.HOLD_LAPSED: "What was held lapsed",
-    EventKind.WITHDRAWN: "Withdrawn before anybody began",
-    EventKind.COMMITTED: "Committed",
-    EventKind.FAILED: "Failed; nothing happened",
-    EventKind.FELL_IN_DOUBT: "Outcome not known",
-    EventKind.RETRIED: "Run again with the same operation key",
-    EventKind.RETRY_ORDERED: "Another run was ordered",
-    EventKind.DISPROVED: "Found that nothing happened",
-    EventKind.ABORTED: "Everything held was let go of",
-    EventKind.FAILURE_SETTLED: "Everything held was let go of",
-    EventKind.LET_GO_BY_HAND: "What was held was let go of by hand",
-    EventKind.FAILURE_LET_GO_BY_HAND: "What was held was let go of by hand",
-    EventKind.LATE_RECEIPT: "A receipt came late",
-    EventKind.LATE_RECEIPT_SETTLED: "The late receipt was looked at",
-    EventKind.RECEIPT_KEPT: "The late receipt is true: committed",
-    EventKind.SETTLEMENT_PROPOSED: "Outcome proposed (another operator is needed too)",
-    EventKind.SETTLEMENT_DECLINED: "The proposed settlement was declined",
-    EventKind.COMPENSATION_STARTED: "Compensation asked for",
-    EventKind.COMPENSATED: "Compensated",
-    EventKind.DECISION_REVIEWED: "The supervisor's decision was reviewed",
-    EventKind.CONTENT_ERASED: "Content erased: its retention was over",
-    EventKind.LEGAL_HOLD_PLACED: "Legal hold: the content is kept",
-    EventKind.LEGAL_HOLD_RELEASED: "Legal hold released",
-    TaskEventKind.SUBMITTED: "Submitted",
-    TaskEventKind.REJECTED: "Rejected before it began",
-    TaskEventKind.CLAIMED: "Taken up",
-    TaskEventKind.PUT_BACK: "Put back for another worker",
-    TaskEventKind.HANDED_OVER: "Handed over",
-    TaskEventKind.PROGRESSED: "Progress",
-    TaskEventKind.ARTIFACT_ADDED: "Artifact added",
-    TaskEventKind.MESSAGE_ADDED: "Message added",
-    TaskEventKind.DECLINED: "Declined by the worker before it began",
-    TaskEventKind.ASKED: "Asked a question",
-    TaskEventKind.ANSWERED: "Answered",
-    TaskEventKind.QUESTION_LAPSED: "Canceled: nobody answered in time",
-    TaskEventKind.AWAITS_SIGN_OFF: "Waits for sign-off",
-    TaskEventKind.RESUMED: "Signed off; goes on",
-    TaskEventKind.COMPLETED: "Completed",
-    TaskEventKind.FAILED: "Failed",
-    TaskEventKind.CANCELED: "Canceled",
-    TaskEventKind.EXCHANGED: "Carried by a git repository",
-    TaskEventKind.CONTENT_ERASED: "Content erased: its retention was over",
-    TaskEventKind.LEGAL_HOLD_PLACED: "Legal hold: the content is kept",
-    TaskEventKind.LEGAL_HOLD_RELEASED: "Legal hold released",
+    EventKind.PREPARED: gettext_noop("Proposed"),
+    EventKind.REFUSED: gettext_noop("Refused by the tool"),
+    EventKind.PLAN_ABANDONED: gettext_noop("Planned, and could not be entered"),
+    EventKind.APPROVAL_RECORDED: gettext_noop("Partly approved (others are needed too)"),
+    EventKind.PASSED_ON: gettext_noop("Passed on to people"),
+    EventKind.APPROVED: gettext_noop("Approved"),
+    EventKind.REJECTED: gettext_noop("Rejected"),
+    EventKind.EXPIRED: gettext_noop("Expired: nobody decided in time"),
+    EventKind.CANCELED: gettext_noop("Canceled by the agent"),
+    EventKind.CLAIMED: gettext_noop("A worker began"),
+    EventKind.HOLD_LAPSED: gettext_noop("What was held lapsed"),
+    EventKind.WITHDRAWN: gettext_noop("Withdrawn before anybody began"),
+    EventKind.COMMITTED: gettext_noop("Committed"),
+    EventKind.FAILED: gettext_noop("Failed; nothing happened"),
+    EventKind.FELL_IN_DOUBT: gettext_noop("Outcome not known"),
+    EventKind.RETRIED: gettext_noop("Run again with the same operation key"),
+    EventKind.RETRY_ORDERED: gettext_noop("Another run was ordered"),
+    EventKind.DISPROVED: gettext_noop("Found that nothing happened"),
+    EventKind.ABORTED: gettext_noop("Everything held was let go of"),
+    EventKind.FAILURE_SETTLED: gettext_noop("Everything held was let go of"),
+    EventKind.LET_GO_BY_HAND: gettext_noop("What was held was let go of by hand"),
+    EventKind.FAILURE_LET_GO_BY_HAND: gettext_noop("What was held was let go of by hand"),
+    EventKind.LATE_RECEIPT: gettext_noop("A receipt came late"),
+    EventKind.LATE_RECEIPT_SETTLED: gettext_noop("The late receipt was looked at"),
+    EventKind.RECEIPT_KEPT: gettext_noop("The late receipt is true: committed"),
+    EventKind.SETTLEMENT_PROPOSED: gettext_noop(
+        "Outcome proposed (another operator is needed too)"
+    ),
+    EventKind.SETTLEMENT_DECLINED: gettext_noop("The proposed settlement was declined"),
+    EventKind.COMPENSATION_STARTED: gettext_noop("Compensation asked for"),
+    EventKind.COMPENSATED: gettext_noop("Compensated"),
+    EventKind.DECISION_REVIEWED: gettext_noop("The supervisor's decision was reviewed"),
+    EventKind.CONTENT_ERASED: gettext_noop("Content erased: its retention was over"),
+    EventKind.LEGAL_HOLD_PLACED: gettext_noop("Legal hold: the content is kept"),
+    EventKind.LEGAL_HOLD_RELEASED: gettext_noop("Legal hold released"),
+    TaskEventKind.SUBMITTED: gettext_noop("Submitted"),
+    TaskEventKind.REJECTED: gettext_noop("Rejected before it began"),
+    TaskEventKind.CLAIMED: gettext_noop("Taken up"),
+    TaskEventKind.PUT_BACK: gettext_noop("Put back for another worker"),
+    TaskEventKind.HANDED_OVER: gettext_noop("Handed over"),
+    TaskEventKind.PROGRESSED: gettext_noop("Progress"),
+    TaskEventKind.ARTIFACT_ADDED: gettext_noop("Artifact added"),
+    TaskEventKind.MESSAGE_ADDED: gettext_noop("Message added"),
+    TaskEventKind.DECLINED: gettext_noop("Declined by the worker before it began"),
+    TaskEventKind.ASKED: gettext_noop("Asked a question"),
+    TaskEventKind.ANSWERED: gettext_noop("Answered"),
+    TaskEventKind.QUESTION_LAPSED: gettext_noop("Canceled: nobody answered in time"),
+    TaskEventKind.AWAITS_SIGN_OFF: gettext_noop("Waits for sign-off"),
+    TaskEventKind.RESUMED: gettext_noop("Signed off; goes on"),
+    TaskEventKind.COMPLETED: gettext_noop("Completed"),
+    TaskEventKind.FAILED: gettext_noop("Failed"),
+    TaskEventKind.CANCELED: gettext_noop("Canceled"),
+    TaskEventKind.EXCHANGED: gettext_noop("Carried by a git repository"),
+    TaskEventKind.CONTENT_ERASED: gettext_noop("Content erased: its retention was over"),
+    TaskEventKind.LEGAL_HOLD_PLACED: gettext_noop("Legal hold: the content is kept"),
+    TaskEventKind.LEGAL_HOLD_RELEASED: gettext_noop("Legal hold released"),
 }
 
 DECISIVE = frozenset(
@@ -85,7 +88,8 @@ def event_label(event: Event) -> str:
     """What the event means to a person; a progress event with its details."""
     if event.kind == TaskEventKind.PROGRESSED:
         return _progress(reason_and_details(event)[1])
-    return EVENT_LABELS.get(event.kind, event.kind.replace("_", " ").capitalize())
+    label = EVENT_LABELS.get(event.kind)
+    return _(label) if label else event.kind.replace("_", " ").capitalize()
 
 
 def _progress(details: dict[str, Any]) -> str:
@@ -93,7 +97,8 @@ def _progress(details: dict[str, Any]) -> str:
     percent = details.get("percent")
     percent_text = f"{percent} %" if percent is not None else ""
     fields = (details.get("stage"), percent_text, details.get("message"))
-    return f"Progress: {', '.join(str(field) for field in fields if field)[:200]}"
+    said = ", ".join(str(field) for field in fields if field)[:200]
+    return _("Progress: {said}").format(said=said)
 
 
 def outcome(row: Transaction) -> str:
@@ -103,11 +108,15 @@ def outcome(row: Transaction) -> str:
         return settled
     decisive = [event for event in events if event.kind in DECISIVE]
     if not decisive:
-        return str(row.get_state_display()).capitalize()
+        return first_large(vocabulary.in_words(row.get_state_display()))
     event = decisive[-1]
     if event.kind == EventKind.EXPIRED:
-        return "Expired; nobody decided in time"
-    return f"{event.kind.capitalize()} by {event.principal_name} {via(event)}"
+        return _("Expired; nobody decided in time")
+    return {
+        EventKind.APPROVED: _("Approved by {name} {surface}"),
+        EventKind.REJECTED: _("Rejected by {name} {surface}"),
+        EventKind.CANCELED: _("Canceled by {name} {surface}"),
+    }[EventKind(event.kind)].format(name=event.principal_name, surface=via(event))
 
 
 def _settled(event: Event) -> str:
@@ -148,8 +157,15 @@ def policy(details: dict[str, Any]) -> str:
 def question_outcome(question: Question) -> str:
     """The outcome of a closed question: ``Answered by Bob Tanaka on the desk``."""
     if question.state == QuestionState.ANSWERED:
-        return f"Answered by {question.answered_by_name} {surface(question.answered_via)}"
-    return str(question.get_state_display()).capitalize()
+        return _("Answered by {name} {surface}").format(
+            name=question.answered_by_name, surface=surface(question.answered_via)
+        )
+    return first_large(vocabulary.in_words(question.get_state_display()))
+
+
+def first_large(text: str) -> str:
+    """With a capital at the beginning; the rest stays, as nouns of other languages need it."""
+    return text[:1].upper() + text[1:]
 
 
 def via(event: Event) -> str:
@@ -158,14 +174,14 @@ def via(event: Event) -> str:
 
 def surface(via: str) -> str:
     names: dict[str, str] = {
-        Surface.WEB: "on the desk",
-        Surface.SLACK: "in Slack",
-        Surface.REST: "by REST",
-        Surface.GIT: "over a git repository",
-        Surface.A2A: "by A2A",
-        Surface.ADMIN: "in the admin",
-        Surface.COMMAND: "by a command",
-        Surface.SYSTEM: "automatically",
+        Surface.WEB: _("on the desk"),
+        Surface.SLACK: _("in Slack"),
+        Surface.REST: _("by REST"),
+        Surface.GIT: _("over a git repository"),
+        Surface.A2A: _("by A2A"),
+        Surface.ADMIN: _("in the admin"),
+        Surface.COMMAND: _("by a command"),
+        Surface.SYSTEM: _("automatically"),
     }
     return names.get(via, via)
 
@@ -181,7 +197,7 @@ def evidence(part: dict[str, Any]) -> str:
     """The text of one part of the evidence that an agent gives with its question."""
     if "text" in part:
         return str(part["text"])
-    return plain(part["data"]) if "data" in part else "a file"
+    return plain(part["data"]) if "data" in part else _("a file")
 
 
 @dataclass(frozen=True, slots=True)

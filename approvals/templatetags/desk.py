@@ -18,7 +18,7 @@ from a2a.states import TaskState
 from approvals.desk import policies, votes
 from approvals.desk.inbox import Entry
 from approvals.metrics import Metric
-from approvals.presentation import labels, shown_in_full, times
+from approvals.presentation import labels, shown_in_full, times, vocabulary
 from ledger.contracts import results
 from ledger.models import Event, Transaction
 from ledger.states import FINAL, State
@@ -273,3 +273,9 @@ def code_marked(text: str) -> SafeString:
         for number, part in enumerate(text.split("`"))
     ]
     return mark_safe("".join(parts))
+
+
+@register.filter
+def in_words(label: object) -> str:
+    """The label of a state, in the reader's language."""
+    return vocabulary.in_words(label)

@@ -1,0 +1,53 @@
+"""The labels of the ledger's and the hub's states, in the language of who reads them.
+
+The rooms below speak English only: what they seal, log and tell machines is the same for everybody.
+"""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _, gettext_noop
+
+WORDS = frozenset(
+    {
+        # of transactions
+        gettext_noop("waiting for sign-off"),
+        gettext_noop("refused before anything was held"),
+        gettext_noop("signed off, waiting for a worker"),
+        gettext_noop("being carried out"),
+        gettext_noop("done, with a receipt"),
+        gettext_noop("started, outcome unknown"),
+        gettext_noop("letting go of what was held"),
+        gettext_noop("ended without any effect"),
+        gettext_noop("could not be carried out"),
+        gettext_noop("being compensated"),
+        gettext_noop("done, then compensated"),
+        # why they ended
+        gettext_noop("rejected"),
+        gettext_noop("expired"),
+        gettext_noop("canceled by the agent"),
+        gettext_noop("the hold lapsed"),
+        gettext_noop("planned, and not entered"),
+        gettext_noop("withdrawn by an operator"),
+        gettext_noop("failed"),
+        # of tasks and questions
+        gettext_noop("waiting for a worker"),
+        gettext_noop("being worked on"),
+        gettext_noop("waiting for an answer"),
+        gettext_noop("completed"),
+        gettext_noop("canceled"),
+        gettext_noop("rejected before it began"),
+        gettext_noop("answered"),
+        gettext_noop("not answered in time"),
+        gettext_noop("withdrawn: the task has ended"),
+        # of deliveries and changes
+        gettext_noop("waits for a second operator"),
+        gettext_noop("confirmed"),
+        gettext_noop("declined"),
+    }
+)
+
+
+def in_words(label: object) -> str:
+    """The label of a state, translated."""
+    text = str(label)
+    return _(text) if text else ""
