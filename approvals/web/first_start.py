@@ -25,7 +25,7 @@ from qrcode.image.svg import SvgPathImage
 
 from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Role, SignInLink
-from approvals.people import accounts, links, principal_of
+from approvals.people import accounts, links, notices, principal_of
 from approvals.web import entering
 from approvals.web.entering import person_of
 from approvals.web.sign_in import TooBusy, hashing_turn
@@ -92,6 +92,7 @@ def _make(link: SignInLink, form: FirstAccountForm) -> User:
         labels = ["ledger", "a2a", "approvals"]
         rights = Permission.objects.filter(content_type__app_label__in=labels)
         accounts.set_permissions(person, rights, **origin)
+        notices.dismiss_all(person)
     return person
 
 
@@ -103,7 +104,13 @@ def tools(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         enrolment.allow_tools(tenant, ["*"], **_origin(request))
         return redirect("desk:first-token")
-    context = {"tools": list(contracts.tools.values()), "tenant": tenant, "step": 2}
+    # Names and descriptions only: a template calls what can be called, and a tool can.
+    described = [(tool.name, tool.description) for tool in contracts.tools.values()]
+    context = {
+        "tools": described,
+        "has_examples": "examples.tools" in settings.TOOL_APPS,
+        "step": 2,
+    }
     return render(request, "first/tools.html", context)
 
 
@@ -153,7 +160,7 @@ def _example() -> str:
     """The body of a first request."""
     names = list(contracts.tools)
     if "refund_customer" in names:
-        return json.dumps({"tool": "refund_customer", "arguments": EXAMPLE, "summary": "A refund"})
+        return json.dumps({"tool": "refund_customer", "arguments": EXAMPLE})
     return json.dumps({"tool": names[0] if names else "your_tool", "arguments": {}})
 
 

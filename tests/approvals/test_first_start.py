@@ -105,6 +105,7 @@ def test_a_weak_password_or_a_wrong_name_keeps_the_link(link):
 
 
 def test_the_way_leads_from_the_tools_to_a_token_and_the_first_request(mia):
+    assert "<b>pay</b>" in mia.get("/first/tools/").content.decode(), "told, and not called"
     assert mia.post("/first/tools/")["Location"] == "/first/token/"
     page = mia.post("/first/token/").content.decode()
     token = re.search(r"Bearer ([^'\s]+)'", page)[1]
