@@ -16,9 +16,11 @@ from django.core.validators import validate_email
 from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
-from approvals.models import LinkPurpose, Role, UserName
+from approvals.models import LinkPurpose, Membership, Role, UserName
 from approvals.people import links, second_operator
+from approvals.people.principals import name_of
 from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag, record
+from ledger.characters import folded
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal, Surface
@@ -37,6 +39,7 @@ def invite(username: str, *, email: str = "", name: str = "", by: Principal, via
 
     Raises ``ValidationError`` for a name that somebody has or had, and for an address that is none.
     """
+    username = User.normalize_username(username)
     UnicodeUsernameValidator()(username)
     if email:
         validate_email(email)
@@ -50,6 +53,15 @@ def invite(username: str, *, email: str = "", name: str = "", by: Principal, via
         person.save()
         opened(person, by=by, via=via)
     return person
+
+
+def is_name_of_another(person: User, name: str) -> bool:
+    """Whether somebody with whom the person shares a tenant is called so, in any spelling."""
+    tenants = Membership.objects.filter(user=person).values("tenant")
+    others = User.objects.filter(memberships__tenant__in=tenants).exclude(pk=person.pk).distinct()
+    wanted = folded(name).casefold()
+    taken = (text for each in others for text in (name_of(each), each.username))
+    return any(wanted == folded(text).casefold() for text in taken)
 
 
 def make_link(person: User, *, by: Principal, via: Surface) -> str:
@@ -86,6 +98,8 @@ def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surf
     for kind in dict.fromkeys(LABELS[name] for name in edits):
         of_kind = {name: edit for name, edit in edits.items() if LABELS[name] == kind}
         record(person, kind, by=by, via=via, edits=of_kind)
+        if kind == ChangeKind.EMAIL_CHANGED:
+            links.end(person, LinkPurpose.RESET)  # it went to the old address
 
 
 def give_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:
@@ -138,13 +152,14 @@ def _change(
 
 
 def set_password(person: User, password: str, *, by: Principal, via: Surface) -> None:
-    """Set a new password. This ends every session that the caller does not renew."""
+    """Set a new password. Every link ends, and every session that the caller does not renew."""
     with atomic():
         person.set_password(password)
         person.save(update_fields=["password"])
-        record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)
+        password_was_set(person, by=by, via=via)
 
 
 def password_was_set(person: User, *, by: Principal, via: Surface) -> None:
-    """Record a password that the caller set in the same database transaction."""
+    """Record a password that the caller set in the same database transaction; all links end."""
+    links.end(person)
     record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)

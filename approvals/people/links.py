@@ -36,9 +36,10 @@ def make(purpose: LinkPurpose, person: User | None) -> str:
     return f"{settings.PUBLIC_URL.rstrip('/')}/{path}/{token}/"
 
 
-def end(person: User | None) -> None:
-    """End every open link of the person; of nobody: those to the first account."""
-    SignInLink.objects.filter(user=person, used_at=None).update(used_at=Now())
+def end(person: User | None, *purposes: LinkPurpose) -> None:
+    """End the person's open links, of these purposes or all. Nobody's are to the first account."""
+    rows = SignInLink.objects.filter(user=person, used_at=None)
+    rows.filter(purpose__in=purposes or LinkPurpose.values).update(used_at=Now())
 
 
 def first_start() -> str:

@@ -64,6 +64,8 @@ def begin_adding(person: User) -> tuple[dict[str, Any], State]:
 def add(person: User, state: State, answer: Mapping[str, Any], name: str) -> list[str]:
     """Add the passkey: new recovery codes, if it is the first. Raises ``NotPossible``."""
     try:
+        if not isinstance(answer, dict):
+            raise TypeError("not an object")
         server().register_complete(state, RegistrationResponse.from_dict(answer))
     except (ValueError, TypeError, KeyError) as failure:
         raise NotPossible("The browser's answer does not fit. Nothing was added.") from failure

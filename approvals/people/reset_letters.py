@@ -18,9 +18,10 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from approvals.models import LinkPurpose, Preferences
-from approvals.people import links, mail_server
+from approvals.people import links, mail_server, second_steps
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
+from ledger.characters import without_nul
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.events.outbox import Owed
@@ -39,8 +40,8 @@ def are_possible() -> bool:
 
 def ask(username: str) -> None:
     """Have a letter sent to the person of this name, if there is one with an address."""
-    person = User.objects.filter(username=username, is_active=True).exclude(email="").first()
-    if person is None or _was_asked(person):
+    person = User.objects.filter(username=without_nul(username)).first()
+    if person is None or not _may_get_one(person) or _was_asked(person):
         return
     recipient = str(principal_of(person))
     record(
@@ -50,6 +51,15 @@ def ask(username: str) -> None:
         via=Surface.WEB,
         also_owed=[(CHANNEL, recipient)],
     )
+
+
+def _may_get_one(person: User) -> bool:
+    """Whether a letter opens no more than what its reader had: a password, or a second step.
+
+    Who has neither comes in by an invitation, with the company, or by what two operators decide.
+    """
+    has_more = person.has_usable_password() or second_steps.are_wanted(person)
+    return person.is_active and bool(person.email) and has_more
 
 
 def _was_asked(person: User) -> bool:
@@ -73,8 +83,8 @@ class ResetLetters:
     def send(self, delivery: Delivery) -> None:
         """Raises ``NotNow``, ``OSError`` and ``smtplib.SMTPException``."""
         key = delivery.recipient.partition(":")[2]
-        person = User.objects.filter(pk=key, is_active=True).exclude(email="").first()
-        if person is not None:
+        person = User.objects.filter(pk=key).first()
+        if person is not None and _may_get_one(person):
             with mail_server.turn():
                 send_letter(person)
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.db.transaction import atomic
 
 from approvals.models import Membership, PushSubscription
-from approvals.people import notices, ways_in
+from approvals.people import links, notices, ways_in
 from approvals.people.principals import name_of, principal_of
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -81,6 +81,8 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
         User.objects.filter(pk=person.pk).update(**{flag: value})
         if kind == ChangeKind.USER_DEACTIVATED:
             PushSubscription.objects.filter(user=person).delete()
+            links.end(person)
+            ways_in.end_sessions(person)
         setattr(person, flag, value)
 
 

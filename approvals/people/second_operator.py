@@ -35,11 +35,8 @@ ALWAYS = frozenset(
 )
 ROLES = frozenset({ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED})
 # What operators of the tenant confirm; the rest is for superusers.
-OF_TENANT = ROLES | {
-    ChangeKind.ACCESS_RESET,
-    ChangeKind.USER_ACTIVATED,
-    ChangeKind.USER_DEACTIVATED,
-}
+OF_ACCOUNT = {ChangeKind.ACCESS_RESET, ChangeKind.USER_ACTIVATED, ChangeKind.USER_DEACTIVATED}
+OF_TENANT = ROLES | OF_ACCOUNT
 
 
 def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bool:
@@ -52,7 +49,9 @@ def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bo
     if by.is_system:
         return False
     is_own = str(by) == str(principal_of(person))
-    decides = kind == ChangeKind.ROLE_GRANTED and role != Role.VIEWER
+    decides = (kind == ChangeKind.ROLE_GRANTED and role != Role.VIEWER) or (
+        kind == ChangeKind.USER_ACTIVATED and may_decide(person)
+    )
     return (
         kind in ALWAYS
         or is_own
@@ -63,9 +62,14 @@ def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bo
 
 def _concerns_operator(person: User, kind: str, role: str) -> bool:
     """Whether it makes an operator, or lets one go."""
-    if kind == ChangeKind.USER_DEACTIVATED:
+    if kind in {ChangeKind.USER_DEACTIVATED, ChangeKind.USER_ACTIVATED}:
         return Membership.objects.filter(user=person, role=Role.OPERATOR).exists()
     return kind in ROLES and role == Role.OPERATOR
+
+
+def may_decide(person: User) -> bool:
+    """Whether the person has a role in which people decide or settle."""
+    return Membership.objects.filter(user=person).exclude(role=Role.VIEWER).exists()
 
 
 def ask(
@@ -112,6 +116,8 @@ def refusal(operator: User, row: PendingChange) -> str:
         return "You asked for it: another operator has to confirm it."
     if operator.pk == row.user_id:
         return "It is about yourself: another operator has to confirm it."
+    if row.kind in OF_ACCOUNT and _is_of_others(row.user, operator):
+        return "The person has come to another tenant meanwhile, or is a superuser."
     if not row.asked_by.is_active:
         return "Whoever asked for it has no account any more."
     if independence.may_be_same_person(operator, row.asked_by) or independence.could_sign_in_as(
@@ -123,6 +129,13 @@ def refusal(operator: User, row: PendingChange) -> str:
             f"{independence.WINDOW.days} days ago, or a third person did so for both."
         )
     return ""
+
+
+def _is_of_others(person: User, operator: User) -> bool:
+    """Whether the account opens more than this operator keeps."""
+    kept = [slug for slug, roles in roles_of(operator).items() if Role.OPERATOR in roles]
+    elsewhere = Membership.objects.filter(user=person).exclude(tenant__in=kept)
+    return not operator.is_superuser and (person.is_superuser or bool(elsewhere.exists()))
 
 
 def confirm(change_id: int, *, by: User, via: Surface) -> PendingChange:

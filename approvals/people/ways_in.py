@@ -51,6 +51,8 @@ def remember_session(request: Any, person: User, *, instead_of: str = "") -> Non
     """Note where this session was opened, for the list in the person's account."""
     UserSession.objects.filter(session_key=instead_of).delete()
     address = request.META.get("REMOTE_ADDR", "")
+    if address and not request.session.session_key:
+        request.session.save()  # it followed another person's, which Django has ended
     if not (address and request.session.session_key):
         return  # no browser: a command, or a test
     UserSession.objects.update_or_create(

@@ -33,6 +33,7 @@ from approvals.web import entering, live, notifications
 from approvals.web.entering import confirmed_person, person_of
 from approvals.web.requests import roles_of_request
 from approvals.web.sign_in import TooBusy, hashing_turn
+from ledger.characters import lookalikes, unsafe_in
 from ledger.errors import LimitReached
 from ledger.events.account_changes import ChangeKind
 from ledger.limits import rates
@@ -49,6 +50,16 @@ class ProfileForm(forms.ModelForm):
             "first_name": gettext_lazy("First name"),
             "last_name": gettext_lazy("Last name"),
         }
+
+    def clean(self) -> dict[str, Any]:
+        """Whose name it is already stays who is meant by it: what is signed off is read by name."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        name = " ".join(filter(None, (cleaned.get("first_name"), cleaned.get("last_name"))))
+        if name and accounts.is_name_of_another(self.instance, name):
+            raise forms.ValidationError(_("Somebody else here has this name."))
+        if unsafe_in(name) or lookalikes([name]):
+            raise forms.ValidationError(_("This name could be read as another one."))
+        return cleaned
 
 
 class EmailForm(forms.ModelForm):

@@ -219,7 +219,7 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal.detail}, status=409)
     entering.enter(request, _of(link))
-    request.session["new_codes"] = codes
+    entering.keep_secret(request, "new_codes", " ".join(codes))
     return JsonResponse({"location": reverse("desk:account-codes")})
 
 

@@ -18,6 +18,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from approvals.people import principal_of, record, second_steps
+from ledger import encryption
 from ledger.errors import LimitReached
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -101,6 +102,19 @@ def check_code(request: HttpRequest, person: User, code: str) -> bool:
     if is_right:
         rates.code_was_right(address, key)
     return is_right
+
+
+# --- secrets that one page hands to the next ---
+
+
+def keep_secret(request: HttpRequest, name: str, text: str) -> None:
+    """Keep it in the session, encrypted: sessions are rows, and in backups."""
+    request.session[name] = encryption.encrypt(text, f"session.{name}")
+
+
+def kept_secret(request: HttpRequest, name: str) -> str:
+    """What was kept; empty if nothing was."""
+    return encryption.decrypt(request.session.get(name, ""), f"session.{name}")
 
 
 # --- asking again -------------------------------------------------------------------------------

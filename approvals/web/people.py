@@ -36,9 +36,10 @@ from approvals.web import entering
 from ledger import principals
 from ledger.characters import without_nul
 from ledger.database import keyset_page
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, LimitReached
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.limits import rates
 from ledger.models import Agent, Event
 from ledger.principals import Surface
 
@@ -228,7 +229,14 @@ def password(request: HttpRequest) -> HttpResponse:
         return redirect(f"{reverse('desk:account-confirm')}?next={request.path}")
     form_of: Any = PasswordChangeForm if has_one else SetPasswordForm
     form = form_of(person, request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    try:
+        is_valid = request.method == "POST" and _is_valid(request, form)
+    except LimitReached as refusal:
+        messages.error(request, _("Too many attempts failed. Wait a minute."))
+        answer = render(request, "desk/password.html", {"form": form_of(person)}, status=429)
+        answer["Retry-After"] = str(refusal.retry_after_s)
+        return answer
+    if is_valid:
         accounts.set_password(
             person, form.cleaned_data["new_password1"], by=principal_of(person), via=Surface.WEB
         )
@@ -239,6 +247,16 @@ def password(request: HttpRequest) -> HttpResponse:
         return redirect("desk:password")
     status = 422 if form.errors else 200
     return render(request, "desk/password.html", {"form": form}, status=status)
+
+
+def _is_valid(request: HttpRequest, form: Any) -> bool:
+    """Look at the passwords. An old one that is wrong counts as a wrong code: ``LimitReached``."""
+    address, key = entering.address_of(request), str(request.user.pk)
+    rates.attempt_code(address, key)
+    is_valid: bool = form.is_valid()
+    if "old_password" not in form.errors:
+        rates.code_was_right(address, key)
+    return is_valid
 
 
 @login_required

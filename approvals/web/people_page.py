@@ -143,10 +143,15 @@ def invite(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def new_link(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Another link for a person who has not come in yet; the earlier one ends."""
+    """Another link for a person who has not come in yet; the earlier one ends.
+
+    Who may decide already gets it by two operators.
+    """
     tenants, person = _tenants(request), _ours(request, person_id)
     if person.last_login is not None or person.has_usable_password():
         raise Http404
+    if second_operator.may_decide(person):  # nobody alone gets a way into such an account
+        return reset(request, person_id)
     link = accounts.make_link(person, **_origin(request))
     return _page(request, tenants, link=link, invited=person, is_role_given=True)
 

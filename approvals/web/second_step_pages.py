@@ -37,12 +37,13 @@ def app(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     if request.method == "POST":
         return _add_app(request)
-    secret = request.session[SECRET] = second_steps.new_secret()
+    secret = second_steps.new_secret()
+    entering.keep_secret(request, SECRET, secret)
     return render(request, "account/app.html", _app_context(person, secret))
 
 
 def _add_app(request: HttpRequest) -> HttpResponse:
-    person, secret = person_of(request), request.session.get(SECRET, "")
+    person, secret = person_of(request), entering.kept_secret(request, SECRET)
     if not secret:
         return redirect("desk:account-app")
     codes = second_steps.add_app(person, secret, request.POST.get("code", ""))
@@ -77,7 +78,7 @@ def show_new(request: HttpRequest, codes: list[str], said: str) -> HttpResponse:
     messages.success(request, said)
     if not codes:
         return redirect("desk:account")
-    request.session[NEW_CODES] = codes
+    entering.keep_secret(request, NEW_CODES, " ".join(codes))
     return redirect("desk:account-codes")
 
 
@@ -85,7 +86,8 @@ def show_new(request: HttpRequest, codes: list[str], said: str) -> HttpResponse:
 @require_safe
 def codes(request: HttpRequest) -> HttpResponse:
     """The new recovery codes, once."""
-    new = request.session.pop(NEW_CODES, None)
+    new = entering.kept_secret(request, NEW_CODES).split()
+    request.session.pop(NEW_CODES, None)
     return (
         render(request, "account/codes.html", {"codes": new}) if new else redirect("desk:account")
     )

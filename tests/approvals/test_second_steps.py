@@ -16,6 +16,7 @@ from django.urls import reverse
 
 from approvals.models import Notice
 from approvals.people import second_steps
+from ledger import encryption
 from ledger.models import Event
 from tests.conftest import signed_in
 
@@ -211,7 +212,7 @@ def test_a_wrong_password_confirms_nothing(as_alice):
 def test_an_app_is_added_only_when_it_shows_a_right_code(alice_user):
     client = password_of(alice_user)
     client.get("/account/app/")
-    secret = client.session["new_app_secret"]
+    secret = encryption.decrypt(client.session["new_app_secret"], "session.new_app_secret")
 
     wrong = client.post("/account/app/", {"code": "000000"})
     right = client.post("/account/app/", {"code": code_of(secret)}, follow=True)

@@ -1,0 +1,317 @@
+"""Attacks on the ways in: links that live too long, hidden sessions, roles taken alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.core import mail
+from django.test import Client
+
+from approvals.models import CompanyIdentity, LinkPurpose, Membership, PendingChange
+from approvals.people import accounts, links, reset_letters
+from ledger.events import account_changes
+from ledger.models import Delivery
+from ledger.principals import Surface
+from tests.approvals.test_second_steps import code_of
+from tests.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+CHOSEN = {"new_password1": "long and unusual", "new_password2": "long and unusual"}
+
+
+def path_of(address: str) -> str:
+    return address.removeprefix("http://localhost:8000")
+
+
+def is_in(client: Client) -> bool:
+    return client.get("/account/").status_code == 200
+
+
+@pytest.fixture
+def with_mail(settings: Any) -> None:
+    settings.EMAIL_URL = "smtp://mail.example"
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+
+
+@pytest.fixture
+def alice_with_address(alice_user: User) -> User:
+    alice_user.email = "alice@example.com"
+    alice_user.save()
+    return alice_user
+
+
+def ask_letter(username: str = "alice") -> None:
+    Client().post("/sign-in/forgotten/", {"username": username})
+
+
+def deliver() -> None:
+    for delivery in Delivery.objects.filter(channel=reset_letters.CHANNEL):
+        reset_letters.ResetLetters().send(delivery)
+
+
+# --- letters ------------------------------------------------------------------------------------
+
+
+def test_a_letter_brings_nobody_in_whose_ways_in_two_operators_ended(alice_with_address, with_mail):
+    by = account_changes.command()
+    accounts.set_flag(alice_with_address, "is_staff", False, by=by, via=Surface.COMMAND)
+    ask_letter()
+    from approvals.people import ways_in
+
+    ways_in.end_all(alice_with_address)
+    recovery = links.make(LinkPurpose.RECOVER, alice_with_address)
+    deliver()
+    ask_letter()
+    deliver()
+
+    assert mail.outbox == []
+    assert Client().get(path_of(recovery)).status_code == 200
+
+
+def test_a_stranger_ends_nobodys_invitation(acme, with_mail):
+    nina = accounts.invite(
+        "nina", email="nina@example.com", by=account_changes.command(), via=Surface.COMMAND
+    )
+    invitation = links.make(LinkPurpose.INVITE, nina)
+    ask_letter("nina")
+    deliver()
+
+    assert Client().get(path_of(invitation)).status_code == 200
+
+
+def test_who_comes_in_with_the_company_alone_gets_no_password_by_letter(
+    alice_with_address, with_mail
+):
+    alice_with_address.set_unusable_password()
+    alice_with_address.save()
+    CompanyIdentity.objects.create(
+        user=alice_with_address, issuer="https://idp.example", subject="alice-1"
+    )
+    ask_letter()
+    deliver()
+
+    assert mail.outbox == []
+
+
+def test_a_new_password_ends_the_links_before_it(alice_user):
+    letter = links.make(LinkPurpose.RESET, alice_user)
+    client = signed_in(alice_user)
+    client.post("/password/", {"old_password": "alice", **CHOSEN})
+    alice_user.refresh_from_db()
+    assert alice_user.check_password("long and unusual")
+
+    assert Client().get(path_of(letter)).status_code == 410
+
+
+def test_a_new_address_ends_the_letters_to_the_old_one(alice_with_address):
+    letter = links.make(LinkPurpose.RESET, alice_with_address)
+    client = Client()
+    client.post("/sign-in/", {"username": "alice", "password": "alice"})
+    client.post("/account/email", {"email": "new@example.com"})
+    alice_with_address.refresh_from_db()
+    assert alice_with_address.email == "new@example.com"
+
+    assert Client().get(path_of(letter)).status_code == 410
+
+
+def test_a_closed_account_that_is_opened_again_has_no_old_links_and_sessions(alice_user):
+    client = Client(REMOTE_ADDR="198.51.100.7")
+    client.post("/sign-in/", {"username": "alice", "password": "alice"})
+    letter = links.make(LinkPurpose.RESET, alice_user)
+    by = {"by": account_changes.command(), "via": Surface.COMMAND}
+    accounts.set_flag(alice_user, "is_active", False, **by)
+    accounts.set_flag(alice_user, "is_active", True, **by)
+
+    assert not is_in(client)
+    assert Client().get(path_of(letter)).status_code == 410
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "\u202ealice"])
+def test_no_name_breaks_the_page_for_forgotten_passwords(name, acme, with_mail):
+    answer = Client(raise_request_exception=False).post("/sign-in/forgotten/", {"username": name})
+
+    assert answer.status_code == 200
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+def test_a_session_opened_over_another_persons_is_listed_and_ends_with_the_rest(
+    alice_user, bob_user
+):
+    thief = Client(REMOTE_ADDR="198.51.100.7")
+    thief.post("/sign-in/", {"username": "bob", "password": "bob"})
+    letter = links.make(LinkPurpose.RESET, alice_user)
+    thief.post(path_of(letter), CHOSEN)
+    assert is_in(thief)
+
+    assert UserSession.objects.filter(user=alice_user).count() == 1
+    alice = Client()
+    alice.post("/sign-in/", {"username": "alice", "password": "long and unusual"})
+    alice.post("/account/sessions/end")
+    assert not is_in(thief)
+
+
+def stored_sessions() -> str:
+    return json.dumps([row.get_decoded() for row in Session.objects.all()])
+
+
+def test_a_session_row_has_no_secret_that_can_be_read(alice_user):
+    client = Client()
+    client.post("/sign-in/", {"username": "alice", "password": "alice"})
+    page = client.get("/account/app/").content.decode()
+    secret = re.search(r"<code[^>]*>([A-Z2-7 ]{30,})<", page)[1].replace(" ", "")
+    assert secret not in stored_sessions()
+
+    client.post("/account/app/", {"code": code_of(secret)})
+    seen = stored_sessions()
+    codes = client.get("/account/codes/").context["codes"]
+    assert len(codes) == 10
+    assert not [code for code in codes if code in seen]
+
+
+# --- guessing -----------------------------------------------------------------------------------
+
+
+def test_whoever_has_a_session_cannot_guess_the_password_behind_it(alice_user):
+    thief = signed_in(alice_user)
+    for _ in range(12):
+        thief.post("/password/", {"old_password": "guess", **CHOSEN})
+    answer = thief.post("/password/", {"old_password": "alice", **CHOSEN})
+
+    alice_user.refresh_from_db()
+    assert (answer.status_code, alice_user.check_password("alice")) == (429, True)
+
+
+# --- four eyes ----------------------------------------------------------------------------------
+
+
+def close(person: User) -> None:
+    accounts.set_flag(person, "is_active", False, by=account_changes.command(), via=Surface.COMMAND)
+
+
+def test_an_operator_whose_account_two_have_closed_is_not_let_back_by_one(as_olga, otto_user):
+    close(otto_user)
+
+    as_olga.post(f"/people/{otto_user.pk}/active", {"active": "1"})
+
+    otto_user.refresh_from_db()
+    assert not otto_user.is_active
+
+
+def test_nobody_opens_alone_an_approvers_account_that_they_can_enter(as_olga, olga_user, acme):
+    as_olga.post(
+        "/people/invite", {"username": "nina", "tenant": "acme", "role": "viewer", "name": "Nina K"}
+    )
+    nina = User.objects.get(username="nina")
+    Membership.objects.create(user=nina, tenant=acme, role="approver")
+    close(nina)
+
+    as_olga.post(f"/people/{nina.pk}/active", {"active": "1"})
+
+    nina.refresh_from_db()
+    assert not nina.is_active
+
+
+def test_no_operator_alone_gets_a_link_into_an_account_that_decides(as_olga, acme):
+    nina = accounts.invite("nina", by=account_changes.command(), via=Surface.COMMAND)
+    Membership.objects.create(user=nina, tenant=acme, role="approver")
+
+    answer = as_olga.post(f"/people/{nina.pk}/link")
+
+    assert "/join/" not in answer.content.decode()
+
+
+def test_a_reset_that_was_asked_before_somebody_came_to_another_tenant_opens_nothing_there(
+    as_olga, as_otto, alice_user, globex
+):
+    as_olga.post(f"/people/{alice_user.pk}/reset")
+    Membership.objects.create(user=alice_user, tenant=globex, role="approver")
+    waiting = PendingChange.objects.get()
+
+    answer = as_otto.post(f"/changes/{waiting.pk}/confirm")
+
+    assert "/join/" not in answer.content.decode()
+    alice_user.refresh_from_db()
+    assert alice_user.has_usable_password()
+
+
+@pytest.mark.parametrize("name", ["\uff41lice", "Alice", "ALICE"])
+def test_a_name_that_was_somebodys_is_refused_in_every_spelling(name, as_olga, alice_user):
+    alice_user.username = "alicia"
+    alice_user.save()
+
+    answer = as_olga.post("/people/invite", {"username": name, "tenant": "acme", "role": "viewer"})
+
+    assert answer.status_code == 422
+
+
+NAMES = [
+    ("alice", "Moreau"),
+    ("Alice\u200b", " Moreau"),
+    ("\u0410lice", "Moreau"),
+    ("\u202eecila", ""),
+]
+
+
+@pytest.mark.parametrize(("first", "last"), NAMES)
+def test_nobody_takes_the_name_of_somebody_else_in_the_tenant(
+    first, last, as_bob, bob_user, alice_user
+):
+    answer = as_bob.post("/account/profile", {"first_name": first, "last_name": last})
+
+    bob_user.refresh_from_db()
+    assert (answer.status_code, bob_user.first_name) == (422, "Bob")
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("Алиса", "Морозова"), ("Zoë", "Ångström"), ("明", "王")]
+)
+def test_people_may_have_names_of_any_alphabet(first, last, as_bob, bob_user):
+    as_bob.post("/account/profile", {"first_name": first, "last_name": last})
+
+    bob_user.refresh_from_db()
+    assert bob_user.first_name == first
+
+
+# --- passkeys' answers --------------------------------------------------------------------------
+
+BROKEN = [
+    "[]",
+    "1",
+    '"x"',
+    "null",
+    "{}",
+    '{"id": 5}',
+    '{"response": 5}',
+    '{"id": "AA", "rawId": "AA", "type": "public-key", "response": {"clientDataJSON": "AA", '
+    '"authenticatorData": "AA", "signature": "AA", "userHandle": "MQ"}}',
+    '{"id": "AA", "rawId": "AA", "type": "public-key", "response": {"clientDataJSON": "e30", '
+    '"authenticatorData": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "signature": "AA", '
+    '"userHandle": "MQ"}}',
+    '{"id": "AA", "rawId": "AA", "type": "public-key", "response": {"clientDataJSON": "e30", '
+    '"attestationObject": "oA"}}',
+    '{"id": "AA", "rawId": "AA", "type": "public-key", "response": {"clientDataJSON": "W10", '
+    '"attestationObject": "AA"}}',
+]
+
+
+@pytest.mark.parametrize("answer", BROKEN)
+def test_no_answer_of_a_browser_breaks_anything(answer, alice_user):
+    client = Client(raise_request_exception=False)
+    client.post("/sign-in/passkey/options")
+    statuses = [client.post("/sign-in/passkey", {"credential": answer}).status_code]
+    link = path_of(links.make(LinkPurpose.INVITE, alice_user))
+    client.post(f"{link}passkey/options")
+    statuses.append(client.post(f"{link}passkey", {"credential": answer}).status_code)
+    client.post("/sign-in/", {"username": "alice", "password": "alice"})
+    client.post("/account/passkeys/options")
+    statuses.append(client.post("/account/passkeys/add", {"credential": answer}).status_code)
+
+    assert set(statuses) <= {409, 422}
