@@ -439,8 +439,7 @@ def work_forever(work: Work, helpdesk: Helpdesk) -> None:
         work.follow(token)
     if work.has_room() and not work.propose(helpdesk.first_refund):
         work.propose(helpdesk.refund)  # Ana's refund was proposed before
-    makes = (helpdesk.flight, helpdesk.terminate, helpdesk.short_refund)
-    for make in (*makes, *[helpdesk.goodwill] * 4):
+    for make in (helpdesk.flight, helpdesk.terminate, *[helpdesk.goodwill] * 4):
         if work.has_room():
             work.propose(make)
     work.propose(helpdesk.invented)

@@ -28,6 +28,7 @@ import httpx
 
 SKILL = "consolidate"
 CLAIM_WAIT_S = 30
+STARTS_WITHIN_S = 30  # Assent may start beside us: so long nothing is said of its being away
 REPORT_EVERY = 8  # transcripts
 # “the launch date is 3 May.”
 CLAIM = re.compile(r"\bthe ([a-z][a-z ]{2,40}?) is ([^.\n]{1,60})\.", re.IGNORECASE)
@@ -172,17 +173,15 @@ def work_on(http: httpx.Client, once: bool) -> None:
 
 def persistently(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
     """Retry while Assent is unreachable or fails: every request of a worker may be repeated."""
-    pause = 0.2
+    pause, quiet_until = 0.2, time.monotonic() + STARTS_WITHIN_S
     while True:
         try:
             answer = http.request(method, path, timeout=90, **options)
             if answer.status_code < 500:
                 return answer
         except httpx.TransportError as failure:
-            print(
-                f"Assent is unreachable ({failure}); trying again in {pause:.1f} s",
-                flush=True,
-            )
+            if time.monotonic() > quiet_until:
+                print(f"Assent is unreachable ({failure}); trying again", flush=True)
         time.sleep(pause)
         pause = min(pause * 2, 5.0)
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 WAIT_S = 30  # of one long-poll
 PAGE = 100  # entries, the most that Assent gives at once
 BUSY_S, IDLE_S = 0.5, 2.0  # between two reads: after something was decided, and after nothing was
+STARTS_WITHIN_S = 30.0  # Assent may start beside us: so long nothing is said of its being away
 MODEL_S = 45.0  # that a model may take for one judgement
 REASON_MOST = 2_000  # characters
 NOT_ACCEPTED = "Assent did not accept the supervisor's judgement as written. People have to decide."
@@ -373,6 +374,7 @@ def _plain(text: str) -> str:
 def run(supervisor: Supervisor) -> None:
     """Work until stopped. A server that is away is asked again."""
     is_begun = is_away = False
+    quiet_until = monotonic() + STARTS_WITHIN_S
     while not stop.is_set():
         began_at, least_s = monotonic(), IDLE_S
         try:
@@ -388,9 +390,9 @@ def run(supervisor: Supervisor) -> None:
             say(f"Assent refused: {refusal}")
             stop.wait(refusal.retry_after_s)
         except httpx.TransportError as failure:
-            if not is_away:
+            if not is_away and (is_begun or monotonic() > quiet_until):
                 say(f"Assent does not answer ({type(failure).__name__}); trying again")
-            is_away = True
+            is_away = is_begun or monotonic() > quiet_until
             stop.wait(1)
         if monotonic() - began_at < least_s:  # never faster than this, whatever happens
             stop.wait(least_s)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
+import time
+from argparse import ArgumentParser
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
-from approvals.local import embedded_services
+from approvals.local import embedded_services, processes
 from approvals.local.processes import environment_of
 from approvals.local.programs import Program
 from approvals.management.commands import up
@@ -36,6 +41,20 @@ PARTNER_NAME = "partner@partner.example"
 class Command(up.Command):
     help = "As `up`, with a sandbox of the outside world, demo people and an agent at work."
     name = "demo"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--greet",
+            action="store_true",
+            help="only propose the short-lived refund when somebody signs in",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["greet"]:
+            propose_when_somebody_comes()
+        else:
+            super().handle(*args, **options)
 
     def environment(self, ports: Ports) -> dict[str, str]:
         return super().environment(ports) | {
@@ -68,6 +87,11 @@ class Command(up.Command):
             *super().stages(ports, workers, environment),
             [
                 program("agent", ["examples/agent.py", "forever", *agent], bare),
+                program(
+                    "greeter",
+                    ["manage.py", "demo", "--greet"],
+                    environment_of(processes.WEB, environment),
+                ),
                 program("archivist", [consolidation, *worker], bare),
                 program("orchestrator", [consolidation, "keep-submitting", *agent], bare),
                 program("supervisor", supervise, bare),
@@ -89,14 +113,27 @@ class Command(up.Command):
             for username, (_, _, who) in PEOPLE.items()
         )
         return (
-            f"\n  Assent is at {address}\n\n"
-            f"    user   password    who\n{logins}\n\n"
-            f"  Ledger admin  {address}/admin/\n"
+            f"\n  Ledger admin  {address}/admin/\n"
             f"  REST docs     {address}/api/v1/docs\n"
             f"  The sandbox   {os.environ['ASSENT_SANDBOX_URL']}\n"
             f"  The git bus   git -C {PARTNER} log --oneline\n"
-            "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n"
+            "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n\n"
+            f"    user   password    who\n{logins}\n\n"
+            f"  Open {address}/ and sign in as alice.\n"
+            "  Then approve the refund at the top of the inbox, and watch its receipt appear.\n"
         )
+
+
+def propose_when_somebody_comes() -> None:
+    """The short-lived refund, as soon as somebody has signed in: they can watch it lapse."""
+    from django.contrib.auth.models import User
+
+    began_at = timezone.now()
+    while not User.objects.filter(username__in=PEOPLE, last_login__gt=began_at).exists():
+        time.sleep(1)
+    command = [sys.executable, "examples/agent.py", "short", "--token-file", str(TOKEN_FILE)]
+    subprocess.run(command, cwd=ROOT, check=False)
+    signal.pause()  # once for each start of the demo
 
 
 def make_demo_data(token_file: Path) -> None:

@@ -7,10 +7,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from ledger import contracts
 
 ROOT = Path(settings.BASE_DIR)
 TO_RECORD_S = 10.0  # after a call, for its outcome
+UP_WITHIN_S = 60.0  # after it the address is printed although nobody answers there
 DATABASE_WITHIN_S = 60.0  # after a crash PostgreSQL first repeats its log
 
 
@@ -78,7 +81,7 @@ class Command(BaseCommand):
                     raise CommandError(f"PostgreSQL does not answer: {failure}") from failure
                 if not has_said:
                     line = str(failure).strip().partition("\n")[0]
-                    self.stdout.write(f"Waiting up to a minute for PostgreSQL: {line}")
+                    self.stderr.write(f"Waiting up to a minute for PostgreSQL: {line}")
                     has_said = True
                 time.sleep(0.5)
 
@@ -90,10 +93,23 @@ class Command(BaseCommand):
             cwd=ROOT,
             env=environment_of(processes.MIGRATE, environment),
             start_new_session=True,  # Ctrl-C is ours: we stop it, and it prints no traceback
+            stdout=subprocess.PIPE,
+            text=True,
         )
         if prepared.returncode != 0:
             sys.exit(prepared.returncode)
+        self.stdout.write("Starting. The address comes as soon as it can be opened.")
+        welcome = partial(self._say_when_up, prepared.stdout, ports.web)
+        threading.Thread(target=welcome, daemon=True).start()
         Supervisor(self.stages(ports, workers, environment)).run()
+
+    def _say_when_up(self, text: str, port: int) -> None:
+        """Where it is and what to do next, below what the start has printed."""
+        give_up_at = time.monotonic() + UP_WITHIN_S
+        while not _listens(port) and time.monotonic() < give_up_at:
+            time.sleep(0.1)
+        self.stdout.write(text)
+        self.stdout.flush()
 
     def environment(self, ports: Ports) -> dict[str, str]:
         """What the processes are told beyond our own environment."""
@@ -187,6 +203,12 @@ def free_ports() -> Ports:
         wanted[name] = port
         taken.add(port)
     return Ports(**wanted)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def is_free(port: int) -> bool:
