@@ -6,9 +6,11 @@ confirmed, or by an invitation. The e-mail address in a token attaches nothing t
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import secrets
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from approvals.models import CompanyIdentity, Role
 from approvals.people import accounts
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
+from ledger import safe_http
 from ledger.errors import NotPossible
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Tenant
@@ -36,10 +39,13 @@ from ledger.principals import Surface, system
 # Signed with the provider's private key: never `none`, never the client secret.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 DISCOVERY = "/.well-known/openid-configuration"
-WITHIN_S = 10.0
+WITHIN_S = 5.0  # for each question
+# A provider that hangs keeps so many of a process's threads, and the others have theirs.
+asking = threading.BoundedSemaphore(2)
 STARTED_FOR_S = 600
 LARGEST = 256 * 1024  # bytes of one answer of the provider
 LEEWAY_S = 30
+LONGEST_SUBJECT = 255
 Claims = Mapping[str, Any]
 
 
@@ -103,9 +109,13 @@ def finish(kept: Mapping[str, Any], query: Mapping[str, str]) -> Claims:
         raise CompanyRefused("another issuer answered")
     token = _token(provider, query["code"], kept["verifier"])
     claims = verified(token, provider["jwks_uri"], kept["nonce"])
-    if kept["confirms"] and claims.get("auth_time", 0) < kept["at"] - LEEWAY_S:
+    if kept["confirms"] and not _is_since(claims.get("auth_time"), kept["at"] - LEEWAY_S):
         raise CompanyRefused("the provider did not ask the person anew")
     return claims
+
+
+def _is_since(claimed: object, moment: float) -> bool:
+    return isinstance(claimed, int | float) and claimed >= moment
 
 
 def verified(token: str, keys_at: str, nonce: str) -> Claims:
@@ -129,6 +139,8 @@ def verified(token: str, keys_at: str, nonce: str) -> Claims:
         raise CompanyRefused("the ID token answers another nonce")
     if claims.get("azp", settings.OIDC_CLIENT_ID) != settings.OIDC_CLIENT_ID:
         raise CompanyRefused("the ID token is for another client")
+    if not 0 < len(str(claims["sub"])) <= LONGEST_SUBJECT or "\0" in str(claims["sub"]):
+        raise CompanyRefused("the ID token names nobody whom we can know again")
     return claims
 
 
@@ -179,17 +191,28 @@ def _require_safe(address: str) -> None:
 def _asked(method: str, address: str, **more: Any) -> dict[str, Any]:
     """The JSON answer. The issuer is the operator's choice, so it may be in our own network."""
     _require_safe(address)
+    if not asking.acquire(blocking=False):
+        raise CompanyRefused("too many wait for the provider at this moment")
     try:
-        with httpx.Client(timeout=WITHIN_S, trust_env=False, follow_redirects=False) as client:
-            answer = client.request(method, address, headers={"Accept": "application/json"}, **more)
-            if answer.status_code != 200 or len(answer.content) > LARGEST:
-                raise CompanyRefused(f"{address} answered {answer.status_code}")
-            content = answer.json()
-    except (httpx.HTTPError, ValueError) as failure:
+        answer = asyncio.run(_answer(method, address, more))
+        if answer.status_code != 200:
+            raise CompanyRefused(f"{address} answered {answer.status_code}")
+        content = answer.json()
+    except (httpx.HTTPError, TimeoutError, ValueError) as failure:
         raise CompanyRefused(f"{address} cannot be read: {failure!r}") from failure
+    finally:
+        asking.release()
     if not isinstance(content, dict):
         raise CompanyRefused(f"{address} answered something else than an object")
     return content
+
+
+async def _answer(method: str, address: str, more: Mapping[str, Any]) -> httpx.Response:
+    transport = safe_http.SafeTransport(largest_answer=LARGEST, any_network=True)
+    async with safe_http.client(transport, timeout_s=WITHIN_S) as client:
+        return await client.request(
+            method, address, headers={"Accept": "application/json"}, follow_redirects=False, **more
+        )
 
 
 # --- identities ---------------------------------------------------------------------------------

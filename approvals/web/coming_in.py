@@ -27,6 +27,7 @@ from approvals.people import (
     passkeys,
     principal_of,
     reset_letters,
+    second_steps,
 )
 from approvals.people.company_sign_in import CompanyRefused
 from approvals.web import entering
@@ -36,7 +37,7 @@ from ledger.limits import rates
 from ledger.principals import Surface
 
 logger = logging.getLogger(__name__)
-STARTED = "company_sign_in"  # in the session
+STARTED, JOINS = "company_sign_in", "company_join"  # in the session
 BY_LINK = (LinkPurpose.INVITE, LinkPurpose.RECOVER, LinkPurpose.RESET)
 
 
@@ -50,9 +51,12 @@ def company_start(request: HttpRequest) -> HttpResponse:
     if not company_sign_in.is_configured() or not _may_start(request, purpose):
         raise Http404
     try:
+        kind, _colon, token = purpose.partition(":")
         begun = company_sign_in.start(
-            purpose, request.GET.get("next", ""), confirms=purpose == "confirm"
+            kind, request.GET.get("next", ""), confirms=purpose == "confirm"
         )
+        if token:
+            entering.keep_secret(request, JOINS, token)
     except CompanyRefused as refusal:
         return _company_refused(request, refusal)
     request.session[STARTED] = begun.kept
@@ -61,9 +65,12 @@ def company_start(request: HttpRequest) -> HttpResponse:
 
 def _may_start(request: HttpRequest, purpose: str) -> bool:
     if purpose == "connect":
-        return request.user.is_authenticated and entering.was_confirmed(request)
+        # Else another site could connect its own identity with the account of who visits it.
+        is_own = request.headers.get("Sec-Fetch-Site", "none") in {"same-origin", "none"}
+        return request.user.is_authenticated and entering.was_confirmed(request) and is_own
     if purpose == "confirm":
-        return bool(request.user.is_authenticated)
+        is_known = request.user.is_authenticated
+        return is_known and not second_steps.are_wanted(entering.person_of(request))
     return purpose == "sign-in" or purpose.startswith("join:")
 
 
@@ -95,8 +102,8 @@ def _did(
         return _connected(request, claims)
     if purpose == "confirm":
         return _confirmed(request, kept, claims)
-    if purpose.startswith("join:"):
-        return _joined(request, purpose.partition(":")[2], claims)
+    if purpose == "join":
+        return _joined(request, entering.kept_secret(request, JOINS), claims)
     person = company_sign_in.person_of(claims)
     if person is None:
         raise CompanyRefused("nobody connected this identity with an account")

@@ -9,6 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,13 +18,15 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client
 from jwt.algorithms import RSAAlgorithm
 
 from approvals.http.middleware import roles_of
 from approvals.models import CompanyIdentity, LinkPurpose
-from approvals.people import company_sign_in, links
+from approvals.people import company_sign_in, links, second_steps
 from ledger.models import Event
+from tests.approvals.test_second_steps import code_of
 from tests.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -315,3 +318,113 @@ def test_failures_of_the_company_sign_in_count_for_the_address(provider, nina):
     client.get("/sign-in/company/callback", back)
 
     assert not is_in(client)
+
+
+# --- attacks -------------------------------------------------------------------------------------
+
+
+def stored_sessions() -> str:
+    return json.dumps([row.get_decoded() for row in Session.objects.all()])
+
+
+def test_who_has_a_second_step_is_not_confirmed_by_the_company_alone(provider, nina):
+    secret = second_steps.new_secret()
+    second_steps.add_app(nina, secret, code_of(secret, -1))
+    left_open = signed_in(nina)
+
+    there = left_open.get("/sign-in/company/?for=confirm")
+    if there.status_code == 302:
+        left_open.get("/sign-in/company/callback", provider.agree(there["Location"]))
+
+    assert left_open.post("/account/app/remove")["Location"].startswith("/account/confirm/")
+
+
+def test_another_site_begins_no_connection_in_somebodys_browser(provider, alice_user):
+    victim = Client()
+    victim.post("/sign-in/", {"username": "alice", "password": "alice"})
+
+    answer = victim.get("/sign-in/company/?for=connect", headers={"Sec-Fetch-Site": "cross-site"})
+
+    assert answer.status_code == 404
+
+
+def test_the_token_of_an_invitation_is_in_no_session(provider, alice_user):
+    token = links.make(LinkPurpose.INVITE, alice_user).split("/")[4]
+    client = Client()
+
+    there = client.get(f"/sign-in/company/?for=join:{token}")["Location"]
+
+    assert token not in stored_sessions()
+    client.get("/sign-in/company/callback", provider.agree(there))
+    assert is_in(client)
+
+
+STRANGE: list[dict[str, Any]] = [
+    {"sub": "a\0b"},
+    {"sub": "x" * 5000},
+    {"sub": 7},
+    {"sub": ["nina-1"]},
+    {"nonce": {"a": 1}},
+    {"azp": ["assent"]},
+    {"exp": "never"},
+    {"auth_time": "now"},
+]
+
+
+@pytest.mark.parametrize("claims", STRANGE)
+def test_no_strange_claim_breaks_the_way_back(claims, provider, nina):
+    client = Client(raise_request_exception=False)
+    client.force_login(nina)
+    provider.claims |= claims
+    there = client.get("/sign-in/company/?for=confirm")["Location"]
+
+    answer = client.get("/sign-in/company/callback", provider.agree(there))
+
+    assert answer.status_code == 302
+
+
+class Dripping(BaseHTTPRequestHandler):
+    """A provider that is never silent for long and never done."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        try:
+            while not self.server.has_ended.wait(0.05):  # type: ignore[attr-defined]
+                self.wfile.write(b" ")
+                self.wfile.flush()
+        except OSError:
+            pass
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def dripping(settings: Any) -> Iterator[None]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
+    server.has_ended = threading.Event()
+    serving = threading.Thread(target=server.serve_forever, args=(0.02,))
+    serving.start()
+    settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"http://127.0.0.1:{server.server_port}", "a"
+    yield
+    server.has_ended.set()
+    server.shutdown()
+    server.server_close()
+    serving.join()
+
+
+def test_a_provider_that_never_ends_keeps_few_threads_and_not_for_long(dripping, monkeypatch):
+    monkeypatch.setattr(company_sign_in, "WITHIN_S", 1.0)
+
+    def seconds_of_start(_: int) -> float:
+        begun = time.monotonic()
+        with pytest.raises(company_sign_in.CompanyRefused):
+            company_sign_in.start("sign-in", "")
+        return time.monotonic() - begun
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = sorted(threads.map(seconds_of_start, range(8)))
+
+    assert taken[5] < 0.5, "all but two are refused at once"
+    assert taken[-1] < 5
