@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -34,6 +35,8 @@ EXAMINED = 2_000  # entries of the rarest word, for one page
 CLOCKS_DIFFER = timedelta(hours=1)
 FIRST_ID, LAST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
 LAST_CHARACTER = "\U0010ffff"
+# With or without thousands and a sign of the currency before it.
+AMOUNT = re.compile(r"[^\w.,\s]{0,3}[0-9]{1,3}(?:,?[0-9]{3}){0,6}(?:\.[0-9]{1,3})?")
 SHORT_ID = "[0-9a-f]{8}"
 STILL_OPEN = Q(state__in=sorted(OPEN))
 
@@ -162,18 +165,32 @@ def filtered(wanted: Wanted) -> TransactionQuerySet:
 
 
 def contains(piece: str) -> Q:
-    """Rows that have this text anywhere; for few rows, because no index helps."""
+    """Rows with this text anywhere, or this amount; for few rows, because no index helps."""
+    plain = unaccented(piece)
     condition = (
-        Q(action_summary__icontains=piece)
-        | Q(proposed_by_name__icontains=piece)
+        Q(action_summary__unaccented__icontains=plain)
+        | Q(proposed_by_name__unaccented__icontains=plain)
         | Q(operation_key__icontains=piece)
         | Q(tool__icontains=piece)
         | Q(receipt=piece)
         | Q(trace_id=piece)
     )
+    if AMOUNT.fullmatch(piece):
+        condition |= _costs(piece)
     if re.fullmatch(r"[0-9a-fA-F-]{6,36}", piece):
         condition |= Q(id__icontains=piece)
     return condition
+
+
+def _costs(piece: str) -> Q:
+    """``1382`` costs what is from 1382 to below 1383; ``1,339.77`` that amount."""
+    number = Decimal(re.sub(r"[^0-9.]", "", piece))
+    return Q(amount=number) if "." in piece else Q(amount__gte=number, amount__lt=number + 1)
+
+
+def unaccented(text: str) -> str:
+    """As ``ledger_unaccented`` of the database."""
+    return re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text))
 
 
 # --- whole values ---------------------------------------------------------------------------------

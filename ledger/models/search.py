@@ -5,6 +5,15 @@ from __future__ import annotations
 from django.db import models
 
 
+@models.CharField.register_lookup
+@models.TextField.register_lookup
+class Unaccented(models.Transform):
+    """``name__unaccented``: without accents, as ``ledger.search.unaccented`` writes it."""
+
+    lookup_name = "unaccented"
+    function = "ledger_unaccented"
+
+
 class SearchTerm(models.Model):
     """A term of one ended transaction: a word, or ``:risk:``, ``:tool:``, ``:id:`` and a value.
 

@@ -19,7 +19,7 @@ document.addEventListener("click", (click) => {
   if (opener) document.getElementById(opener.dataset.open)?.showModal();
   if (target.closest("[data-print]")) window.print();
   if (target.closest("[data-close]")) target.closest("dialog").close();
-  const copied = target.closest("[data-copy], [data-copy-link]");
+  const copied = target.closest('[data-copy], [data-copy-link]:not([data-copy-link=""])');
   if (copied && navigator.clipboard) copy(copied);
 });
 
@@ -74,24 +74,34 @@ document.addEventListener("htmx:beforeSend", () => { for (const note of $$("[dat
 
 const PARTS_AGAIN = 2_000; // milliseconds between two refreshes
 const FIGURES_AGAIN = 30_000; // figures also change without an event
+const PARTS = ".figures, main > .panel, main > [data-live-part], table.dense > tbody";
+const isOfNow = ["/ops/", "/history/"].includes(location.pathname)
+  && !new URLSearchParams(location.search).has("before");
 let partsDue = null;
 
 function refreshPartsSoon() {
-  if ($("[data-live-part]")) partsDue ??= setTimeout(refreshParts, PARTS_AGAIN);
+  if (isOfNow) partsDue ??= setTimeout(refreshParts, PARTS_AGAIN);
 }
 
-// Parts of the page that are replaced by themselves; not where somebody is reading or typing.
+const isBeingUsed = (part) => part.contains(document.activeElement) || $("details[open], dialog[open]", part);
+
+// Parts of the page are replaced by themselves; not where somebody is reading or typing.
 async function refreshParts() {
   partsDue = null;
   const answer = await fetchPart(location.href);
   if (!answer?.ok) return;
-  const fragment = parsed(await answer.text());
-  for (const next of $$("[data-live-part]", fragment)) {
-    const part = $(`[data-live-part="${next.dataset.livePart}"]`);
-    if (part && !part.contains(document.activeElement) && !$("details[open], dialog[open]", part)) {
-      part.replaceChildren(...next.childNodes);
-    }
-  }
+  const now = $$(PARTS), next = $$(PARTS, parsed(await answer.text()));
+  if (now.length !== next.length) { replaceMain(next[0]); return; }
+  now.forEach((part, place) => {
+    if (!isBeingUsed(part) && part.innerHTML !== next[place].innerHTML) part.replaceChildren(...next[place].childNodes);
+  });
+  tick();
+}
+
+// A table or a panel came or went.
+function replaceMain(part) {
+  const main = $("#main");
+  if (part && !isBeingUsed(main)) main.replaceChildren(...part.closest("main").childNodes);
   tick();
 }
 

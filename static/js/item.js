@@ -50,6 +50,14 @@ const isTouched = (form) => [...form.elements].some((field) =>
     ? field.checked !== field.defaultChecked
     : field.defaultValue !== undefined && field.value !== field.defaultValue);
 
+// Whether nothing has happened to the item between the two.
+function isSame(item, next) {
+  const { state, version, address } = next?.dataset ?? {};
+  const hasExpired = Boolean(item.dataset.expired);
+  return !hasExpired && version !== undefined && item.dataset.version === version
+    && item.dataset.state === state && item.dataset.address === address;
+}
+
 export async function refreshItem() {
   const item = openItem(), opening = openings;
   if (!item || isBusy()) return;
@@ -58,6 +66,7 @@ export async function refreshItem() {
   // The item was replaced meanwhile, perhaps with an older version: fetch it again.
   if (openItem() !== item) { refreshItem(); return; }
   const form = $("[data-answer]", item), next = $("[data-item]", parsed(html));
+  if (isSame(item, next)) return; // replacing it would take a button away from under the pointer
   if (form && isTouched(form) && next?.dataset.state === item.dataset.state) return;
   const top = $(".item-body", item)?.scrollTop ?? 0;
   const details = $$("details", item).map((each) => each.open);
@@ -91,11 +100,13 @@ async function open(address) {
 export async function openRow(row) {
   const address = $("a", row).getAttribute("href");
   openOrder = row.dataset.order;
-  if (row.dataset.id === openId() && !isNarrow.matches) { refreshItem(); return true; } // a dialog on it stays open
-  if (!document.body.classList.contains("item-open")) listTop = window.scrollY;
-  if (!await open(address)) return false;
   const isDeeper = document.body.classList.contains("item-open");
-  history[isDeeper && isNarrow.matches ? "replaceState" : "pushState"]({ address }, "", withFilters(address));
+  if (!isDeeper) listTop = window.scrollY;
+  if (row.dataset.id === openId() && !isNarrow.matches) refreshItem(); // a dialog on it stays open
+  else if (!await open(address)) return false;
+  if (location.pathname !== address) {
+    history[isDeeper && isNarrow.matches ? "replaceState" : "pushState"]({ address }, "", withFilters(address));
+  }
   showItem();
   return true;
 }

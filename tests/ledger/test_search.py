@@ -214,3 +214,29 @@ def test_the_migration_finds_the_words_of_what_ended_before(ended, acme):
 
     assert set(SearchTerm.objects.values_list("tenant", "term", "transaction_id")) == before
     assert {row.pk for row in rows} <= {row.pk for row in find("ada")}
+
+
+@pytest.mark.parametrize("text", ["chloe", "Chloé", "1382", "1,382.50", "€1,382.50"])
+def test_what_is_open_is_found_by_its_amount_and_by_names_without_accents(a_payment, text):
+    row = a_payment()
+    other = a_payment()
+    Transaction.objects.filter(pk=row.pk).update(
+        action_summary="Refund €1,382.50 to Chloé Noël", amount="1382.50"
+    )
+    Transaction.objects.filter(pk=other.pk).update(action_summary="Refund to Ana", amount="13.82")
+
+    found = Transaction.objects.filter(search.contains(text))
+
+    assert list(found) == [row]
+
+
+@pytest.mark.parametrize("text", ["chloe", "Chloé", "1382"])
+def test_what_ended_is_found_by_its_amount_and_by_names_without_accents(a_payment, alice, text):
+    row = a_payment()
+    Transaction.objects.filter(pk=row.pk).update(action_summary="Refund Chloé", amount="1382.50")
+    coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="No.")
+    Transaction.objects.filter(pk=row.pk).update(state="aborted")
+
+    found = search.find(search.Wanted(frozenset({"acme"}), text), 10)
+
+    assert [each.pk for each in found.rows] == [row.pk]

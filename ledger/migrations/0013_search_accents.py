@@ -1,0 +1,16 @@
+from pathlib import Path
+from typing import Any
+
+from django.db import migrations
+
+SQL = Path(__file__).parents[1] / "sql"
+
+
+def replace(apps: Any, schema_editor: Any) -> None:
+    schema_editor.execute((SQL / "search_accents.sql").read_text(), params=None)
+
+
+class Migration(migrations.Migration):
+    # For what ends from now on; what ended before keeps the terms that it has.
+    dependencies = [("ledger", "0012_usage")]
+    operations = [migrations.RunPython(replace, migrations.RunPython.noop)]
