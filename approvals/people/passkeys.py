@@ -14,6 +14,7 @@ from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.transaction import atomic
+from django.utils.translation import gettext as _
 from fido2.server import Fido2Server
 from fido2.webauthn import (
     AttestedCredentialData,
@@ -48,13 +49,13 @@ def server() -> Fido2Server:
 def begin_adding(person: User) -> tuple[dict[str, Any], State]:
     """What the browser needs to make a passkey, and what ``add`` needs of it."""
     if Authenticator.objects.filter(user=person, type=second_steps.Type.WEBAUTHN).count() >= MOST:
-        raise NotPossible(f"You have {MOST} passkeys: remove one first.")
+        raise NotPossible(_("You have too many passkeys. Remove one first."))
     entity = PublicKeyCredentialUserEntity(
         id=handle_of(person), name=person.get_username(), display_name=name_of(person)
     )
     options, state = server().register_begin(
         entity,
-        [credential for _, credential in _credentials(person)],
+        [credential for _row, credential in _credentials(person)],
         resident_key_requirement=ResidentKeyRequirement.REQUIRED,
         user_verification=UserVerificationRequirement.REQUIRED,
     )
@@ -68,7 +69,7 @@ def add(person: User, state: State, answer: Mapping[str, Any], name: str) -> lis
             raise TypeError("not an object")
         server().register_complete(state, RegistrationResponse.from_dict(answer))
     except (ValueError, TypeError, KeyError) as failure:
-        raise NotPossible("The browser's answer does not fit. Nothing was added.") from failure
+        raise NotPossible(_("The browser's answer does not fit. Nothing was added.")) from failure
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)
         data = {"name": name.strip()[:LONGEST_NAME] or "Passkey", "credential": dict(answer)}
@@ -108,7 +109,7 @@ def of(person: User) -> Any:
 
 def begin_using(person: User | None = None) -> tuple[dict[str, Any], State]:
     """What the browser needs to use a passkey: of this person, or any that it has for us."""
-    known = [credential for _, credential in _credentials(person)] if person else None
+    known = [credential for _row, credential in _credentials(person)] if person else None
     options, state = server().authenticate_begin(
         known, user_verification=UserVerificationRequirement.REQUIRED
     )
@@ -123,7 +124,7 @@ def person_of(state: State, answer: Mapping[str, Any]) -> User | None:
         if person is None:
             return None
         known = _credentials(person)
-        used = server().authenticate_complete(state, [each for _, each in known], response)
+        used = server().authenticate_complete(state, [each for _row, each in known], response)
     except (ValueError, TypeError, KeyError):
         return None
     for row, credential in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 from allauth.mfa.models import Authenticator
@@ -50,19 +51,26 @@ def are_left(person: User, *, without_company: bool = False, without_passkey: in
 def remember_session(request: Any, person: User, *, instead_of: str = "") -> None:
     """Note where this session was opened, for the list in the person's account."""
     UserSession.objects.filter(session_key=instead_of).delete()
-    address = request.META.get("REMOTE_ADDR", "")
-    if address and not request.session.session_key:
-        request.session.save()  # it followed another person's, which Django has ended
-    if not (address and request.session.session_key):
+    if "REMOTE_ADDR" not in request.META:
         return  # no browser: a command, or a test
+    if not request.session.session_key:
+        request.session.save()  # it followed another person's, which Django has ended
     UserSession.objects.update_or_create(
         session_key=request.session.session_key,
         defaults={
             "user": person,
-            "ip": address,
+            "ip": _address(request.META["REMOTE_ADDR"]),
             "user_agent": request.META.get("HTTP_USER_AGENT", "")[:LONGEST_AGENT],
         },
     )
+
+
+def _address(text: str) -> str:
+    """The address, or the one that stands for none: a socket of this machine has none."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return "::"
 
 
 def on_sign_in(sender: Any, request: Any, user: User, **_: Any) -> None:
