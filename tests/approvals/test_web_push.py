@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models.functions import Now
 
+from a2a.tasks import questions
 from approvals.local.embedded_services import public_vapid_key
 from approvals.models import (
     Membership,
@@ -20,12 +21,14 @@ from approvals.models import (
 )
 from approvals.notifications import push_channel, wishes
 from approvals.people import accounts
+from ledger.couriers import Courier
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event, Transaction
 from ledger.principals import Surface, system
 from ledger.transactions import coordinator
 from tests.approvals.push_service import PushService
 from tests.conftest import signed_in
+from tests.processes import until
 
 KEY = "55" * 32
 PUBLIC_KEY = public_vapid_key(KEY)
@@ -539,3 +542,54 @@ def test_what_the_push_service_carries_has_one_length_and_no_word_of_it(
     assert len(browser.headers) == 2
     assert len(lengths) == 1
     assert not any("short" in value for headers in browser.headers for value in headers.values())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_courier_brings_it_over_its_own_connections_and_forgets_who_is_gone(
+    service, as_alice, as_bob, a_transaction
+):
+    here, gone = service.browser("here"), service.browser("gone")
+    tell_in(as_alice, here)
+    tell_in(as_bob, gone)
+    gone.status = 410
+    payment = a_transaction()
+    courier = Courier()
+    courier.start()
+    try:
+        until(lambda: here.shown(), what="it is shown")
+        until(lambda: PushSubscription.objects.count() == 1, what="the other is forgotten")
+        until(lambda: PushSubscription.objects.get().last_success_at, what="it is noted")
+    finally:
+        courier.stop()
+
+    assert [each["tag"] for each in here.shown()] == [payment.pk.hex]
+    assert gone.messages == []
+
+
+def test_who_may_answer_a_question_is_told_of_it_until_it_is_answered(
+    service, as_alice, as_olga, as_bob, a_claimed_task, worker
+):
+    of_alice, of_olga = service.browser("alice"), service.browser("olga")
+    tell_in(as_alice, of_alice)
+    tell_in(as_olga, of_olga)
+    task = a_claimed_task()
+    asked = questions.ask(
+        task.pk,
+        agent=worker.principal,
+        fencing_token=task.fencing_token,
+        text="Which date is right?",
+        via="api",
+        may_answer=["approver"],
+    )
+    deliver_all()
+
+    assert [each["tag"] for each in of_alice.shown()] == [asked.pk.hex]
+    assert of_alice.shown()[0]["title"].endswith("asks: Which date is right?")
+    assert of_olga.shown() == []
+
+    as_bob.post(f"/questions/{asked.pk}/answer", {"answer": "May 3"})
+    deliver_all()
+
+    asked.refresh_from_db()
+    assert asked.state == "answered"
+    assert of_alice.shown() == []

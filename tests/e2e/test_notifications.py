@@ -6,11 +6,14 @@ import json
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from approvals.local.embedded_services import public_vapid_key
 from approvals.models import NotificationSettings
+from ledger.transactions import coordinator
 from tests.conftest import propose
+from tests.processes import until
 
 pytestmark = [
     pytest.mark.browser,
@@ -64,9 +67,7 @@ class Pusher:
 
 def on_screen(page, number):
     """What the browser shows, once it is so many."""
-    page.wait_for_function(
-        f"async () => (await ({SHOWN})()).length === {number}", timeout=10_000, polling=100
-    )
+    until(lambda: len(page.evaluate(SHOWN)) == number, what=f"{number} notifications")
     return page.evaluate(SHOWN)
 
 
@@ -109,7 +110,7 @@ def test_a_notification_has_no_button_and_opens_the_item(product, desk_of, alice
     (shown,) = on_screen(page, 1)
     assert shown["actions"] == []
     page.goto(f"{product.url}{shown['data']['address']}")
-    expect(page.locator("h1").first).to_have_text(row.action_summary)
+    expect(page.locator("#item h1")).to_have_text(row.action_summary)
     row.refresh_from_db()
     assert row.state == "prepared"
 
@@ -141,3 +142,67 @@ def test_the_bar_in_the_inbox_goes_away_for_good(product, desk_of, alice_user):
     expect(page.locator("[data-live]")).to_have_text("Live")
     expect(page.locator("[data-tell-me]")).to_have_count(0)
     assert NotificationSettings.objects.get(user=alice_user).was_asked_at is not None
+
+
+HIDDEN = "Object.defineProperty(document, 'hidden', { get: () => window.isInBackground === true })"
+
+
+def test_a_hidden_tab_without_push_shows_what_waits_and_withdraws_it(
+    product, desk_of, alice_user, bob
+):
+    NotificationSettings.objects.create(user=alice_user, was_asked_at=timezone.now())
+    page = desk_of("alice", permissions=["notifications"])
+    page.add_init_script(HIDDEN)
+    page.reload()
+    expect(page.locator("[data-live]")).to_have_text("Live")
+    page.evaluate("navigator.serviceWorker.ready.then(() => { window.isInBackground = true; })")
+
+    row = propose()
+
+    (shown,) = on_screen(page, 1)
+    assert (shown["title"], shown["tag"]) == (row.action_summary, row.pk.hex)
+    coordinator.reject(row.pk, digest=row.intent_digest, by=bob, via="web", reason="Twice.")
+    assert on_screen(page, 0) == []
+
+
+PHONE = {"viewport": {"width": 320, "height": 640}, "has_touch": True}
+
+
+def test_on_a_phone_the_pages_are_at_the_thumb_with_words(product, desk_of, alice_user):
+    row = propose()
+    page = desk_of("alice", **PHONE)
+
+    for path in ("/", "/tasks/", "/history/", "/tools/", "/account/notifications", "/offline/"):
+        page.goto(f"{product.url}{path}")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width == 320, f"{path} is {width} wide"
+    page.goto(f"{product.url}/")
+    expect(page.locator(".bottom > *")).to_contain_text(["Inbox", "Tasks", "History", "More"])
+    page.click(".bottom summary")
+    page.click(".bottom >> text=Notifications")
+    expect(page.locator("h1")).to_have_text("Notifications")
+
+    page.goto(f"{product.url}/transactions/{row.pk}/")
+    expect(page.locator(".bottom")).to_be_hidden()
+    approve, reject = page.locator("[data-approve]"), page.locator("[data-reject]")
+    left, right = approve.bounding_box(), reject.bounding_box()
+    assert left["x"] + right["x"] + right["width"] == pytest.approx(320, abs=2)
+    assert right["x"] - (left["x"] + left["width"]) < 16
+
+
+def test_on_paper_there_is_the_item_and_nothing_else(product, desk_of, alice_user):
+    row = propose()
+    page = desk_of("alice")
+    page.goto(f"{product.url}/transactions/{row.pk}/")
+    expect(page.locator("[data-live]")).to_have_text("Live")
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+
+    for gone in (".top", ".list-pane", "[data-approve]", "[data-reject]", ".bottom"):
+        expect(page.locator(gone).first).to_be_hidden()
+    expect(page.locator(".print-only")).to_contain_text("Decision record")
+    expect(page.locator("#item h1")).to_have_text(row.action_summary)
+    expect(page.get_by_text(row.intent_digest)).to_be_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("main details[open]").count() == 0
