@@ -207,6 +207,7 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"
 
 LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = ["approvals.formats"]
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 LOCALE_PATHS = [BASE_DIR / "approvals" / "locale"]
 TIME_ZONE = text("ASSENT_TIME_ZONE", "UTC")

@@ -556,6 +556,7 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
 def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
     """Where two operators are needed, another one proposed the same before."""
     is_grave = row["consequence_level"] == "IRREVERSIBLE" or row["risk_level"] == "CRITICAL"
+    is_grave = is_grave or (bool(events) and "settled_by_two" in says(events[0]))
     first: Record = {}
     for event in events:
         kind, details = event["kind"], says(event)

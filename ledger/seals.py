@@ -66,6 +66,8 @@ EMPTY: dict[str, Any] = {
     "result": None,
     "ending_reason": "",
 }
+# In the first event of what needs several approvers: settling it takes two operators as well.
+SETTLED_BY_TWO = "settled_by_two"
 # Sealed by the digest of their text, so that the seal outlives the text.
 BY_DIGEST = frozenset(EMPTY) | {"settlement"}
 _DIGEST_OF_NOTHING = hashlib.sha256(b"").hexdigest()
@@ -183,6 +185,8 @@ def first_details(row: Any) -> dict[str, Any]:
         "required_approver": row.required_approver,
         "input_hash": row.input_hash,
         "row_digest": row_digest(row),
+        # For the verifiers: those of earlier versions were settled by one operator.
+        **({SETTLED_BY_TWO: True} if row.quorum > 1 else {}),
         "sets": {
             name: text for name, text in outcome_of(row, OUTCOME).items() if text != OUTCOME[name]
         },

@@ -20,7 +20,8 @@ from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from approvals.models import Membership, UserName
+from approvals.http.middleware import roles_of
+from approvals.models import Membership, Role, UserName
 from approvals.people import FLAGS, accounts, principal_of
 from ledger.admin.base import OwnChoices, StrictLookups, tenants_of
 from ledger.admin.sealed_changes import VIA
@@ -78,6 +79,7 @@ class PersonAdmin(StrictLookups, UserAdmin):
     form = PersonForm
     add_form = NewPersonForm
     inlines = (MembershipInline,)
+    change_form_template = "admin/auth/person_form.html"
     list_filter = ("is_staff", "is_superuser", "is_active")
     list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
     filter_horizontal = ("user_permissions",)
@@ -86,13 +88,23 @@ class PersonAdmin(StrictLookups, UserAdmin):
         (
             "Rights",
             {
-                "fields": ("is_active", "is_staff", "is_superuser", "user_permissions"),
+                "fields": ("is_active", "is_staff", "is_superuser"),
                 "description": "Rights in the admin, and every change of your own rights, take a "
                 "second operator, who confirms them on the desk.",
             },
         ),
+        ("Single rights in the admin", {"fields": ("user_permissions",), "classes": ("collapse",)}),
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Operators who have no right to it here find their people on the desk."""
+        roles = roles_of(_person(request)).values()
+        if not self.has_view_permission(request) and any(Role.OPERATOR in own for own in roles):
+            return redirect("desk:people")
+        return super().changelist_view(request, extra_context)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         people: QuerySet[User] = super().get_queryset(request)
@@ -104,7 +116,9 @@ class PersonAdmin(StrictLookups, UserAdmin):
         return people.filter(is_superuser=False, pk__in=own).exclude(pk__in=others)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        dates = ("last_login", "date_joined")
+        dates: tuple[str, ...] = ("last_login", "date_joined")
+        if obj and obj.last_login:  # colleagues know them by this name by now: it stays
+            dates = ("username", *dates)
         if request.user.is_superuser:
             return dates
         return (*dates, "is_staff", "is_superuser", "user_permissions")

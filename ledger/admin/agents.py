@@ -7,13 +7,16 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminSplitDateTime
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.db.transaction import atomic
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.formats import localize
 from django.utils.html import format_html
+from django.utils.timezone import localtime
 
 from ledger import contracts, safe_http
 from ledger.admin import limits
@@ -187,7 +190,21 @@ class AgentAdmin(Undeletable, SealedEdits):
         return ("tenant", "slug") if obj else ()
 
 
+class NamedSplitDateTime(AdminSplitDateTime):
+    """Date and time, each with a name of its own for who does not see the label."""
+
+    def __init__(self, attrs: dict[str, Any] | None = None) -> None:
+        super().__init__(attrs)
+        self.widgets[0].attrs["aria-label"] = "Expires on this day"
+        self.widgets[1].attrs["aria-label"] = "Expires at this time"
+
+
 class AgentTokenForm(forms.ModelForm):
+    expires_at = forms.SplitDateTimeField(
+        required=False,
+        widget=NamedSplitDateTime,
+        help_text="Left empty, it never expires. In your time zone.",
+    )
     scopes = forms.MultipleChoiceField(
         choices=Scope.choices,
         widget=forms.CheckboxSelectMultiple,
@@ -231,10 +248,14 @@ class AgentTokenAdmin(Undeletable):
 
     form = AgentTokenForm
     tenant_path = "agent__tenant"
-    list_display = ("hint", "agent", "scopes", "created_at", "expires_at", "revoked_at")
+    list_display = ("hint", "agent", "scopes", "created_at", "expires", "revoked_at")
     list_select_related = ("agent",)
     fields = ("agent", "scopes", "further_scopes", "default_skill", "expires_at")
     actions = ("rotate", "revoke")
+
+    @admin.display(description="expires", ordering="expires_at")
+    def expires(self, row: AgentToken) -> str:
+        return localize(localtime(row.expires_at)) if row.expires_at else "never expires"
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return obj is None and super().has_change_permission(request)

@@ -12,11 +12,12 @@ from django.contrib.admin import ModelAdmin, RelatedFieldListFilter, SimpleListF
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from ledger import contracts
 from ledger.characters import without_nul
@@ -56,6 +57,13 @@ class StrictLookups(ModelAdmin):
 
     Django lets it ask for any column (``?webhook_secret__startswith=``), which reads out secrets.
     """
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """With a heading that says what it lists."""
+        title = {"title": capfirst(self.opts.verbose_name_plural)}
+        return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         return any(lookup in _lookups_of(self.model, offered) for offered in self.list_filter)

@@ -11,7 +11,10 @@ from django.contrib import admin, messages
 from django.contrib.admin import TabularInline
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.formats import date_format
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 
 from ledger import search
 from ledger.admin.base import (
@@ -26,6 +29,7 @@ from ledger.admin.base import (
     link_to,
     tenants_of,
 )
+from ledger.admin.stuck import StuckFilter
 from ledger.events import outbox
 from ledger.models import (
     HOLDS_ITS_KEY,
@@ -40,14 +44,33 @@ from ledger.models import (
     Transaction,
     id_or_none,
 )
+from ledger.states import State
 from ledger.transactions.coordinator import PREPARE_ROUTE
 
+SHORTEST_PREFIX = 3  # characters of an operation key
 MOST_ENDED = 100  # transactions of one operation that a search finds
 # The permission for actions; the verbs check roles besides.
 OPERATE = "ledger.change_transaction"
 
 
+# The states in a list; the whole words are on hover and on the page of each.
+SHORT = {
+    State.PREPARED: "waiting",
+    State.REFUSED: "refused",
+    State.APPROVED: "approved",
+    State.COMMITTING: "at work",
+    State.COMMITTED: "done",
+    State.IN_DOUBT: "in doubt",
+    State.ROLLING_BACK: "letting go",
+    State.ABORTED: "ended",
+    State.FAILED: "failed",
+    State.COMPENSATING: "undoing",
+    State.COMPENSATED: "undone",
+}
+
+
 class EventInline(ReadOnly, TabularInline):
+    template = "admin/ledger/rows_inline.html"
     model = Event
     fields = ("seq", "at", "kind", "from_state", "to_state", "principal_name", "via", "reason")
     readonly_fields = fields
@@ -56,6 +79,7 @@ class EventInline(ReadOnly, TabularInline):
 
 
 class DecisionInline(ReadOnly, TabularInline):
+    template = "admin/ledger/rows_inline.html"
     model = Decision
     fields = ("verdict", "principal", "principal_name", "via", "reason", "at")
     readonly_fields = fields
@@ -66,20 +90,12 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
     """Read only. Not registered here: the desk does, with the actions that it offers operators."""
 
     counted_by = ("tenant", "-pk")
-    list_display = (
-        "summary",
-        "state",
-        "tool",
-        "money",
-        "proposed_by",
-        "tenant",
-        "receipt",
-        "created_at",
-    )
-    list_filter = ("state", ToolFilter, RetentionFilter)
+    list_display = ("when", "summary", "money", "now", "agent", "receipt_")
+    list_display_links = ("summary",)
+    list_filter = (StuckFilter, "state", ToolFilter, RetentionFilter)
     search_help_text = (
-        "Id (whole, how it begins, or its last eight digits), idempotency or operation key, "
-        "receipt, trace id or run id."
+        "Id (whole, how it begins, or its last eight digits), operation key (or how it begins), "
+        "idempotency key, receipt, trace id or run id."
     )
     inlines = (DecisionInline, EventInline)
     fieldsets = (
@@ -184,6 +200,9 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         )
         yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:MOST_FOUND]))
         yield rows.filter(HOLDS_ITS_KEY, operation_key=value)
+        if len(value) >= SHORTEST_PREFIX:  # a range of the same index
+            upto = value + search.LAST_CHARACTER
+            yield rows.filter(HOLDS_ITS_KEY, operation_key__gte=value, operation_key__lt=upto)
         if ":" in value:
             yield rows.filter(pk__in=self._with_words_of(request, value))
 
@@ -192,9 +211,28 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         found = search.find(search.Wanted(tenants_of(request), key), MOST_ENDED)
         return [row.pk for row in found.rows if row.operation_key == key]
 
-    @admin.display(description="transaction")
+    @admin.display(description="when")
+    def when(self, row: Transaction) -> str:
+        return date_format(localtime(row.created_at), "Y-m-d H:i:s")
+
+    @admin.display(description="what")
     def summary(self, row: Transaction) -> str:
         return f"{row.headline[:80]} · {row.short_id}"
+
+    @admin.display(description="state")
+    def now(self, row: Transaction) -> SafeString:
+        return format_html(
+            '<span title="{}">{}</span>', row.get_state_display(), SHORT[State(row.state)]
+        )
+
+    @admin.display(description="agent")
+    def agent(self, row: Transaction) -> SafeString:
+        by = row.proposed_by.removeprefix("agent:")
+        return format_html('<span title="{}">{}</span>', by, row.proposed_by_name)
+
+    @admin.display(description="receipt")
+    def receipt_(self, row: Transaction) -> str:
+        return row.receipt if len(row.receipt) <= 24 else f"{row.receipt[:22]}…"
 
     @admin.display(description="amount")
     def money(self, row: Transaction) -> str:

@@ -198,7 +198,8 @@ def _settlement_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         elif link.kind in VOIDS_A_PROPOSAL:
             proposal = None
         elif link.kind in SETTLED and not Principal.parse(link.principal).is_system:
-            takes_two = is_grave(row) or "first_word_by" in link.says
+            by_two = is_grave(row) or seals.SETTLED_BY_TWO in links[0].says
+            takes_two = by_two or "first_word_by" in link.says
             if takes_two and not _confirms(link, proposal):
                 yield (
                     f"{_name_of(link)}: {link.kind} by "

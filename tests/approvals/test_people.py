@@ -128,6 +128,30 @@ def test_a_name_that_was_somebody_elses_is_refused_at_the_field(as_keeper, vera_
     assert User.objects.get(pk=vera_user.pk).username == "vera"
 
 
+def test_a_name_stays_as_it_is_once_somebody_has_signed_in_with_it(as_keeper, vera_user):
+    signed_in(vera_user)
+    page = person_page(vera_user)
+
+    as_keeper.post(page, form_of(as_keeper, page, username="other"))
+
+    assert User.objects.get(pk=vera_user.pk).username == "vera"
+
+
+def test_an_operator_without_a_right_in_the_admin_finds_people_on_the_desk(olga_user):
+    User.objects.filter(pk=olga_user.pk).update(is_staff=True)
+
+    answer = signed_in(User.objects.get(pk=olga_user.pk)).get(reverse("admin:auth_user_changelist"))
+
+    assert (answer.status_code, answer.url) == (302, reverse("desk:people"))
+
+
+def test_a_persons_roles_come_before_everything_else(as_keeper, vera_user):
+    page = as_keeper.get(person_page(vera_user)).content.decode()
+
+    assert page.index('id="memberships-group"') < page.index("Single rights in the admin")
+    assert page.index('id="memberships-group"') < page.index("field-email")
+
+
 def test_nobody_is_deleted_in_the_admin(as_keeper, vera_user):
     page = reverse("admin:auth_user_delete", args=[vera_user.pk])
 

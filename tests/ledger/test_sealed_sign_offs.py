@@ -145,6 +145,7 @@ def test_the_first_event_seals_what_decides(a_transaction):
         "required_approver": "HUMAN",
         "input_hash": row.input_hash,
         "row_digest": seals.row_digest(row),
+        "settled_by_two": True,
         "sets": {},
     }
 
