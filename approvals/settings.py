@@ -89,6 +89,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "approvals.http.middleware.TenantsOfUser",
     "approvals.http.middleware.DatabaseOutages",
+    "approvals.http.missing.MissingPages",
 ]
 ROOT_URLCONF = "approvals.urls"
 WSGI_APPLICATION = "approvals.wsgi.application"

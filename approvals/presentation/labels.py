@@ -93,12 +93,11 @@ def event_label(event: Event) -> str:
 
 
 def _progress(details: dict[str, Any]) -> str:
-    """``Progress: reading, 40 %, 8 of 47 transcripts``."""
-    percent = details.get("percent")
-    percent_text = f"{percent} %" if percent is not None else ""
-    fields = (details.get("stage"), percent_text, details.get("message"))
-    said = ", ".join(str(field) for field in fields if field)[:200]
-    return _("Progress: {said}").format(said=said)
+    """``Reading: 41 of 47 transcripts (69 %)``; what is missing is left out."""
+    percent, stage = details.get("percent"), str(details.get("stage") or "").replace("_", " ")
+    fields = (stage[:1].upper() + stage[1:], details.get("message"))
+    text = ": ".join(str(field) for field in fields if field)[:200] or _("Progress")
+    return f"{text} ({percent} %)" if percent is not None else text
 
 
 def outcome(row: Transaction) -> str:

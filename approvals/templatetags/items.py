@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,8 @@ from django import template
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
+from a2a.models import Task
+from a2a.states import TaskState
 from approvals.desk import signatures, state_lines
 from approvals.presentation import labels, shown_in_full
 from approvals.presentation.details import Detail
@@ -191,3 +194,24 @@ def kind_words(kind: str) -> str:
         "answered": _("answered"),
     }
     return words[kind]
+
+
+# What the protocol says to machines when nobody answered; the wire keeps it as it is.
+UNANSWERED = re.compile(r"INPUT_REQUIRED not resolved within (.+) timeout")
+
+
+@register.filter
+def reason_in_words(reason: str) -> str:
+    """Why a task ended, for people: ``Nobody answered within 10 minutes.``"""
+    found = UNANSWERED.fullmatch(reason.strip())
+    if not found:
+        return reason
+    return _("Nobody answered within {time}.").format(time=found[1])
+
+
+@register.filter
+def progress_words(task: Task) -> str:
+    """``Reading: 41 of 47 transcripts``"""
+    stage = in_title(task.stage) if task.stage else _("At work")
+    note = task.note.strip() if task.state == TaskState.WORKING else ""
+    return f"{stage}: {note[:200]}" if note else stage

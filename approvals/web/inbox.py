@@ -15,7 +15,9 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET, require_safe
 
-from approvals.desk import inbox as desk_inbox, viewers, votes
+from approvals.desk import inbox as desk_inbox, signatures, viewers, votes
+from approvals.models import Role
+from approvals.people import name_of
 from approvals.web import notifications
 from approvals.web.forms import (
     FilterForm,
@@ -119,7 +121,12 @@ def tools(request: HttpRequest) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return render(request, "403.html", status=403)
+    operators = []
+    if request.user.is_authenticated:
+        for tenant in sorted(tenants_of_request(request)):
+            operators += signatures.holders(tenant, Role.OPERATOR)
+    names = signatures.either(list(dict.fromkeys(name_of(person) for person in operators)))
+    return render(request, "403.html", {"operators": names}, status=403)
 
 
 def missing(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

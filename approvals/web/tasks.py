@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ from ledger.principals import Surface
 PAGE = 50
 MOST_OF_TREE = 12
 MOST_ASKED = 40  # values
+LINES_MOST = 10  # of the input that are shown without asking
 
 
 @login_required
@@ -165,6 +167,7 @@ def _task_page(
         "problem": problem,
         "messages_said": _messages(row),
         "asked": asked[:MOST_ASKED],
+        "asked_in_short": _in_short(row.input) if _is_long(asked) else "",
         "asked_more": max(0, len(asked) - MOST_ASKED),
         "artifacts": list(row.artifacts.order_by("pk")),
         "questions": list(row.questions.order_by("pk")),
@@ -187,6 +190,18 @@ def _asked(row: Task) -> list[tuple[str, str]]:
         first = [name for name in required if isinstance(name, str) and name in value]
         value = {name: value[name] for name in dict.fromkeys([*first, *value])}
     return [(name, _readable(each)) for name, each in labels.leaves(value)]
+
+
+def _is_long(asked: list[tuple[str, str]]) -> bool:
+    return sum(1 + value.count("\n") + len(value) // 100 for _, value in asked) > LINES_MOST
+
+
+def _in_short(value: Any) -> str:
+    """``47 transcripts, 9 kB``: what a long input has, for who does not need all of it."""
+    lists = value.items() if isinstance(value, dict) else ()
+    parts = [f"{len(items)} {name}" for name, items in lists if isinstance(items, list)]
+    size = max(1, round(len(json.dumps(value, ensure_ascii=False).encode()) / 1000))
+    return ", ".join([*parts[:3], f"{size} kB"])
 
 
 def _readable(value: Any) -> str:

@@ -1,5 +1,7 @@
 // The dialogs of an item: what is missing stands under the field, a refusal keeps the dialog open,
 // a typed confirmation is checked while one types, and nothing typed is lost when the time is up.
+import { refreshItem } from "./item.js";
+
 const $ = (selector, root = document) => root.querySelector(selector);
 const openDialog = () => $("#item dialog[open]");
 
@@ -160,7 +162,5 @@ document.addEventListener("close", async ({ target }) => {
   } catch { return; }
   const next = $("[data-item]", new DOMParser().parseFromString(html, "text/html"));
   const isNews = next && (next.dataset.version !== item.dataset.version || item.dataset.expired);
-  if (isNews && $("#item [data-item]") === item && !openDialog()) {
-    window.htmx.swap("#item", html, { swapStyle: "innerHTML" });
-  }
+  if (isNews && $("#item [data-item]") === item) refreshItem();
 }, true);
