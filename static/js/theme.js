@@ -1,8 +1,10 @@
-// Before the first paint: set the theme that the person chose, else the theme of the system.
+// Before the first paint: set the theme that was chosen in this browser, else in the account, else
+// the theme of the system.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const show = () => {
-  const theme = localStorage.getItem("theme") || (dark.matches ? "dark" : "light");
-  document.documentElement.dataset.theme = theme;
+  const { dataset } = document.documentElement;
+  const chosen = localStorage.getItem("theme") || dataset.chosenTheme;
+  dataset.theme = chosen || (dark.matches ? "dark" : "light");
 };
 dark.addEventListener("change", show);
 show();

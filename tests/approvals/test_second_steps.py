@@ -260,6 +260,7 @@ def test_preferences_are_kept_and_nonsense_is_not(as_alice, alice_user):
     kept = alice_user.preferences
     assert {name: getattr(kept, name) for name in chosen} == chosen
     assert (kept.opens_next, answer.status_code) == (True, 422)
+    assert 'data-chosen-theme="dark"' in as_alice.get("/tools/").content.decode()
 
 
 # --- the page -----------------------------------------------------------------------------------
