@@ -106,6 +106,16 @@ async function withdraw(registration, changed, waiting) {
   }
 }
 
+// --- installing: the browser says when it can -----------------------------------------------------
+
+addEventListener("beforeinstallprompt", (offer) => {
+  const place = $("[data-install]");
+  if (!place) return;
+  offer.preventDefault();
+  place.hidden = false;
+  $("button", place).addEventListener("click", () => { place.hidden = true; offer.prompt(); }, { once: true });
+});
+
 // --- the icon's badge, and signing out ----------------------------------------------------------
 
 function showBadge() {

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.transaction import atomic
 
 from a2a.models import GitBus, Mirror, PushConfig, RemoteAgent
+from approvals.models import PushSubscription
 from ledger import encryption
 from ledger.encryption import SecretUnreadable
 from ledger.models import Agent
@@ -55,6 +56,9 @@ def test_every_column_for_secrets_is_one_that_encrypts():
         (PushConfig, "credentials"),
         (GitBus, "deploy_key"),
         (GitBus, "password"),
+        (PushSubscription, "endpoint"),
+        (PushSubscription, "p256dh"),
+        (PushSubscription, "auth"),
     }
 
 
