@@ -231,7 +231,7 @@ def test_nothing_of_an_operators_top_bar_lies_over_another_part(desk_of, product
     parts = olga.locator(".top > .brand, .top nav a, .top > .live, .top > button, .top form > *")
     boxes = [box for part in parts.all() if part.is_visible() and (box := part.bounding_box())]
 
-    assert len(boxes) > 10
+    assert len(boxes) > 4
     for one, other in itertools.combinations(boxes, 2):
         apart = max(
             one["x"] - other["x"] - other["width"],
