@@ -63,6 +63,12 @@ docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, and compile them (needs gettext)
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_messages
 
+pictures: $(VENV)/dev ## Take the screenshots in docs/img anew (needs Chromium)
+	PICTURES=1 $(RUN) -m pytest -n 0 tests/e2e/test_pictures.py
+
+lighthouse: $(VENV)/dev ## Lighthouse on inbox, item and History, phone and desktop (needs npm)
+	$(RUN) -m bench.lighthouse
+
 bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
 	$(RUN) -m bench$(if $(filter peers,$(MAKECMDGOALS)),.peers)
 
@@ -100,4 +106,4 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@touch $@ $(VENV)/runtime
 
 .PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs messages bench peers chaos power-loss scale lock
+	check-migrations fix docs messages pictures lighthouse bench peers chaos power-loss scale lock

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _, ngettext
 from approvals.desk import policies
 from approvals.models import Membership, Role
 from approvals.people import name_of, principal_of
+from approvals.presentation.vocabulary import first_large
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Transaction
 from ledger.states import State
@@ -60,7 +61,7 @@ def _needs(row: Transaction) -> str:
             return _("Nobody: it passes by policy.")
         if row.required_approver == RequiredApprover.SUPERVISOR and row.quorum == 1:
             return _("A supervising agent or one manager.")
-    return f"{managers(row.quorum).capitalize()}."
+    return f"{first_large(managers(row.quorum))}."
 
 
 def managers(count: int) -> str:

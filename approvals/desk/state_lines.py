@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from approvals.desk import policies
 from approvals.desk.signatures import Signatures
+from approvals.presentation.vocabulary import first_large, in_words
 from ledger.errors import LedgerError
 from ledger.models import Event, Transaction
 from ledger.states import Ending, EventKind, State
@@ -44,7 +45,9 @@ def state_line(
         State.COMPENSATED: (_with(_("Done, then made good."), approved), row.ended_at),
         State.FAILED: (_("It failed. Nothing happened."), row.ended_at),
     }
-    text, since = lines.get(State(row.state), (str(row.get_state_display()).capitalize(), None))
+    text, since = lines.get(
+        State(row.state), (first_large(in_words(row.get_state_display())), None)
+    )
     return StateLine(_before_a_time(text) if since else text, since)
 
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _, gettext_noop
 from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
-from approvals.presentation import vocabulary
+from approvals.presentation.vocabulary import first_large, in_words
 from ledger import contracts
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
@@ -107,7 +107,7 @@ def outcome(row: Transaction) -> str:
         return settled
     decisive = [event for event in events if event.kind in DECISIVE]
     if not decisive:
-        return first_large(vocabulary.in_words(row.get_state_display()))
+        return first_large(in_words(row.get_state_display()))
     event = decisive[-1]
     if event.kind == EventKind.EXPIRED:
         return _("Expired; nobody decided in time")
@@ -159,12 +159,7 @@ def question_outcome(question: Question) -> str:
         return _("Answered by {name} {surface}").format(
             name=question.answered_by_name, surface=surface(question.answered_via)
         )
-    return first_large(vocabulary.in_words(question.get_state_display()))
-
-
-def first_large(text: str) -> str:
-    """With a capital at the beginning; the rest stays, as nouns of other languages need it."""
-    return text[:1].upper() + text[1:]
+    return first_large(in_words(question.get_state_display()))
 
 
 def via(event: Event) -> str:

@@ -51,3 +51,8 @@ def in_words(label: object) -> str:
     """The label of a state, translated."""
     text = str(label)
     return _(text) if text else ""
+
+
+def first_large(text: str) -> str:
+    """With a capital at the beginning; the rest stays, as nouns of other languages need it."""
+    return text[:1].upper() + text[1:]

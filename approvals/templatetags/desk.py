@@ -276,6 +276,6 @@ def code_marked(text: str) -> SafeString:
 
 
 @register.filter
-def in_words(label: object) -> str:
+def state_words(label: object) -> str:
     """The label of a state, in the reader's language."""
     return vocabulary.in_words(label)

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from a2a.models import Task
 from a2a.states import TaskState
 from approvals.desk import signatures, state_lines
-from approvals.presentation import labels, shown_in_full
+from approvals.presentation import labels, shown_in_full, vocabulary
 from approvals.presentation.details import Detail
 from approvals.templatetags.desk import folded, tone
 from ledger.contracts import RequiredApprover
@@ -147,7 +147,9 @@ def outcome_words(row: Transaction) -> str:
     }
     if row.ending and row.state in {State.ABORTED, State.ROLLING_BACK, State.FAILED}:
         return endings[Ending(row.ending)]
-    return states.get(State(row.state), str(row.get_state_display()).capitalize())
+    return states.get(
+        State(row.state), vocabulary.first_large(vocabulary.in_words(row.get_state_display()))
+    )
 
 
 @register.filter

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.db.models import TextChoices
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _, gettext_lazy
 
 from a2a.models import Skill
 from a2a.states import TaskState
@@ -18,6 +21,18 @@ from ledger.states import State
 HOUR, DAY = 3600, 86_400
 # Seconds that people choose among for a task.
 SPANS = (HOUR // 4, HOUR, 4 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 30 * DAY)
+
+RISKS: list[tuple[str, str | Promise]] = [
+    (RiskLevel.LOW.value, gettext_lazy("Low risk")),
+    (RiskLevel.MEDIUM.value, gettext_lazy("Medium risk")),
+    (RiskLevel.HIGH.value, gettext_lazy("High risk")),
+    (RiskLevel.CRITICAL.value, gettext_lazy("Critical risk")),
+]
+
+
+def in_words_of(states: type[TextChoices]) -> list[tuple[str, Promise]]:
+    """The choices of states, each in the language of who reads them."""
+    return [(state.value, gettext_lazy(str(state.label))) for state in states]
 
 
 class ReasonField(forms.CharField):
@@ -36,7 +51,7 @@ class ApproveForm(forms.Form):
 class RejectForm(forms.Form):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     reason = ReasonField(
-        max_length=2000, error_messages={"required": "Say why: the agent reads it."}
+        max_length=2000, error_messages={"required": gettext_lazy("Say why: the agent reads it.")}
     )
 
 
@@ -44,7 +59,8 @@ class ResolveForm(forms.Form):
     outcome = forms.ChoiceField(choices=list(OUTCOMES.items()))
     receipt = forms.CharField(required=False, max_length=500)
     reason = ReasonField(
-        max_length=2000, error_messages={"required": "Say how you know; it is kept for good."}
+        max_length=2000,
+        error_messages={"required": gettext_lazy("Say how you know; it is kept for good.")},
     )
 
 
@@ -55,13 +71,14 @@ class ReviewForm(forms.Form):
 
 class CompensateForm(forms.Form):
     reason = ReasonField(
-        max_length=2000, error_messages={"required": "Say why; it is kept for good."}
+        max_length=2000, error_messages={"required": gettext_lazy("Say why; it is kept for good.")}
     )
 
 
 class CancelTaskForm(forms.Form):
     reason = ReasonField(
-        max_length=2000, error_messages={"required": "Say why: the agent that asked reads it."}
+        max_length=2000,
+        error_messages={"required": gettext_lazy("Say why: the agent that asked reads it.")},
     )
 
 
@@ -73,7 +90,7 @@ class GiveForm(forms.Form):
     lasts = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
     may_answer = forms.MultipleChoiceField(
         choices=[(name, name) for name in ANSWERERS],
-        error_messages={"required": "Somebody has to be able to answer."},
+        error_messages={"required": gettext_lazy("Somebody has to be able to answer.")},
     )
 
     def __init__(self, skill: Skill, *, is_revision: bool, **kwargs: Any) -> None:
@@ -84,12 +101,12 @@ class GiveForm(forms.Form):
         lasts.choices = [("", ""), *((seconds, "") for seconds in SPANS if seconds < limit)]
         if is_revision:
             self.fields["change"].required = True
-            self.fields["change"].error_messages["required"] = "Say what should change."
+            self.fields["change"].error_messages["required"] = _("Say what should change.")
 
 
 class TaskListForm(forms.Form):
     state = forms.ChoiceField(
-        required=False, choices=[("", "Any state"), *((s.value, s.label) for s in TaskState)]
+        required=False, choices=[("", gettext_lazy("Any state")), *in_words_of(TaskState)]
     )
     skill = forms.SlugField(required=False, max_length=100)
     trace = forms.RegexField(r"^[^\x00]{1,128}$", required=False)
@@ -99,9 +116,7 @@ class TaskListForm(forms.Form):
 class FilterForm(forms.Form):
     q = forms.CharField(required=False, max_length=200)
     tool = forms.CharField(required=False, max_length=100)
-    risk = forms.ChoiceField(
-        required=False, choices=[("", "Any risk"), *((risk, risk.title()) for risk in RiskLevel)]
-    )
+    risk = forms.ChoiceField(required=False, choices=[("", gettext_lazy("Any risk")), *RISKS])
     agent = forms.CharField(required=False, max_length=150)
 
     def filters(self) -> Filters:
@@ -113,7 +128,7 @@ class FilterForm(forms.Form):
 
 class HistoryForm(FilterForm):
     state = forms.ChoiceField(
-        required=False, choices=[("", "Any outcome"), *((s.value, s.label) for s in State)]
+        required=False, choices=[("", gettext_lazy("Any outcome")), *in_words_of(State)]
     )
     before = forms.UUIDField(required=False)
     since = forms.DateField(required=False)

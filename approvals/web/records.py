@@ -18,6 +18,7 @@ from django.views.decorators.http import require_safe
 from a2a import decision_records as task_records
 from a2a.models import Question, Task
 from approvals.presentation import labels
+from approvals.presentation.vocabulary import in_words
 from approvals.web.requests import tenants_of_request
 from ledger import intents
 from ledger.api.rendering import record_response
@@ -44,7 +45,7 @@ def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
         "arguments": intent["arguments"],
         "tx": row,
         "erased_at": row.content_erased_at,
-        "state": row.get_state_display(),
+        "state": in_words(row.get_state_display()),
         "back": reverse("desk:transaction", args=[row.pk]),
         "file": reverse("desk:transaction-record-file", args=[row.pk]),
     }
@@ -78,7 +79,7 @@ def task(request: HttpRequest, task_id: UUID) -> HttpResponse:
         "input": json.loads(record["task"]["input"]),
         "result": json.loads(record["task"]["result"]),
         "questions": asked,
-        "state": row.get_state_display(),
+        "state": in_words(row.get_state_display()),
         "back": reverse("desk:task", args=[row.pk]),
         "file": reverse("desk:task-record-file", args=[row.pk]),
     }
