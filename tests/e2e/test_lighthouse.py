@@ -1,0 +1,48 @@
+"""Lighthouse, run on the product by `make lighthouse` (bench/lighthouse.py)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from bench.lighthouse import FORMS, audit
+from tests.conftest import CHROMIUM, signed_in
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.browser,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif("LIGHTHOUSE" not in os.environ, reason="`make lighthouse` runs it"),
+]
+
+
+def test_lighthouse_reports_on_each_page(product, token, alice_user):
+    ids = [propose(product, token, number) for number in range(12)]
+    cookie = signed_in(alice_user).cookies["assent_session"]
+    out = Path(os.environ["LIGHTHOUSE_OUT"])
+    pages = {"inbox": "/", "item": f"/transactions/{ids[0]}/", "history": "/history/"}
+
+    for form in FORMS:
+        for name, path in pages.items():
+            address = product.url.replace(str(product.web_port), str(product.live_port)) + path
+            report = out / f"{name}-{form}.report.json"
+            sent = f"assent_session={cookie.value}"
+            audit(os.environ["LIGHTHOUSE"], address, sent, form, report, CHROMIUM)
+
+    assert len(list(out.glob("*.report.json"))) == len(FORMS) * len(pages)
+
+
+def propose(product, token, number):
+    arguments = {"payment_id": f"pay_{2000 + number}", "amount": "5.00", "reason": "damaged"}
+    answer = httpx.post(
+        f"{product.url}/api/v1/transactions",
+        json={"tool": "refund_customer", "arguments": arguments, "reason": "It is broken."},
+        headers={"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex},
+        timeout=30,
+    )
+    assert answer.status_code == 201, answer.text
+    return answer.json()["transaction_id"]
