@@ -55,7 +55,7 @@ def focused(page: Page) -> str:
         """() => {
           const one = document.activeElement;
           const label = one.getAttribute("aria-label") ?? one.labels?.[0]?.textContent;
-          return (label ?? one.value ?? one.textContent).replace(/\\s+/g, " ").trim();
+          return (label || one.value || one.textContent).replace(/\\s+/g, " ").trim();
         }"""
     )
 
@@ -124,7 +124,7 @@ def test_a_question_is_answered(desk_of, product, a_claimed_task, worker: Agent)
         via="api",
     )
     alice = desk_of("alice")
-    opened(alice, question.pk)
+    opened(alice, task.pk)
 
     choices = alice.get_by_role("radio")
     expect(choices).to_have_count(2)

@@ -27,7 +27,7 @@ PROPOSALS = (
      "Ana Ruiz sent photos of a broken lamp. Up to €50 we refund without a return."),
     ("refund_customer", {"payment_id": "pay_2003", "amount": "12.50", "reason": "late"},
      "The parcel came nine days late."),
-    ("goodwill_refund", {"payment_id": "pay_3360", "amount": "20.00", "reason": "delay"},
+    ("refund_customer", {"payment_id": "pay_3360", "amount": "20.00", "reason": "delay"},
      "The customer waited an hour on the telephone."),
     ("terminate_cloud_instance", {"instance_id": "i-4a1b", "reason": "idle"},
      "No request for 30 days, and its owner has left the company."),
