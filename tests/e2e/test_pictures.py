@@ -48,7 +48,7 @@ def scene(product, token, a_claimed_task, worker):
         assert answer.status_code == 201, answer.text
         ids.append(answer.json()["transaction_id"])
     task = a_claimed_task()
-    question = questions.ask(
+    questions.ask(
         task.pk,
         agent=worker.principal,
         fencing_token=task.fencing_token,
@@ -57,7 +57,7 @@ def scene(product, token, a_claimed_task, worker):
         evidence=[{"text": "Chiara: Remember, the launch date is 5 May."}],
         via="api",
     )
-    return [*ids, question.pk]
+    return [*ids, task.pk]
 
 
 def test_the_pictures_are_taken_and_small(desk_of, scene):
