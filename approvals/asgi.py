@@ -50,7 +50,7 @@ hashing = Pages(
     most_waiting=20,
 )
 sign_ins = SignIns(hashing, pages)
-HASHING = frozenset({"/sign-in/", "/password/", "/account/confirm/"})
+HASHING = frozenset({"/sign-in/", "/password/", "/account/confirm/", "/sign-in/forgotten/"})
 # Links, where a password is chosen.
 HASHING_BELOW = ("/join/", "/first/")
 # An export takes as long as its reader: a few slow downloads delay no page.

@@ -348,8 +348,13 @@ LOGGING = {
         "plain": {"format": "%(levelname)s %(name)s: %(message)s"},
         "bare": {"format": "%(message)s"},
     },
+    "filters": {"without_links": {"()": "approvals.http.log_lines.WithoutLinks"}},
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": "plain"},
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": "plain",
+            "filters": ["without_links"],
+        },
         "lines": {"class": "logging.StreamHandler", "formatter": "bare"},
     },
     # One line of JSON for each signed checkpoint, whatever else is logged.

@@ -17,7 +17,7 @@ from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
 from approvals.models import LinkPurpose, Membership, Role, UserName
-from approvals.people import links, second_operator
+from approvals.people import links, reset_letters, second_operator
 from approvals.people.principals import name_of
 from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag, record
 from ledger.characters import folded
@@ -97,9 +97,11 @@ def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surf
     edits = account_changes.edits(before, {name: getattr(person, name) for name in LABELS})
     for kind in dict.fromkeys(LABELS[name] for name in edits):
         of_kind = {name: edit for name, edit in edits.items() if LABELS[name] == kind}
-        record(person, kind, by=by, via=via, edits=of_kind)
+        owed: list[tuple[str, str]] = []
         if kind == ChangeKind.EMAIL_CHANGED:
             links.end(person, LinkPurpose.RESET)  # it went to the old address
+            owed = reset_letters.owed_to_old_address(person, before["email"])
+        record(person, kind, by=by, via=via, also_owed=owed, edits=of_kind)
 
 
 def give_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:

@@ -6,6 +6,7 @@ table. Whoever asks learns nothing about accounts: not by the answer, and not by
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.mail import send_mail
 from django.db.models.functions import Now
+from django.db.transaction import atomic
 from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -40,17 +42,14 @@ def are_possible() -> bool:
 
 def ask(username: str) -> None:
     """Have a letter sent to the person of this name, if there is one with an address."""
-    person = User.objects.filter(username=without_nul(username)).first()
-    if person is None or not _may_get_one(person) or _was_asked(person):
-        return
-    recipient = str(principal_of(person))
-    record(
-        person,
-        ChangeKind.RESET_ASKED,
-        by=SIGN_IN,
-        via=Surface.WEB,
-        also_owed=[(CHANNEL, recipient)],
-    )
+    with atomic():
+        # Of requests at the same time, one.
+        rows = User.objects.select_for_update().filter(username=without_nul(username))
+        person = rows.first()
+        if person is None or not _may_get_one(person) or _was_asked(person):
+            return
+        owed = [(CHANNEL, str(principal_of(person)))]
+        record(person, ChangeKind.RESET_ASKED, by=SIGN_IN, via=Surface.WEB, also_owed=owed)
 
 
 def _may_get_one(person: User) -> bool:
@@ -84,9 +83,31 @@ class ResetLetters:
         """Raises ``NotNow``, ``OSError`` and ``smtplib.SMTPException``."""
         key = delivery.recipient.partition(":")[2]
         person = User.objects.filter(pk=key).first()
-        if person is not None and _may_get_one(person):
+        if person is None:
+            return
+        if delivery.event.kind == ChangeKind.EMAIL_CHANGED:
+            old = json.loads(delivery.event.details)["edits"]["email"][0]
+            with mail_server.turn():
+                tell_old_address(person, old)
+        elif _may_get_one(person):
             with mail_server.turn():
                 send_letter(person)
+
+
+def owed_to_old_address(person: User, old: str) -> list[tuple[str, str]]:
+    """The delivery that tells whoever reads the old address that it counts no longer."""
+    return [(CHANNEL, str(principal_of(person)))] if old and are_possible() else []
+
+
+def tell_old_address(person: User, old: str) -> None:
+    """The desk tells it, too; but whoever changed it may be the one who reads that."""
+    chosen = Preferences.objects.filter(user=person).values_list("language", flat=True).first()
+    with translation.override(chosen or settings.LANGUAGE_CODE):
+        text = _(
+            "The account %(username)s at %(address)s has another e-mail address now. If you do "
+            "not know why, tell an operator at once."
+        ) % {"username": person.get_username(), "address": settings.PUBLIC_URL}
+        send_mail(_("Your address at Assent was changed"), text, None, [old])
 
 
 def send_letter(person: User) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from typing import Any
 
 from django.conf import settings
@@ -38,6 +39,7 @@ from ledger.principals import Surface
 
 logger = logging.getLogger(__name__)
 STARTED, JOINS = "company_sign_in", "company_join"  # in the session
+ANSWERED_AFTER_S = 0.25  # whoever asks for a letter
 BY_LINK = (LinkPurpose.INVITE, LinkPurpose.RECOVER, LinkPurpose.RESET)
 
 
@@ -259,5 +261,8 @@ def forgotten(request: HttpRequest) -> HttpResponse:
         answer = render(request, "registration/forgotten.html", context, status=429)
         answer["Retry-After"] = str(refusal.retry_after_s)
         return answer
+    begun = time.monotonic()
     reset_letters.ask(username)
+    # What is written for an account takes time, which would tell that there is one.
+    time.sleep(max(0.0, begun + ANSWERED_AFTER_S - time.monotonic()))
     return render(request, "registration/forgotten.html", {**context, "is_sent": True})

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,10 +16,12 @@ from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core import mail
+from django.db import connection
 from django.test import Client
 
 from approvals.models import CompanyIdentity, LinkPurpose, Membership, PendingChange
-from approvals.people import accounts, links, reset_letters
+from approvals.people import accounts, links, reset_letters, second_steps
+from approvals.web import coming_in
 from ledger.events import account_changes
 from ledger.models import Delivery
 from ledger.principals import Surface
@@ -130,6 +137,19 @@ def test_a_closed_account_that_is_opened_again_has_no_old_links_and_sessions(ali
 
     assert not is_in(client)
     assert Client().get(path_of(letter)).status_code == 410
+
+
+def test_who_reads_the_old_address_is_told_that_another_one_counts(alice_with_address, with_mail):
+    client = Client()
+    client.post("/sign-in/", {"username": "alice", "password": "alice"})
+    client.post("/account/email", {"email": "thief@example.com"})
+    deliver()
+
+    [letter] = mail.outbox
+    assert letter.to == ["alice@example.com"]
+    assert "another e-mail address" in letter.body
+    assert "thief" not in letter.body
+    assert "/join/" not in letter.body
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "\u202ealice"])
@@ -315,3 +335,87 @@ def test_no_answer_of_a_browser_breaks_anything(answer, alice_user):
     statuses.append(client.post("/account/passkeys/add", {"credential": answer}).status_code)
 
     assert set(statuses) <= {409, 422}
+
+
+# --- logs, and two requests at the same time ----------------------------------------------------
+
+
+def test_no_open_link_is_in_the_log(alice_user, capsys):
+    token = path_of(links.make(LinkPurpose.INVITE, alice_user)).split("/")[2]
+    weak = {"new_password1": "12345678", "new_password2": "12345678"}
+    lines = io.StringIO()
+    console = next(each for each in logging.getLogger().handlers if each.get_name() == "console")
+    before = console.setStream(lines)
+
+    Client().post(f"/join/{token}/", weak)
+    Client().get(f"/join/{token}/passkey")
+    Client().post(f"/first/{token}/more")
+    console.setStream(before)
+
+    assert "/join/" in lines.getvalue()
+    assert token not in lines.getvalue()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_letters_that_are_asked_for_at_the_same_time_are_one(alice_with_address, with_mail):
+    together = threading.Barrier(6)
+
+    def ask(_: int) -> None:
+        together.wait()
+        reset_letters.ask("alice")
+        connection.close()
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(ask, range(6)))
+
+    assert Delivery.objects.filter(channel=reset_letters.CHANNEL).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_link_that_is_used_twice_at_the_same_time_sets_one_password(alice_user):
+    link = path_of(links.make(LinkPurpose.INVITE, alice_user))
+    together = threading.Barrier(4)
+
+    def choose(number: int) -> int:
+        together.wait()
+        password = f"long and unusual {number}"
+        answer = Client().post(link, {"new_password1": password, "new_password2": password})
+        connection.close()
+        return answer.status_code
+
+    with ThreadPoolExecutor(4) as threads:
+        statuses = sorted(threads.map(choose, range(4)))
+
+    assert statuses[0] == 302
+    assert set(statuses[1:]) <= {409, 410}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_code_that_is_sent_twice_at_the_same_time_counts_once(alice_user):
+    secret = second_steps.new_secret()
+    second_steps.add_app(alice_user, secret, code_of(secret, -1))
+    together, code = threading.Barrier(5), code_of(secret)
+
+    def check(_: int) -> bool:
+        together.wait()
+        counted = second_steps.check_code(alice_user, code)
+        connection.close()
+        return counted
+
+    with ThreadPoolExecutor(5) as threads:
+        assert sorted(threads.map(check, range(5))) == [False] * 4 + [True]
+
+
+def test_whether_there_is_an_account_cannot_be_timed_by_asking_for_letters(
+    alice_with_address, with_mail
+):
+    def seconds(name: str) -> float:
+        begun = time.perf_counter()
+        ask_letter(name)
+        return time.perf_counter() - begun
+
+    seconds("nobody")
+    unknown = min(seconds(f"nobody-{number}") for number in range(5))
+    known = seconds("alice")
+    assert unknown >= coming_in.ANSWERED_AFTER_S
+    assert known < 2 * unknown
