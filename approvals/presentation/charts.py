@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from django.utils import formats
+
 WIDTH, HEIGHT = 720, 160
 
 
@@ -14,6 +16,7 @@ class Cell(NamedTuple):
 
     value: Any
     shown: str
+    is_number: bool = False
 
 
 class Column(NamedTuple):
@@ -68,7 +71,14 @@ class Chart:
 
 
 def plain(value: Any) -> Cell:
+    if isinstance(value, int):
+        return Cell(value, grouped(value), is_number=True)
     return Cell(value, str(value))
+
+
+def grouped(number: int) -> str:
+    """With the separators of the reader's language: ``119,671``."""
+    return formats.number_format(number, force_grouping=True)
 
 
 def stacked(columns: Sequence[Sequence[tuple[float, str, str]]], most: float) -> list[Bar]:

@@ -14,6 +14,7 @@ from approvals.presentation.charts import (
     Chart,
     Column,
     Series,
+    grouped,
     plain,
     side_by_side,
     stacked,
@@ -46,7 +47,7 @@ def _titles() -> dict[EventKind, str]:
 
 
 def _series(counts: Counter[str]) -> list[Series]:
-    return [Series(title, TONES[kind], str(counts[kind])) for kind, title in _titles().items()]
+    return [Series(title, TONES[kind], grouped(counts[kind])) for kind, title in _titles().items()]
 
 
 def _percent(share: float) -> str:
@@ -55,7 +56,7 @@ def _percent(share: float) -> str:
 
 def _span(waits: Counter[int], fraction: float) -> Cell:
     seconds = buckets.wait_quantile_s(waits, fraction)
-    return Cell("" if seconds is None else round(seconds, 1), span_of(seconds) or "–")  # noqa: RUF001
+    return Cell("" if seconds is None else round(seconds, 1), span_of(seconds) or "–", True)  # noqa: RUF001
 
 
 # --- sentences ---------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def outcomes_chart(times: Times, days: int, today: date) -> Chart:
             "%(asked)s requests in %(days)s days. %(share)s of what was decided was approved.",
             asked,
         )
-        % {"asked": asked, "days": days, "share": _approved_share(times.outcomes)},
+        % {"asked": grouped(asked), "days": days, "share": _approved_share(times.outcomes)},
         [
             Column("day", _("Day"), is_number=False),
             Column("asked", _("asked")),
@@ -141,7 +142,7 @@ def outcomes_chart(times: Times, days: int, today: date) -> Chart:
         ],
         series=_series(times.outcomes),
         bars=stacked(columns, most),
-        most=str(most),
+        most=grouped(most),
         places=[_day(dates[0]), _day(dates[len(dates) // 2]), _day(dates[-1])],
     )
 
@@ -214,7 +215,7 @@ def expiry_chart(times: Times) -> Chart:
                 plain(tool),
                 plain(decided(times.by_tool[tool])),
                 plain(times.by_tool[tool][EventKind.EXPIRED]),
-                Cell(round(100 * shares[tool], 1), _percent(shares[tool])),
+                Cell(round(100 * shares[tool], 1), _percent(shares[tool]), True),
             ]
             for tool in tools
         ],
@@ -340,11 +341,11 @@ def supervisors_chart(pairs: list[Pair], reviewed: list[Reviewed], names: Names)
 def _reviews(agreed: int, otherwise: int) -> list[Cell]:
     number = agreed + otherwise
     if not number:
-        return [plain(0), Cell("", "–"), Cell("", "–")]  # noqa: RUF001
+        return [plain(0), Cell("", "–", True), Cell("", "–", True)]  # noqa: RUF001
     return [
         plain(number),
-        Cell(round(100 * agreed / number, 1), _percent(agreed / number)),
-        Cell(round(100 * otherwise / number, 1), _percent(otherwise / number)),
+        Cell(round(100 * agreed / number, 1), _percent(agreed / number), True),
+        Cell(round(100 * otherwise / number, 1), _percent(otherwise / number), True),
     ]
 
 
@@ -364,4 +365,4 @@ def quick_sentence(quick: int, approvals: int) -> str:
         "%(quick)s of your %(number)s approval came within 3 seconds of the request.",
         "%(quick)s of your %(number)s approvals came within 3 seconds of the request.",
         approvals,
-    ) % {"quick": quick, "number": approvals}
+    ) % {"quick": grouped(quick), "number": grouped(approvals)}
