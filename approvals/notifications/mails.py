@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,8 @@ from ledger.principals import Surface
 
 SALT = "approvals.notifications.unsubscribe"
 MOST_LINES = 25  # of a digest
+# An agent's text: mail programs would make a link of it, in a letter that people trust.
+LINK = re.compile(r"(?:\b[a-z][a-z0-9+.-]*://|\bwww\.)\S+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ def test(chosen: NotificationSettings) -> Letter:
 
 def _line(item: Item, chosen: NotificationSettings, now: datetime) -> Line:
     words = texts.words_of(item, now, hides_details=chosen.hides_details)
-    return Line(words.title, words.body, settings.PUBLIC_URL + texts.address_of(item))
+    title = LINK.sub("[…]", words.title)
+    return Line(title, words.body, settings.PUBLIC_URL + texts.address_of(item))
 
 
 def message_of(letter: Letter, person: User, *, mark: str) -> EmailMultiAlternatives:

@@ -114,6 +114,17 @@ def test_an_agents_text_is_escaped_and_adds_no_header(server, alice_user, a_tran
     assert "<b>" in text_of(server.letters[0])
 
 
+@pytest.mark.parametrize("link", ["https://evil.example/sign-in", "WWW.evil.example/in"])
+def test_an_agents_text_brings_no_link_into_an_e_mail(link, server, alice_user, a_transaction):
+    write_to(alice_user)
+
+    a_transaction(reference=f"a {link}")
+    deliver_all()
+
+    [letter] = server.letters
+    assert "evil.example" not in letter["Subject"] + text_of(letter) + text_of(letter, "html")
+
+
 def test_what_was_decided_before_is_not_written_about(server, alice_user, bob, a_transaction):
     write_to(alice_user)
     payment = a_transaction()
