@@ -78,7 +78,7 @@ def test_the_pictures_are_taken_and_small(desk_of, scene):
     expect(phone.locator(f"#row-{refund}")).to_be_visible()
     picture(phone, "phone-list")
     phone.locator(f"#row-{refund} a").click()
-    expect(phone.get_by_role("heading", level=1)).to_be_visible()
+    expect(phone.locator(f"[data-item='{refund}']")).to_be_visible()
     picture(phone, "phone-item")
 
     sizes = {file.name: file.stat().st_size for file in FOLDER.glob("*.png")}
