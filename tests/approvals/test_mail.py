@@ -236,7 +236,9 @@ def test_one_click_ends_the_e_mails_without_a_session(server, alice_user, a_tran
     assert Event.objects.filter(kind="notifications_turned_off").count() == 1
 
 
-@pytest.mark.parametrize("token", ["none", signing.dumps(1, salt="another")])
+@pytest.mark.parametrize(
+    "token", ["none", signing.dumps(1, salt="another")], ids=["no signature", "another purpose"]
+)
 def test_a_forged_link_ends_nothing(db, token):
     assert Client().post(f"/account/notifications/unsubscribe/{token}").status_code == 404
 
