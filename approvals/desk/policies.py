@@ -238,16 +238,22 @@ def money(row: Transaction) -> str:
     return re.sub(r"([A-Za-z])(?=\d)", "\\1\u2009", text)
 
 
+def undo_in_contract(row: Transaction) -> str:
+    """What the tool's contract says of undoing it; empty if that says nothing."""
+    tool = tools.get(row.tool)
+    return tool.contract.undo if tool is not None else ""
+
+
 def undo_of(row: Transaction) -> str:
     """A sentence on how it can be undone, from the tool's contract if that has one."""
-    tool = tools.get(row.tool)
-    if tool is not None and tool.contract.undo:
-        return tool.contract.undo
-    return {
-        ConsequenceLevel.REVERSIBLE: "It can be reversed.",
-        ConsequenceLevel.COMPENSABLE: "It cannot be taken back, but it can be made up for.",
-        ConsequenceLevel.IRREVERSIBLE: "It cannot be undone.",
-    }[ConsequenceLevel(row.consequence_level)]
+    return (
+        undo_in_contract(row)
+        or {
+            ConsequenceLevel.REVERSIBLE: "It can be reversed.",
+            ConsequenceLevel.COMPENSABLE: "It cannot be taken back, but it can be made up for.",
+            ConsequenceLevel.IRREVERSIBLE: "It cannot be undone.",
+        }[ConsequenceLevel(row.consequence_level)]
+    )
 
 
 def can_compensate(row: Transaction) -> bool:

@@ -117,7 +117,7 @@ def context_of(request: HttpRequest, form: NotificationsForm, roles: Any) -> dic
         "browsers": PushSubscription.objects.filter(user=person).order_by("-made_at"),
         "has_push": push_channel.is_configured(),
         "may_settle": any(Role.OPERATOR in names for names in roles.values()),
-        "zone": wishes.zone_of(form.instance),
+        "zone": _zone_of_quiet_hours(form.instance),
         "has_mail": mail_channel.is_configured(),
     }
 
@@ -211,6 +211,15 @@ def not_now(request: HttpRequest) -> HttpResponse:
     """Do not offer notifications in the inbox any more."""
     _note_answer(request)
     return redirect("desk:inbox")
+
+
+def _zone_of_quiet_hours(settings: NotificationSettings) -> str:
+    """The one that they have; before anything was saved, the one that they will get."""
+    return (
+        str(wishes.zone_of(settings))
+        if settings.time_zone
+        else timezone.get_current_timezone_name()
+    )
 
 
 def _note_answer(request: HttpRequest) -> None:

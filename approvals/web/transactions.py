@@ -162,7 +162,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "confirmation_word": confirmations.confirmation_word(row),
         "spellings": _spellings(row),
         "left_by": policies.passed_on_by(row),
-        "undo": policies.undo_of(row),
+        "undo": policies.undo_in_contract(row),
         "quick_reasons": [
             _("Not allowed by policy"),
             _("Wrong amount") if row.amount is not None else _("Wrong target"),

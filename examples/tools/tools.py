@@ -296,7 +296,7 @@ def _day(text: str) -> str:
     timeout=timedelta(seconds=10),
     # Every call takes effect, so it must never be repeated while the outcome is unknown.
     retry_safe=False,
-    undo="It cannot be undone: the disks are deleted with the instance.",
+    undo="Nothing brings its disks back; a new instance starts empty.",
     subject="instance_id",
 )
 def terminate_cloud_instance(instance_id: Name, reason: Reason, context: Context) -> dict[str, Any]:
