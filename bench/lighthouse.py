@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "12.8.2"
@@ -37,15 +42,32 @@ def installed(folder: Path) -> Path:
     return folder / "node_modules" / ".bin" / "lighthouse"
 
 
-def audit(tool: str, address: str, cookie: str, form: str, out: Path, chromium: str) -> None:
-    """Run Lighthouse on one page as the person of this cookie; its report is written to ``out``."""
-    headers = json.dumps({"Cookie": cookie})
+@contextmanager
+def signed_in_browser(address: str, session: str, chromium: str) -> Iterator[int]:
+    """A browser with this session, also for its WebSocket; the port where it takes orders."""
+    port = free_port()
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
+        context = playwright.chromium.launch_persistent_context(
+            profile,
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu", f"--remote-debugging-port={port}"],
+        )
+        context.add_cookies([{"name": "assent_session", "value": session, "url": address}])
+        yield port
+        context.close()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def audit(tool: str, address: str, port: int, form: str, out: Path) -> None:
+    """Run Lighthouse on one page, in the browser at this port; its report is written to ``out``."""
     command = [tool, address, "--output=json", f"--output-path={out}", "--quiet"]
-    command += [f"--extra-headers={headers}", *FORMS[form]]
-    command += [f"--only-categories={','.join(CATEGORIES)}"]
-    command += ["--chrome-flags=--headless=new --no-sandbox --disable-gpu"]
-    environment = os.environ | {"CHROME_PATH": chromium}
-    subprocess.run(command, check=True, env=environment, timeout=300)
+    command += [f"--port={port}", f"--only-categories={','.join(CATEGORIES)}", *FORMS[form]]
+    subprocess.run(command, check=True, timeout=300)
 
 
 def report(folder: Path) -> int:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from bench.lighthouse import FORMS, audit
+from bench.lighthouse import FORMS, audit, signed_in_browser
 from tests.conftest import CHROMIUM, signed_in
 
 pytestmark = [
@@ -26,12 +26,12 @@ def test_lighthouse_reports_on_each_page(product, token, alice_user):
     out = Path(os.environ["LIGHTHOUSE_OUT"])
     pages = {"inbox": "/", "item": f"/transactions/{ids[0]}/", "history": "/history/"}
 
-    for form in FORMS:
-        for name, path in pages.items():
-            address = product.url.replace(str(product.web_port), str(product.live_port)) + path
-            report = out / f"{name}-{form}.report.json"
-            sent = f"assent_session={cookie.value}"
-            audit(os.environ["LIGHTHOUSE"], address, sent, form, report, CHROMIUM)
+    origin = product.url.replace(str(product.web_port), str(product.live_port))
+    tool = os.environ["LIGHTHOUSE"]
+    with signed_in_browser(origin, cookie.value, CHROMIUM) as port:
+        for form in FORMS:
+            for name, path in pages.items():
+                audit(tool, origin + path, port, form, out / f"{name}-{form}.report.json")
 
     assert len(list(out.glob("*.report.json"))) == len(FORMS) * len(pages)
 
