@@ -65,6 +65,17 @@ class StrictLookups(ModelAdmin):
         title = {"title": capfirst(self.opts.verbose_name_plural)}
         return super().changelist_view(request, {**title, **(extra_context or {})})
 
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """With a heading that says what it is: the row's own name stands below."""
+        title = {"title": capfirst(self.opts.verbose_name)}
+        return super().change_view(request, object_id, form_url, {**title, **(extra_context or {})})
+
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         return any(lookup in _lookups_of(self.model, offered) for offered in self.list_filter)
 
