@@ -117,7 +117,7 @@ def review(
     rows = Review.objects.filter(tenant__in=tenants_of(user))
     row = rows.select_related("decision__transaction").filter(pk=review_id).first()
     if row is None:
-        raise NotFound("There is no such review.")
+        raise NotFound(_("There is no such review."))
     by = principal_of(user)
     may = policies.may_review(row, str(by), roles_of(user))
     if not may and not row.verdict:
@@ -136,7 +136,7 @@ def answer(user: User, question_id: UUID, value: Any, *, via: Surface) -> Questi
     visible = Question.objects.for_tenants(tenants_of(user))
     question = visible.select_related("task").filter(pk=question_id).first()
     if question is None:
-        raise NotFound("There is no such question.")
+        raise NotFound(_("There is no such question."))
     check_may_answer(user, question)
     if question.state == QuestionState.OPEN:
         shown_in_full.check_question(question, via=via)
@@ -154,7 +154,7 @@ def cancel_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Task
     """Cancel a task. The agent reads the reason."""
     task = Task.objects.for_tenants(tenants_of(user)).filter(pk=task_id).first()
     if task is None:
-        raise NotFound("There is no such task.")
+        raise NotFound(_("There is no such task."))
     may = policies.may_cancel(task, roles_of(user))
     if not may and not task.is_final:
         raise NotAllowed(may.why_not)
@@ -174,8 +174,13 @@ def _row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles
 def _require(role: Role, row: Transaction, roles: Roles) -> None:
     if role not in roles.get(row.tenant, frozenset()):
         raise NotAllowed(
-            f"You are not {'an ' + role.value} of {row.tenant}. "
-            f"{policies.who_can(row.tenant, role)}"
+            _("Only an operator of {tenant} may do that. {who}").format(
+                tenant=row.tenant, who=policies.who_can(row.tenant, role)
+            )
+            if role is Role.OPERATOR
+            else _("Only an approver of {tenant} may decide. {who}").format(
+                tenant=row.tenant, who=policies.who_can(row.tenant, role)
+            )
         )
 
 
@@ -203,6 +208,6 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
 def _check_surface(row: Transaction, via: Surface) -> None:
     if via != DESK and policies.only_on_the_desk(row):
         raise NotAllowed(
-            "The contract of this tool allows a sign-off on the desk only.",
-            hint="Open it on the desk. Nothing was decided.",
+            _("The contract of this tool allows a sign-off on the desk only."),
+            hint=_("Open it on the desk. Nothing was decided."),
         )

@@ -15,6 +15,8 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from a2a import remote, submissions
 from a2a.models import Skill, Task
@@ -58,9 +60,7 @@ class Work:
 
 def skills_for(user: User) -> list[Skill]:
     """The skills of the tenants in which this person may give work."""
-    tenants = [
-        name for name, _ in roles_of(user).items() if policies.may_give(name, roles_of(user))
-    ]
+    tenants = [name for name in roles_of(user) if policies.may_give(name, roles_of(user))]
     usable = Skill.objects.filter(tenant__in=tenants, is_active=True, agent__is_active=True)
     return list(
         usable.select_related("agent__remote", "agent__bus").order_by("agent__name", "name", "pk")
@@ -76,7 +76,7 @@ def skill_for(user: User, skill_id: int) -> Skill:
     offered_here = offered.filter(tenant__in=tenants_of(user), pk=skill_id)
     skill = offered_here.select_related("agent__remote", "agent__bus").first()
     if skill is None:
-        raise NotFound("There is no such skill.")
+        raise NotFound(_("There is no such skill."))
     if not (may := policies.may_give(skill.tenant, roles_of(user))):
         raise NotAllowed(may.why_not)
     return skill
@@ -88,7 +88,7 @@ def may_revise(task: Task, roles: Roles) -> May:
         return may
     skill = task.skill
     if skill is None or not (skill.is_active and skill.agent.is_active):
-        return May(False, "Its skill is not offered any more.")
+        return May(False, _("Its skill is not offered any more."))
     why_not = why_not_revisable(task, skill)
     return May(False, why_not) if why_not else YES
 
@@ -160,13 +160,16 @@ def _envelope(sender: str, skill: Skill, work: Work, scopes: list[str]) -> dict[
 def parts_of(files: list[UploadedFile[Any]]) -> list[dict[str, Any]]:
     """The files as parts of an A2A message. Raises ``InvalidRequest`` where they are too large."""
     if len(files) > MOST_FILES:
-        raise InvalidRequest(f"At most {MOST_FILES} files go along.")
+        raise InvalidRequest(_("At most {number} files go along.").format(number=MOST_FILES))
     size = sum(each.size or 0 for each in files)
     if size > LARGEST_FILES:
         raise InvalidRequest(
-            f"The files have {size / 1000:,.0f} kB together; at most "
-            f"{LARGEST_FILES / 1000:,.0f} kB go along. Put larger ones where the agent can "
-            "fetch them, and give it the address."
+            _(
+                "The files have {size} kB together; at most {most} kB go along. Put larger ones "
+                "where the agent can fetch them, and give it the address."
+            ).format(
+                size=number_format(size // 1000, force_grouping=True), most=LARGEST_FILES // 1000
+            )
         )
     return [_part_of(each) for each in files]
 

@@ -189,24 +189,6 @@ def holders(tenant: str, role: Role) -> list[str]:
     return [name_of(person) for person in people]
 
 
-def approval_requirement(row: Transaction) -> str:
-    """A sentence with the approval that the tool's contract requires."""
-    approver = {
-        "HUMAN": "a person",
-        "SUPERVISOR": "a supervising agent or a person",
-        "NONE": "nobody: it passes by policy",
-    }[row.required_approver]
-    if passed_on := passed_on_by(row):
-        return f"{passed_on.principal_name} passed it on: {_people(row.quorum)} decide."
-    if row.quorum > 1:
-        approver = f"{row.quorum} different people"
-    return f"The contract of {row.tool} asks for {approver} ({row.risk_level.lower()} risk)."
-
-
-def _people(number: int) -> str:
-    return "people" if number == 1 else f"{number} different people"
-
-
 def passed_on_by(row: Transaction) -> Decision | None:
     """The decision by which a supervising agent left it to people."""
     passed_on = (given for given in row.decisions.all() if given.verdict == Verdict.PASS_ON)
@@ -246,14 +228,13 @@ def undo_in_contract(row: Transaction) -> str:
 
 def undo_of(row: Transaction) -> str:
     """A sentence on how it can be undone, from the tool's contract if that has one."""
-    return (
-        undo_in_contract(row)
-        or {
-            ConsequenceLevel.REVERSIBLE: "It can be reversed.",
-            ConsequenceLevel.COMPENSABLE: "It cannot be taken back, but it can be made up for.",
-            ConsequenceLevel.IRREVERSIBLE: "It cannot be undone.",
-        }[ConsequenceLevel(row.consequence_level)]
-    )
+    if in_contract := undo_in_contract(row):
+        return in_contract
+    return {
+        ConsequenceLevel.REVERSIBLE: _("It can be reversed."),
+        ConsequenceLevel.COMPENSABLE: _("It cannot be taken back, but it can be made up for."),
+        ConsequenceLevel.IRREVERSIBLE: _("It cannot be undone."),
+    }[ConsequenceLevel(row.consequence_level)]
 
 
 def can_compensate(row: Transaction) -> bool:

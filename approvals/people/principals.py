@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 
 from approvals.models import Membership, Role, UserName
 from ledger import principals
@@ -39,6 +40,6 @@ def names_of(written: Iterable[str]) -> list[str]:
     agents = {agent.principal.id: agent.name for agent in Agent.objects.filter(slug__in=slugs)}
     names: dict[str, dict[str, str]] = {PrincipalKind.USER: people, PrincipalKind.AGENT: agents}
     return [
-        names.get(principal.kind, {}).get(principal.id, "somebody who is gone")
+        names.get(principal.kind, {}).get(principal.id, _("somebody who is gone"))
         for principal in parsed
     ]

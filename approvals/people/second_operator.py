@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
+from django.utils.translation import gettext as _
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, PendingChange, PendingState, Role
@@ -113,21 +114,21 @@ def visible_to(operator: User) -> QuerySet[PendingChange]:
 def refusal(operator: User, row: PendingChange) -> str:
     """Why this operator may not confirm it; empty if they may."""
     if operator.pk == row.asked_by_id:
-        return "You asked for it: another operator has to confirm it."
+        return _("You asked for it: another operator has to confirm it.")
     if operator.pk == row.user_id:
-        return "It is about yourself: another operator has to confirm it."
+        return _("It is about yourself: another operator has to confirm it.")
     if row.kind in OF_ACCOUNT and _is_of_others(row.user, operator):
-        return "The person has come to another tenant meanwhile, or is a superuser."
+        return _("The person has come to another tenant meanwhile, or is a superuser.")
     if not row.asked_by.is_active:
-        return "Whoever asked for it has no account any more."
+        return _("Whoever asked for it has no account any more.")
     if independence.may_be_same_person(operator, row.asked_by) or independence.could_sign_in_as(
         str(principal_of(row.user)), operator
     ):
-        return (
+        return _(
             "Somebody could sign in both as you and as a person whom this change concerns: one "
-            "opened the account of the other, or set its password, less than "
-            f"{independence.WINDOW.days} days ago, or a third person did so for both."
-        )
+            "opened the account of the other, or set its password, less than {days} days ago, "
+            "or a third person did so for both."
+        ).format(days=independence.WINDOW.days)
     return ""
 
 
@@ -142,7 +143,7 @@ def confirm(change_id: int, *, by: User, via: Surface) -> PendingChange:
     """Confirm a request, which makes the change. Raises ``NotFound, NotAllowed, NotPossible``."""
     row = _row(change_id, by)
     if reason := refusal(by, row):
-        raise NotAllowed(reason, hint="Nothing was changed.")
+        raise NotAllowed(reason, hint=_("Nothing was changed."))
     with atomic():
         _end(row, PendingState.CONFIRMED, by)
         User.objects.select_for_update().get(pk=row.user_id)
@@ -178,8 +179,8 @@ def _row(change_id: int, by: User) -> PendingChange:
     row = visible_to(by).filter(pk=change_id).first()
     if row is None:
         if PendingChange.objects.filter(pk=change_id, ended_by=by).exists():
-            raise NotPossible("You have settled it already.", hint="Nothing was changed.")
-        raise NotFound("No such change waits: it was settled, or its time was up.")
+            raise NotPossible(_("You have settled it already."), hint=_("Nothing was changed."))
+        raise NotFound(_("No such change waits: it was settled, or its time was up."))
     return row
 
 
@@ -189,6 +190,6 @@ def _end(row: PendingChange, state: PendingState, by: User) -> None:
         still_open = still_open.filter(~Q(asked_by=by), ~Q(user=by))
     if not still_open.update(state=state, ended_by=by, ended_at=Now()):
         raise NotPossible(
-            "Another operator has settled it already, or its time is over.",
-            hint="Nothing was changed.",
+            _("Another operator has settled it already, or its time is over."),
+            hint=_("Nothing was changed."),
         )

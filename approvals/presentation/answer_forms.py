@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 
 LONG_TEXT = 120  # characters; a text that may be longer gets a field of several lines
 
@@ -52,7 +53,7 @@ def _field(name: str, schema: dict[str, Any], is_required: bool) -> Field:
     kind = _kind(schema)
     items = schema.get("items")
     choice_schema = items if kind == "several" and isinstance(items, dict) else schema
-    label = str(schema.get("title") or name.replace("_", " ").capitalize() or "Your answer")
+    label = str(schema.get("title") or name.replace("_", " ").capitalize() or _("Your answer"))
     default = schema.get("default")
     return Field(
         name=name,
@@ -134,5 +135,6 @@ def _parse(text: str, field: Field) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        expected = "a number" if field.kind == "number" else "JSON"
-        raise Unreadable(f"{field.label}: this is not {expected}.", field.name) from None
+        is_number = field.kind == "number"
+        says = _("{label}: this is not a number.") if is_number else _("{label}: this is not JSON.")
+        raise Unreadable(says.format(label=field.label), field.name) from None

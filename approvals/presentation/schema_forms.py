@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from approvals.presentation.answer_forms import Choice
 from ledger.characters import cleaned
 
@@ -89,12 +91,14 @@ class _NotDrawable(Exception):
 def form_of(schema: Schema) -> Node:
     """The fields of a schema: a group for an object, else a single field."""
     if not schema:
-        text = Node(("text",), {"type": "string"}, "lines", "What is to be done", is_required=True)
+        text = Node(
+            ("text",), {"type": "string"}, "lines", _("What is to be done"), is_required=True
+        )
         return Node((), {"type": "object", "properties": {"text": {}}}, "group", children=[text])
     try:
         return _Drawing(schema).node((), schema, is_required=True)
     except (_NotDrawable, RecursionError):
-        return Node((), schema, "json", "Input", is_required=True)
+        return Node((), schema, "json", _("Input"), is_required=True)
 
 
 class _Drawing:
@@ -182,7 +186,7 @@ class _Drawing:
         """The schema without references and wrappers, and whether it also takes null."""
         takes_null = False
         plain = schema if isinstance(schema, dict) else {}
-        for _ in range(MOST_HOPS):
+        for _hop in range(MOST_HOPS):
             inner, allows_null = self._unwrapped(plain)
             takes_null = takes_null or allows_null
             if inner is plain:
@@ -235,8 +239,8 @@ def _kind_of_text(schema: Schema) -> str:
 
 
 def _label_of(path: Path) -> str:
-    name = path[-1] if path else "Input"
-    return text_of(name.replace("_", " ").strip(), LABEL_MAX).capitalize() or "(no name)"
+    name = path[-1] if path else _("Input")
+    return text_of(name.replace("_", " ").strip(), LABEL_MAX).capitalize() or _("(no name)")
 
 
 def text_of(value: Any, most: int) -> str:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 from collections.abc import Callable
 from datetime import date
 from typing import Any
 
 from django.http import QueryDict
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _, gettext_noop
 
 from a2a.validation import json_schemas
 from approvals.presentation.schema_forms import Node, Schema, as_json, whole_number
@@ -54,7 +57,7 @@ def _show_members(group: Node, value: dict[str, Any]) -> None:
 
 def _add_further(group: Node, text: str) -> None:
     """A field for members that the schema does not name."""
-    label = "Further values"
+    label = _("Further values")
     group.children.append(Node(group.path, {}, "json", label, suffix=FURTHER, text=text))
 
 
@@ -156,7 +159,7 @@ def _further(node: Node, value: Any, group: Node) -> dict[str, Any]:
         return {}
     known = {child.path[-1] for child in group.children if child is not node}
     if not isinstance(value, dict) or known & value.keys():
-        node.errors.append("Enter a JSON object whose names have no field of their own.")
+        node.errors.append(_("Enter a JSON object whose names have no field of their own."))
         return {}
     return value
 
@@ -172,8 +175,9 @@ def _empty(node: Node) -> Any:
         return None
     if node.kind == "list" and not whole_number(node.schema.get("minItems")):
         return []
-    wanted = {"yes_no": "Choose yes or no.", "choice": "Choose one.", "select": "Choose one."}
-    node.errors.append(wanted.get(node.kind, "This is needed."))
+    one = _("Choose one.")
+    wanted = {"yes_no": _("Choose yes or no."), "choice": one, "select": one}
+    node.errors.append(wanted.get(node.kind, _("This is needed.")))
     return NOTHING
 
 
@@ -181,7 +185,7 @@ def _read_several(node: Node, data: QueryDict) -> Any:
     node.chosen = data.getlist(node.name)
     known = {choice.value for choice in node.choices}
     if not set(node.chosen) <= known:
-        node.errors.append("Choose from the list.")
+        node.errors.append(_("Choose from the list."))
         return NOTHING
     if not node.chosen and not node.is_required:
         return NOTHING
@@ -191,17 +195,22 @@ def _read_several(node: Node, data: QueryDict) -> Any:
 def _read_text(node: Node, text: str) -> str:
     longest, shortest = node.longest, whole_number(node.schema.get("minLength"))
     if longest is not None and len(text) > longest:
-        raise ValueError(f"At most {longest:,} characters; there are {len(text):,}.")
+        too_long = _("At most {most} characters; there are {number}.")
+        raise ValueError(too_long.format(most=_grouped(longest), number=_grouped(len(text))))
     if shortest is not None and len(text) < shortest:
-        raise ValueError(f"At least {shortest:,} characters.")
+        raise ValueError(_("At least {least} characters.").format(least=_grouped(shortest)))
     return text
+
+
+def _grouped(number: int) -> str:
+    return number_format(number, use_l10n=True, force_grouping=True)
 
 
 def _read_date(node: Node, text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise ValueError("Enter a date, like 2026-11-30.") from None
+        raise ValueError(_("Enter a date, like 2026-11-30.")) from None
 
 
 def _read_number(node: Node, text: str) -> int | float:
@@ -210,38 +219,40 @@ def _read_number(node: Node, text: str) -> int | float:
 
 def _number(text: str, schema: Schema) -> int | float:
     if not NUMBER.fullmatch(text):
-        hint = " Use a point, not a comma." if NUMBER.fullmatch(text.replace(",", ".", 1)) else ""
-        raise ValueError(f"“{text[:40]}” is not a number.{hint}")
+        says = _("“{text}” is not a number.")
+        if NUMBER.fullmatch(text.replace(",", ".", 1)):
+            says = _("“{text}” is not a number. Use a point, not a comma.")
+        raise ValueError(says.format(text=text[:40]))
     if schema.get("type") == "integer" and not WHOLE.fullmatch(text):
-        raise ValueError("Enter a whole number.")
+        raise ValueError(_("Enter a whole number."))
     number = int(text) if WHOLE.fullmatch(text) else float(text)
     if not math.isfinite(number):
-        raise ValueError("This number is too large.")
+        raise ValueError(_("This number is too large."))
     for word, is_out, says in BOUNDS:
         limit: Any = schema.get(word)
         is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
         if is_number and is_out(number, limit):
-            raise ValueError(f"Enter a number {says} {as_json(limit)}.")
+            raise ValueError(_(says).format(limit=as_json(limit)))
     return number
 
 
 BOUNDS: tuple[tuple[str, Callable[[float, float], bool], str], ...] = (
-    ("minimum", lambda number, limit: number < limit, "not below"),
-    ("maximum", lambda number, limit: number > limit, "not above"),
-    ("exclusiveMinimum", lambda number, limit: number <= limit, "above"),
-    ("exclusiveMaximum", lambda number, limit: number >= limit, "below"),
+    ("minimum", operator.lt, gettext_noop("Enter a number not below {limit}.")),
+    ("maximum", operator.gt, gettext_noop("Enter a number not above {limit}.")),
+    ("exclusiveMinimum", operator.le, gettext_noop("Enter a number above {limit}.")),
+    ("exclusiveMaximum", operator.ge, gettext_noop("Enter a number below {limit}.")),
 )
 
 
 def _read_yes_no(node: Node, text: str) -> bool:
     if text not in {"true", "false"}:
-        raise ValueError("Choose yes or no.")
+        raise ValueError(_("Choose yes or no."))
     return text == "true"
 
 
 def _read_choice(node: Node, text: str) -> Any:
     if all(choice.value != text for choice in node.choices):
-        raise ValueError("Choose from the list.")
+        raise ValueError(_("Choose from the list."))
     return json.loads(text)
 
 
@@ -257,10 +268,10 @@ def _read_json(node: Node, text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as failure:
-        where = f"line {failure.lineno}, column {failure.colno}"
-        raise ValueError(f"This is not JSON ({where}). Texts stand in double quotes.") from None
+        says = _("This is not JSON (line {line}, column {column}). Texts stand in double quotes.")
+        raise ValueError(says.format(line=failure.lineno, column=failure.colno)) from None
     except (ValueError, RecursionError):
-        raise ValueError("This is not JSON that can be kept.") from None
+        raise ValueError(_("This is not JSON that can be kept.")) from None
 
 
 def _no_constant(name: str) -> Any:
@@ -294,6 +305,9 @@ def _place_misfits(form: Node, misfits: list[dict[str, str]]) -> None:
 
 def _in_words(node: Node, misfit: dict[str, str], rest: str) -> str:
     if " does not match " in misfit["message"] and "pattern" in node.schema:
-        return f"It does not have the form that is asked for: {node.schema['pattern']!s:.100}"
-    where = f"Line {int(rest) + 1}: " if node.kind == "list" and rest.isdecimal() else ""
-    return f"{where}{misfit['message'][:300]}"
+        says = _("It does not have the form that is asked for: {pattern}")
+        return says.format(pattern=str(node.schema["pattern"])[:100])
+    message = misfit["message"][:300]
+    if node.kind == "list" and rest.isdecimal():
+        return _("Line {number}: {message}").format(number=int(rest) + 1, message=message)
+    return message

@@ -12,6 +12,7 @@ from django import template
 from django.conf import settings
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from a2a.models import Question, Task
 from a2a.states import TaskState
@@ -207,10 +208,14 @@ def is_final(row: Transaction) -> bool:
 @register.filter
 def span(seconds: float) -> str:
     """``900`` as ``15 min``."""
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+    for size, text in (
+        (86_400, _("%(number)s d")),
+        (3600, _("%(number)s h")),
+        (60, _("%(number)s min")),
+    ):
         if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+            return text % {"number": f"{seconds / size:.0f}"}
+    return _("%(number)s s") % {"number": f"{seconds:.0f}"}
 
 
 @register.filter

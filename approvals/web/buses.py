@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from a2a.git_bus import origins
 from a2a.models import BusRequest, GitBus, Progress
@@ -45,7 +46,9 @@ def _waiting(buses: list[GitBus]) -> dict[int, list[dict[str, Any]]]:
 
 def _why(row: BusRequest) -> str:
     if row.progress == Progress.ELSEWHERE:
-        return f"Claimed by {row.processed_by or 'another participant'}, and not answered."
+        who = row.processed_by or _("another participant")
+        return _("Claimed by {who}, and not answered.").format(who=who)
     if row.progress == Progress.HELD:
-        return f"For {row.method}. A person is asked whether to take it. {origins.trust_in(row)}"
-    return row.problem or "Left in the inbox."
+        held = _("For {method}. A person is asked whether to take it.").format(method=row.method)
+        return f"{held} {origins.trust_in(row)}"
+    return row.problem or _("Left in the inbox.")

@@ -14,6 +14,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _, gettext_noop, ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from a2a.models import Skill, Task
@@ -31,11 +32,10 @@ from ledger.principals import Surface
 # Bytes of an input that fit into a form, beside the other fields, the names and the change.
 LARGEST_INPUT = settings.DATA_UPLOAD_MAX_MEMORY_SIZE - 64 * 1024
 MOST_FIELDS = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS - 20
-TOO_LARGE = (
-    f"The input of this task is too large for a form, which holds {LARGEST_INPUT // 1024} KiB. "
+TOO_LARGE = gettext_noop(
+    "The input of this task is too large for a form, which holds {most} KiB. "
     "An agent can ask for the revision over A2A, which takes larger inputs."
 )
-UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"))
 
 
 @dataclass(slots=True)
@@ -107,7 +107,8 @@ def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
     schema_values.show(page.node, row.input)
     if _is_too_large(page.node):
         back = reverse("desk:task", args=[task_id])
-        return _refused(request, TOO_LARGE, back, status=409)
+        why_not = _(TOO_LARGE).format(most=LARGEST_INPUT // 1024)
+        return _refused(request, why_not, back, status=409)
     return _page(request, page)
 
 
@@ -128,7 +129,7 @@ def _given(request: HttpRequest, page: Page) -> HttpResponse:
             return _page(request, page, 422)
         submitted = giving.give(user, page.skill, work, via=Surface.WEB)
     except IdempotencyKeyReused:
-        page.problem = "This form was sent before, with other content. Nothing was changed."
+        page.problem = _("This form was sent before, with other content. Nothing was changed.")
         page.made = giving.task_of(user, work) if work is not None else None
         return _page(request, page, 409)
     except LedgerError as refusal:
@@ -136,7 +137,8 @@ def _given(request: HttpRequest, page: Page) -> HttpResponse:
         return _page(request, page, refusal.status)
     task = submitted.task
     if task.state == TaskState.REJECTED:
-        page.problem, page.made = f"It was not taken: {task.reason}", task
+        page.problem = _("It was not taken: {reason}").format(reason=task.reason)
+        page.made = task
         return _page(request, page, 422)
     address = reverse("desk:task", args=[task.pk])
     if wants_fragment(request):
@@ -209,9 +211,9 @@ def _answerers(
 ) -> list[tuple[str, str, bool]]:
     """Value, label, and whether it is chosen: those of the earlier task at first."""
     labels = {
-        CLIENT: "Me",
-        APPROVER: f"Approvers of {skill.tenant}",
-        OPERATOR: f"Operators of {skill.tenant}",
+        CLIENT: _("Me"),
+        APPROVER: _("Approvers of {tenant}").format(tenant=skill.tenant),
+        OPERATOR: _("Operators of {tenant}").format(tenant=skill.tenant),
     }
     chosen = (revised.may_answer if revised else None) or [APPROVER, CLIENT]
     if request.method == "POST":
@@ -221,8 +223,13 @@ def _answerers(
 
 def in_words(seconds: float) -> str:
     """``14400`` as ``4 hours``."""
-    for size, unit in UNITS:
-        if seconds >= size and seconds % size == 0:
-            number = round(seconds / size)
-            return f"{number} {unit}{'' if number == 1 else 's'}"
-    return f"{seconds:g} seconds"
+    if seconds >= 86_400 and seconds % 86_400 == 0:
+        days = round(seconds / 86_400)
+        return ngettext("{number} day", "{number} days", days).format(number=days)
+    if seconds >= 3600 and seconds % 3600 == 0:
+        hours = round(seconds / 3600)
+        return ngettext("{number} hour", "{number} hours", hours).format(number=hours)
+    if seconds >= 60 and seconds % 60 == 0:
+        minutes = round(seconds / 60)
+        return ngettext("{number} minute", "{number} minutes", minutes).format(number=minutes)
+    return _("{number} seconds").format(number=f"{seconds:g}")

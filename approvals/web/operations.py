@@ -15,12 +15,12 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
 from approvals import metrics, slack
-from approvals.desk import charts, limits
+from approvals.desk import charts, limits, supervisors
 from approvals.models import Role
 from approvals.web import buses
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
-from ledger.models import Delivery, DeliveryState, Review
+from ledger.models import Delivery, DeliveryState
 
 SHOWN = 50
 
@@ -57,7 +57,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "hours": hours,
         "chart": charts.stacked(hours),
         "waits": charts.time_to_decide(tenants),
-        "agreement": Review.objects.filter(tenant__in=tenants).agreement(),
+        "agreement": supervisors.agreement_in(tenants),
         "checkpoints_late_after_s": 2 * settings.CHECKPOINT_EVERY_S,
         "full_agents": limits.agents_near_a_limit(tenants),
         "refusals": limits.recent_refusals(tenants),

@@ -17,7 +17,9 @@ from django.db.models.functions import Concat
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext as _
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -27,11 +29,13 @@ from approvals.people import (
     accounts,
     event_details,
     links,
+    name_of,
     notices,
     principal_of,
     second_operator,
     ways_in,
 )
+from approvals.presentation.vocabulary import in_words
 from approvals.web import entering
 from ledger import principals
 from ledger.characters import without_nul
@@ -46,16 +50,26 @@ from ledger.principals import Surface
 PAGE = 50
 HIDDEN = {"subject", "name", "asked_by"}
 ASKED: dict[str, str] = {
-    ChangeKind.ROLE_GRANTED: "asks to give the role {role} in {tenant} to",
-    ChangeKind.ROLE_REVOKED: "asks to take the role {role} in {tenant} from",
-    ChangeKind.USER_ACTIVATED: "asks to open the account of",
-    ChangeKind.USER_DEACTIVATED: "asks to close the account of",
-    ChangeKind.STAFF_GRANTED: "asks to let into the admin:",
-    ChangeKind.STAFF_REVOKED: "asks to shut out of the admin:",
-    ChangeKind.SUPERUSER_GRANTED: "asks to make a superuser of",
-    ChangeKind.SUPERUSER_REVOKED: "asks to take the rights of a superuser from",
-    ChangeKind.PERMISSIONS_CHANGED: "asks to change the permissions in the admin of",
-    ChangeKind.ACCESS_RESET: "asks to end every way of signing in, and to make a new link, of",
+    ChangeKind.ROLE_GRANTED: gettext_noop(
+        "{asker} asks to give the role {role} in {tenant} to {name}."
+    ),
+    ChangeKind.ROLE_REVOKED: gettext_noop(
+        "{asker} asks to take the role {role} in {tenant} from {name}."
+    ),
+    ChangeKind.USER_ACTIVATED: gettext_noop("{asker} asks to open the account of {name}."),
+    ChangeKind.USER_DEACTIVATED: gettext_noop("{asker} asks to close the account of {name}."),
+    ChangeKind.STAFF_GRANTED: gettext_noop("{asker} asks to let {name} into the admin."),
+    ChangeKind.STAFF_REVOKED: gettext_noop("{asker} asks to shut {name} out of the admin."),
+    ChangeKind.SUPERUSER_GRANTED: gettext_noop("{asker} asks to make a superuser of {name}."),
+    ChangeKind.SUPERUSER_REVOKED: gettext_noop(
+        "{asker} asks to take the rights of a superuser from {name}."
+    ),
+    ChangeKind.PERMISSIONS_CHANGED: gettext_noop(
+        "{asker} asks to change the permissions in the admin of {name}."
+    ),
+    ChangeKind.ACCESS_RESET: gettext_noop(
+        "{asker} asks to end every way in which {name} signs in, and to make a new link."
+    ),
 }
 
 
@@ -98,7 +112,10 @@ def changes_view(request: HttpRequest) -> HttpResponse:
         "pending": pending,
         "who": who,
         "kind": kind,
-        "kinds": sorted(account_changes.DESCRIPTIONS.items(), key=lambda item: item[1]),
+        "kinds": sorted(
+            ((kind, in_words(text)) for kind, text in account_changes.DESCRIPTIONS.items()),
+            key=lambda item: item[1].casefold(),
+        ),
     }
     return render(request, "desk/changes.html", context)
 
@@ -106,7 +123,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
 def _operator(request: HttpRequest) -> User:
     person = cast(User, request.user)
     if not (person.is_superuser or _tenants_kept_by(person)):
-        raise PermissionDenied("Who changed what is for operators to see.")
+        raise PermissionDenied(_("Who changed what is for operators to see."))
     return person
 
 
@@ -147,21 +164,31 @@ def line_of(event: Event) -> Line:
     details: dict[str, Any] = json.loads(event.details)
     edits = details.pop("edits", {})
     if "change" in details:
-        details["change"] = account_changes.DESCRIPTIONS[details["change"]]
+        details["change"] = in_words(account_changes.DESCRIPTIONS[details["change"]])
     facts = [(name, _in_words(value)) for name, value in details.items() if name not in HIDDEN]
     facts += [
-        (name, f"{_in_words(old) or 'nothing'} → {_in_words(new) or 'nothing'}")
+        (name, f"{_in_words(old) or _('nothing')} → {_in_words(new) or _('nothing')}")
         for name, (old, new) in edits.items()
     ]
-    shown = [(name.replace("_", " "), text) for name, text in facts if text]
-    return Line(
-        event, account_changes.DESCRIPTIONS[event.kind], str(details.get("name", "")), shown
+    shown = [(in_words(name.replace("_", " ")), text) for name, text in facts if text]
+    description = in_words(account_changes.DESCRIPTIONS[event.kind])
+    return Line(event, description, str(details.get("name", "")), shown)
+
+
+def line_of_pending(row: PendingChange) -> SafeString:
+    """Who asks, and what confirming it would do."""
+    role = row.details.get("role", "")
+    return format_html(
+        _(ASKED[row.kind]),
+        asker=_strong(row.asked_by),
+        name=_strong(row.user),
+        role=in_words(role),
+        tenant=row.tenant,
     )
 
 
-def line_of_pending(row: PendingChange) -> str:
-    """What confirming it would do, as a sentence without its subject and object."""
-    return ASKED[row.kind].format(role=row.details.get("role", ""), tenant=row.tenant)
+def _strong(person: User) -> SafeString:
+    return format_html("<strong><bdi>{}</bdi></strong>", name_of(person))
 
 
 def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
@@ -172,7 +199,7 @@ def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
     wanted = set(row.details["permissions"])
     named = [
         (word, event_details({"permissions": list(keys)})["permissions"])
-        for word, keys in (("Gives", wanted - has), ("Takes", has - wanted))
+        for word, keys in ((_("Gives"), wanted - has), (_("Takes"), has - wanted))
     ]
     return [(word, names) for word, names in named if names]
 
@@ -181,20 +208,22 @@ def _in_words(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_in_words(item) for item in value)
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     return "" if value is None else str(value)
 
 
 @login_required
 @require_POST
 def confirm_change(request: HttpRequest, change_id: int) -> HttpResponse:
-    return _settle(request, change_id, second_operator.confirm, "Confirmed: it counts from now on.")
+    told = _("Confirmed: it counts from now on.")
+    return _settle(request, change_id, second_operator.confirm, told)
 
 
 @login_required
 @require_POST
 def decline_change(request: HttpRequest, change_id: int) -> HttpResponse:
-    return _settle(request, change_id, second_operator.decline, "Declined: nothing was changed.")
+    told = _("Declined: nothing was changed.")
+    return _settle(request, change_id, second_operator.decline, told)
 
 
 def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> HttpResponse:

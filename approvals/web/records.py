@@ -13,6 +13,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.http import require_safe
 
 from a2a import decision_records as task_records
@@ -31,6 +32,17 @@ from ledger.transparency.signed_notes import TreeHead
 # The intent's members in the order in which people read them; what is not named comes after.
 SHOWN_FIRST = ("action_summary", "financial_impact", "warnings", "tool", "proposed_by")
 APART = frozenset({"arguments", "transaction_id"})
+MEMBERS: dict[str, str] = {
+    "action_summary": gettext_noop("What happens"),
+    "financial_impact": gettext_noop("Amount"),
+    "warnings": gettext_noop("Warnings"),
+    "tool": gettext_noop("Tool"),
+    "proposed_by": gettext_noop("Proposed by"),
+    "consequence_level": gettext_noop("Undo"),
+    "risk_level": gettext_noop("Risk"),
+    "operation_key": gettext_noop("Operation key"),
+    "tenant": gettext_noop("Tenant"),
+}
 
 
 @login_required
@@ -120,11 +132,13 @@ def _page(request: HttpRequest, record: Record, context: dict[str, Any]) -> Http
     return response
 
 
-def _in_order(intent: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _in_order(intent: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Each member that has a value: its name, its label, the value."""
     rest = sorted(set(intent) - set(SHOWN_FIRST) - APART)
     for name in (*SHOWN_FIRST, *rest):
         if intent[name] not in (None, [], ""):
-            yield name.replace("_", " ").capitalize(), intent[name]
+            label = _(MEMBERS[name]) if name in MEMBERS else name.replace("_", " ").capitalize()
+            yield name, label, intent[name]
 
 
 def _events(record: Record) -> Iterator[dict[str, Any]]:

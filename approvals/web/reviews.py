@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.desk import decisions, policies
+from approvals.desk import decisions, policies, supervisors
 from approvals.people import principal_of
 from approvals.web.forms import ReviewForm
 from approvals.web.requests import roles_of_request, tenants_of_request
@@ -66,6 +66,6 @@ def _page(request: HttpRequest, status: int = 200, problem: str = "") -> HttpRes
         "after": after,
         "next": shown[-1].pk if len(read) > SHOWN else 0,
         "reviews": [(row, policies.may_review(row, principal, roles)) for row in shown],
-        "agreement": Review.objects.filter(tenant__in=tenants).agreement(),
+        "agreement": supervisors.agreement_in(tenants),
     }
     return render(request, "desk/reviews.html", context, status=status)

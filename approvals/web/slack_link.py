@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from approvals.models import SlackIdentity, SlackWorkspace
@@ -41,7 +42,8 @@ def ask(request: HttpRequest, workspace_id: int) -> HttpResponse:
     except NotLinked as refusal:
         messages.error(request, str(refusal))
     else:
-        messages.success(request, f"A link waits among your direct messages in {workspace.name}.")
+        told = _("A link waits among your direct messages in {workspace}.")
+        messages.success(request, told.format(workspace=workspace.name))
     return redirect("desk:slack")
 
 
@@ -57,9 +59,8 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
     except NotLinked as refusal:
         return render(request, "desk/slack_confirm.html", {"problem": str(refusal)}, status=409)
     if request.method == "POST":
-        messages.success(
-            request, f"Linked. What you click in {link_request.workspace.name} counts."
-        )
+        told = _("Linked. What you click in {workspace} counts.")
+        messages.success(request, told.format(workspace=link_request.workspace.name))
         return redirect("desk:slack")
     return render(request, "desk/slack_confirm.html", {"link_request": link_request})
 
@@ -71,7 +72,7 @@ def unlink(request: HttpRequest, workspace_id: int) -> HttpResponse:
     identities.unlink(
         person, _workspace(request, workspace_id), by=principal_of(person), via=Surface.WEB
     )
-    messages.success(request, "Unlinked. What you click in Slack decides nothing any more.")
+    messages.success(request, _("Unlinked. What you click in Slack decides nothing any more."))
     return redirect("desk:slack")
 
 

@@ -13,7 +13,7 @@ from ledger.models.log import Checkpoint, Cosignature, Tile
 from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
 from ledger.models.policies import PolicyDocument, paragraphs_of
 from ledger.models.readings import Reading
-from ledger.models.reviews import Review, ReviewVerdict
+from ledger.models.reviews import Agreement, Review, ReviewVerdict
 from ledger.models.search import SearchTerm
 from ledger.models.sweepers import SweeperLease
 from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
@@ -26,6 +26,7 @@ __all__ = [
     "NEEDS_A_LOOK",
     "Agent",
     "AgentToken",
+    "Agreement",
     "Checkpoint",
     "Cosignature",
     "Decision",

@@ -95,7 +95,7 @@ def test_who_is_named_in_a_question_is_kept_by_id_through_a_rename(alice_user, b
 
     assert question.may_answer == again.may_answer == [f"user:{alice_user.pk}"]
     page = signed_in(bob_user).get(reverse("desk:question", args=[question.pk])).content.decode()
-    assert "It may be answered by Alice Moreau." in page
+    assert "It may be answered by: Alice Moreau." in page
     assert "user:" not in page
 
 
