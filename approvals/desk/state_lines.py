@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext as _, pgettext
 
 from approvals.desk import policies
 from approvals.desk.signatures import Signatures
@@ -69,7 +69,10 @@ def _approved(row: Transaction, viewer: str) -> str | SafeString:
     signed = policies.counted_approvals(row)
     if not signed:
         return _("It passed by policy.")
-    names = [_("you") if each.principal == viewer else each.principal_name for each in signed]
+    names = [
+        pgettext("by you", "you") if each.principal == viewer else each.principal_name
+        for each in signed
+    ]
     return _sentence(_("Approved by {name}."), *names)
 
 
@@ -111,7 +114,7 @@ def _decisive(row: Transaction) -> Event | None:
 def _actor(event: Event | None, viewer: str) -> str:
     if event is None:
         return _("somebody")
-    return _("you") if event.principal == viewer else event.principal_name
+    return pgettext("by you", "you") if event.principal == viewer else event.principal_name
 
 
 def _doubted_at(row: Transaction) -> datetime | None:

@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from django.utils import formats
 from django.utils.translation import gettext as _, ngettext
 
+from approvals.presentation import vocabulary
 from approvals.presentation.charts import (
     Cell,
     Chart,
@@ -212,7 +213,7 @@ def expiry_chart(times: Times) -> Chart:
         ],
         [
             [
-                plain(tool),
+                Cell(tool, vocabulary.title_of(tool)),
                 plain(decided(times.by_tool[tool])),
                 plain(times.by_tool[tool][EventKind.EXPIRED]),
                 Cell(round(100 * shares[tool], 1), _percent(shares[tool]), True),

@@ -56,3 +56,9 @@ def in_words(label: object) -> str:
 def first_large(text: str) -> str:
     """With a capital at the beginning; the rest stays, as nouns of other languages need it."""
     return text[:1].upper() + text[1:]
+
+
+def title_of(slug: str) -> str:
+    """``refund_customer`` as ``Refund customer``."""
+    words = slug.replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]

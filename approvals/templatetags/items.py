@@ -22,6 +22,7 @@ from ledger.models import Decision, Event, Transaction, Verdict
 from ledger.states import Ending, EventKind, State
 
 register = template.Library()
+register.filter("in_title", vocabulary.title_of)
 register.filter("error_in_words", state_lines.error_in_words)
 register.filter("length_of_time", state_lines.length)
 
@@ -116,13 +117,6 @@ def as_json(value: Any) -> str:
 
 
 @register.filter
-def in_title(slug: str) -> str:
-    """``refund_customer`` as ``Refund customer``."""
-    words = slug.replace("_", " ").replace("-", " ").strip()
-    return words[:1].upper() + words[1:]
-
-
-@register.filter
 def outcome_words(row: Transaction) -> str:
     """What became of it, in a word or two."""
     endings = {
@@ -214,6 +208,6 @@ def reason_in_words(reason: str) -> str:
 @register.filter
 def progress_words(task: Task) -> str:
     """``Reading: 41 of 47 transcripts``"""
-    stage = in_title(task.stage) if task.stage else _("At work")
+    stage = vocabulary.title_of(task.stage) if task.stage else _("At work")
     note = task.note.strip() if task.state == TaskState.WORKING else ""
     return f"{stage}: {note[:200]}" if note else stage
