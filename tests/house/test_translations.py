@@ -87,8 +87,14 @@ def test_the_compiled_catalogue_is_of_these_translations(language, translations)
     assert in_use == by_text(translations), "run `make messages`"
 
 
+def context_of(message: Message) -> str:
+    """Babel reads it as bytes from a compiled catalogue."""
+    context = message.context or ""
+    return context.decode() if isinstance(context, bytes) else context
+
+
 def by_text(translations: Catalog) -> dict[tuple[str, ...], tuple[str, ...]]:
     return {
-        (message.context or "", *forms(message.id)): forms(message.string)
+        (context_of(message), *forms(message.id)): forms(message.string)
         for message in messages(translations)
     }
