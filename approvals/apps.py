@@ -24,6 +24,7 @@ class ApprovalsConfig(AppConfig):
         from approvals.web import live
         from ledger import doorbell, encryption
         from ledger.events import outbox
+        from ledger.workers import sweeper
 
         answerers.directory = approver_or_operator_named
         outbox.register(SlackChannel())
@@ -32,6 +33,7 @@ class ApprovalsConfig(AppConfig):
         outbox.register(MailChannel())
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
+        sweeper.register_step(ways_in.forget_expired)
         handle_click.register()
         replies.register()
         doorbell.register_listener(live.ring_live_pages)

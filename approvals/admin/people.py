@@ -22,7 +22,7 @@ from django.shortcuts import redirect
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role, UserName
-from approvals.people import FLAGS, accounts, principal_of
+from approvals.people import FLAGS, accounts, principal_of, second_operator
 from ledger.admin.base import OwnChoices, StrictLookups, tenants_of
 from ledger.admin.sealed_changes import VIA
 
@@ -157,7 +157,10 @@ class PersonAdmin(StrictLookups, UserAdmin):
                 self._notify(request, accounts.take_role(*args, **origin))
             for role in formset.new_objects:
                 args = (person, role.tenant_id, role.role)
-                self._notify(request, accounts.give_role(*args, **origin))
+                is_done = accounts.give_role(*args, **origin)
+                self._notify(request, is_done)
+                if is_done and role.role != Role.VIEWER:
+                    self._tell_of_ended_link(request, person)
 
     def user_change_password(
         self, request: HttpRequest, id: str, form_url: str = ""
@@ -172,6 +175,10 @@ class PersonAdmin(StrictLookups, UserAdmin):
             if before and after and after.password != before.password:
                 accounts.password_was_set(after, by=principal_of(_person(request)), via=VIA)
         return response
+
+    def _tell_of_ended_link(self, request: HttpRequest, person: User) -> None:
+        if words := second_operator.words_of_ended_link(person):
+            self.message_user(request, words, messages.WARNING)
 
     def _notify(self, request: HttpRequest, is_done: bool) -> None:
         if not is_done:

@@ -43,6 +43,18 @@ def could_sign_in_as(principal: str, person: User) -> bool:
     return principal in _possible_users(str(principal_of(person)))
 
 
+def maker_of_link(person: User) -> str:
+    """Who lately made the newest link into this account, by name; empty if no person did."""
+    chain = account_changes.chain_of(str(principal_of(person)))
+    made = Event.objects.filter(
+        subject=chain,
+        kind__in=[ChangeKind.PERSON_INVITED, ChangeKind.ACCESS_RESET],
+        principal__startswith=USERS,
+        at__gt=Now() - WINDOW,
+    ).last()
+    return made.principal_name if made is not None else ""
+
+
 def require_another_person(person: User, earlier: Iterable[str], deed: str) -> None:
     """Raises ``NotAllowed`` if one of the earlier principals could sign in as this person, or the
     other way round. ``deed`` completes the sentence "Alice has …"."""

@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.db.transaction import atomic
 
-from approvals.models import Membership, PushSubscription
+from approvals.models import LinkPurpose, Membership, PushSubscription, Role
 from approvals.people import links, notices, ways_in
 from approvals.people.principals import name_of, principal_of
 from ledger.events import account_changes
@@ -70,6 +70,9 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
     """Write the change. Only inside the database transaction that records it."""
     if kind == ChangeKind.ROLE_GRANTED:
         Membership.objects.create(user=person, tenant_id=tenant, role=details["role"])
+        if details["role"] != Role.VIEWER:
+            # Whoever made a link that is still open knows it, and could decide with it alone.
+            links.end(person, LinkPurpose.INVITE, LinkPurpose.RECOVER)
     elif kind == ChangeKind.ROLE_REVOKED:
         Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
     elif kind == ChangeKind.ACCESS_RESET:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, PendingChange, PendingState, Role
-from approvals.people import independence, rights
+from approvals.people import independence, rights, ways_in
 from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed, NotFound, NotPossible
 from ledger.events.account_changes import ChangeKind
@@ -130,6 +130,36 @@ def refusal(operator: User, row: PendingChange) -> str:
             "or a third person did so for both."
         ).format(days=independence.WINDOW.days)
     return ""
+
+
+def lets_decide(row: PendingChange) -> bool:
+    """Whether confirming it gives a role in which people decide or settle."""
+    return bool(row.kind == ChangeKind.ROLE_GRANTED and row.details["role"] != Role.VIEWER)
+
+
+def knows_way_in(row: PendingChange) -> str:
+    """Who made the link by which the person of this role came in, as far as that is known."""
+    has_come_in = lets_decide(row) and ways_in.are_left(row.user)
+    return independence.maker_of_link(row.user) if has_come_in else ""
+
+
+def may_make_link(operator: User, row: PendingChange) -> bool:
+    """Whether this operator, who confirmed the role, may make the link of its person.
+
+    Two operators are behind it then, and the account opens nothing that this one does not keep.
+    """
+    is_theirs = row.user.is_active and not _is_of_others(row.user, operator)
+    return is_theirs and lets_decide(row) and not ways_in.are_left(row.user)
+
+
+def words_of_ended_link(person: User) -> str:
+    """Where a new link comes from, for who was given a role; empty if they have come in."""
+    if ways_in.are_left(person):
+        return ""
+    return _(
+        "Earlier links into the account of %(person)s have ended: whoever made one could have "
+        "decided with it. Make a new one on the page People; it takes two operators."
+    ) % {"person": name_of(person)}
 
 
 def _is_of_others(person: User, operator: User) -> bool:

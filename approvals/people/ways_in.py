@@ -9,11 +9,14 @@ from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.db.models.functions import Now
+from django.db.transaction import atomic
 
 from approvals.models import CompanyIdentity
 from approvals.people import links
 
 LONGEST_AGENT = 200
+BATCH = 500  # expired sessions that are forgotten in one database transaction
 
 
 def end_all(person: User) -> None:
@@ -75,7 +78,19 @@ def _address(text: str) -> str:
 
 def on_sign_in(sender: Any, request: Any, user: User, **_: Any) -> None:
     """Listens to Django's signal."""
+    request.session.set_expiry(None)  # what was begun before the sign-in was kept for less
     remember_session(request, user)
+
+
+def forget_expired() -> None:
+    """Delete a batch of expired sessions, and their lines in the lists of open ones. The sweeper
+    calls it in each round; a row that somebody holds is left for the next."""
+    with atomic():
+        rows = Session.objects.filter(expire_date__lt=Now()).order_by("expire_date")
+        locked = rows.select_for_update(skip_locked=True).values_list("pk", flat=True)
+        if keys := list(locked[:BATCH]):
+            UserSession.objects.filter(session_key__in=keys).delete()
+            Session.objects.filter(pk__in=keys).delete()
 
 
 def sessions_of(person: User) -> list[UserSession]:

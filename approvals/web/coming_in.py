@@ -62,6 +62,7 @@ def company_start(request: HttpRequest) -> HttpResponse:
     except CompanyRefused as refusal:
         return _company_refused(request, refusal)
     request.session[STARTED] = begun.kept
+    entering.begun(request)
     return redirect(begun.address)
 
 
@@ -154,6 +155,7 @@ def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpRespo
         messages.error(request, said)
         return redirect("desk:account")
     request.session["sign_in_notice"] = said
+    entering.begun(request)
     return redirect("desk:sign-in")
 
 
@@ -209,6 +211,7 @@ def join_passkey_options(request: HttpRequest, token: str) -> HttpResponse:
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal.detail}, status=410)
     request.session[CHALLENGE] = state
+    entering.begun(request)
     return JsonResponse(options)
 
 

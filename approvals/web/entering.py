@@ -29,6 +29,7 @@ from ledger.principals import Surface, system
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 PENDING, CONFIRMED = "sign_in_pending", "confirmed_at"  # in the session
 PENDING_FOR_S = 600
+BEGUN_FOR_S = 900  # a sign-in that is not finished
 BLOCKED_AGAIN_S = 3600
 GATE = system("sign_in", "The sign-in page")
 
@@ -45,6 +46,7 @@ def after_first_step(request: HttpRequest, person: User, next_page: str = "") ->
     """Enter, or ask for the second step where the person has one."""
     if not second_steps.are_wanted(person):
         return enter(request, person, next_page)
+    begun(request)
     request.session[PENDING] = {
         "person": person.pk,
         "hash": person.get_session_auth_hash(),
@@ -52,6 +54,12 @@ def after_first_step(request: HttpRequest, person: User, next_page: str = "") ->
         "next": next_page,
     }
     return redirect("desk:sign-in-code")
+
+
+def begun(request: HttpRequest) -> None:
+    """Keep the session of a stranger, who began to sign in, no longer than that takes."""
+    if not request.user.is_authenticated:
+        request.session.set_expiry(BEGUN_FOR_S)
 
 
 def pending_person(request: HttpRequest) -> User | None:

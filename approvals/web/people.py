@@ -103,6 +103,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
             second_operator.refusal(person, row),
             line_of_pending(row),
             permissions_of_pending(row),
+            second_operator.knows_way_in(row),
         )
         for row in second_operator.visible_to(person).order_by("pk")
     ]
@@ -234,7 +235,25 @@ def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> Ht
     else:
         if row.kind == ChangeKind.ACCESS_RESET and verb is second_operator.confirm:
             return _reset_link(request, row.user)
+        if verb is second_operator.confirm and second_operator.lets_decide(row):
+            return _role_confirmed(request, row, message)
         messages.success(request, message)
+    return redirect("desk:changes")
+
+
+def _role_confirmed(request: HttpRequest, row: PendingChange, message: str) -> HttpResponse:
+    """The new link of who has not come in yet, shown once; else who may have come in as them."""
+    operator = cast(User, request.user)
+    if second_operator.may_make_link(operator, row):
+        link = accounts.make_link(row.user, by=principal_of(operator), via=Surface.WEB)
+        context = {"person": row.user, "link": link, "is_of_role": True}
+        return render(request, "people/link.html", context)
+    messages.success(request, message)
+    if maker := second_operator.knows_way_in(row):
+        text = _("%(person)s has come in already, by a link that %(maker)s made.")
+        messages.warning(request, text % {"person": name_of(row.user), "maker": maker})
+    elif words := second_operator.words_of_ended_link(row.user):
+        messages.warning(request, words)
     return redirect("desk:changes")
 
 

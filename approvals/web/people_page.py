@@ -14,6 +14,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
+from django.db.transaction import atomic
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _, gettext_lazy
@@ -129,14 +130,15 @@ def invite(request: HttpRequest) -> HttpResponse:
     wanted, origin = form.cleaned_data, _origin(request)
     try:
         labels = {"email": wanted["email"], "name": wanted["name"]}
-        person = accounts.invite(wanted["username"], **labels, **origin)
+        with atomic():  # nobody confirms the role before the link is there, and so ended with it
+            person = accounts.invite(wanted["username"], **labels, **origin)
+            # A viewer's role counts at once, so that the person is on this page.
+            accounts.give_role(person, wanted["tenant"], Role.VIEWER, **origin)
+            is_done = accounts.give_role(person, wanted["tenant"], wanted["role"], **origin)
+            link = accounts.make_link(person, **origin)
     except ValidationError as refusal:
         form.add_error("username", refusal.messages[0])
         return _page(request, tenants, form=form)
-    # A viewer's role counts at once, so that the person is on this page; the rest may take two.
-    accounts.give_role(person, wanted["tenant"], Role.VIEWER, **origin)
-    is_done = accounts.give_role(person, wanted["tenant"], wanted["role"], **origin)
-    link = accounts.make_link(person, **origin)
     return _page(request, tenants, link=link, invited=person, is_role_given=is_done)
 
 
@@ -150,9 +152,11 @@ def new_link(request: HttpRequest, person_id: int) -> HttpResponse:
     tenants, person = _tenants(request), _ours(request, person_id)
     if person.last_login is not None or person.has_usable_password():
         raise Http404
-    if second_operator.may_decide(person):  # nobody alone gets a way into such an account
-        return reset(request, person_id)
-    link = accounts.make_link(person, **_origin(request))
+    with atomic():
+        User.objects.select_for_update().get(pk=person.pk)  # no role is confirmed meanwhile
+        if second_operator.may_decide(person):  # nobody alone gets a way into such an account
+            return reset(request, person_id)
+        link = accounts.make_link(person, **_origin(request))
     return _page(request, tenants, link=link, invited=person, is_role_given=True)
 
 
@@ -175,7 +179,11 @@ def _change_role(request: HttpRequest, person_id: int, verb: Any) -> HttpRespons
     is_known = role in Role.values and tenants.filter(slug=tenant).exists()
     if person is None or not is_known:
         raise Http404
-    return _told(request, verb(person, tenant, role, **_origin(request)))
+    is_done = verb(person, tenant, role, **_origin(request))
+    gives_decisions = is_done and verb is accounts.give_role and role != Role.VIEWER
+    if gives_decisions and (words := second_operator.words_of_ended_link(person)):
+        messages.warning(request, words)
+    return _told(request, is_done)
 
 
 @login_required

@@ -156,6 +156,7 @@ def passkey_options(request: HttpRequest) -> HttpResponse:
     """What the browser needs to ask for a passkey: any of ours, or one of who gave a password."""
     options, state = passkeys.begin_using(entering.pending_person(request))
     request.session[CHALLENGE] = state
+    entering.begun(request)
     return JsonResponse(options)
 
 

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from django.contrib.sessions.models import Session
 from django.core import mail
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
 from approvals.models import CompanyIdentity, LinkPurpose, Membership, PendingChange
-from approvals.people import accounts, links, reset_letters, second_steps
+from approvals.people import accounts, links, reset_letters, second_steps, ways_in
 from approvals.web import coming_in
 from ledger.events import account_changes
 from ledger.models import Delivery
@@ -419,3 +421,92 @@ def test_whether_there_is_an_account_cannot_be_timed_by_asking_for_letters(
     known = seconds("alice")
     assert unknown >= coming_in.ANSWERED_AFTER_S
     assert known < 2 * unknown
+
+
+# --- the first link, and what strangers leave behind --------------------------------------------
+
+
+def invited_by(client: Client, role: str = "approver") -> tuple[User, str]:
+    wanted = {"username": "nina", "name": "Nina Wolf", "tenant": "acme", "role": role}
+    page = client.post("/people/invite", wanted).content.decode()
+    return User.objects.get(username="nina"), link_of(page)
+
+
+def link_of(page: str) -> str:
+    return re.search(r'value="http://[^/"]+(/join/[^"]+)"', page)[1]
+
+
+@pytest.mark.parametrize("role", ["approver", "operator"])
+def test_the_inviters_link_ends_when_the_role_that_decides_is_confirmed(role, as_olga, as_otto):
+    _nina, first = invited_by(as_olga, role)
+
+    answer = as_otto.post(f"/changes/{PendingChange.objects.get().pk}/confirm")
+
+    second = link_of(answer.content.decode())
+    assert Client().post(first, CHOSEN).status_code == 410
+    assert Client().post(second, CHOSEN).status_code == 302
+
+
+def test_the_second_operator_is_told_who_could_have_come_in(as_olga, as_otto):
+    _nina, first = invited_by(as_olga)
+    inside = Client()
+    inside.post(first, CHOSEN)
+    told = "come in already, by a link that Olga"
+
+    before = as_otto.get("/changes/").content.decode()
+    answer = as_otto.post(f"/changes/{PendingChange.objects.get().pk}/confirm", follow=True)
+
+    assert told in before
+    assert told in answer.content.decode()
+    assert "/join/" not in answer.content.decode()
+    assert is_in(inside)
+
+
+def test_a_role_that_one_operator_gives_alone_ends_the_link_and_makes_none(as_olga, as_otto):
+    nina, first = invited_by(as_olga, "viewer")
+
+    answer = as_otto.post(
+        f"/people/{nina.pk}/role/give", {"role": "acme approver"}, follow=True
+    ).content.decode()
+
+    assert Membership.objects.filter(user=nina, role="approver").exists()
+    assert "it takes two operators" in answer
+    assert "/join/" not in answer
+    assert Client().get(first).status_code == 410
+
+
+def test_nobody_gets_a_link_into_an_account_that_another_tenant_has_too(as_olga, as_otto, globex):
+    nina, first = invited_by(as_olga)
+    Membership.objects.create(user=nina, tenant=globex, role="approver")
+
+    answer = as_otto.post(f"/changes/{PendingChange.objects.get().pk}/confirm", follow=True)
+
+    assert "/join/" not in answer.content.decode()
+    assert Client().get(first).status_code == 410
+
+
+def test_what_a_stranger_began_is_kept_for_a_quarter_of_an_hour(alice_user):
+    client = Client()
+    client.post("/sign-in/passkey/options")
+    begun = client.session.get_expiry_age()
+    client.post("/sign-in/", {"username": "alice", "password": "alice"})
+
+    assert begun <= 900
+    assert client.session.get_expiry_age() > 3600
+
+
+def test_expired_sessions_are_deleted_with_their_lines_in_the_list(alice_user, monkeypatch):
+    monkeypatch.setattr(ways_in, "BATCH", 2)
+    clients = [Client() for _ in range(4)]
+    for client in clients:
+        client.post("/sign-in/", {"username": "alice", "password": "alice"})
+    expired = [client.session.session_key for client in clients[:3]]
+    Session.objects.filter(pk__in=expired).update(expire_date=timezone.now() - timedelta(days=1))
+
+    counts = []
+    for _ in range(3):
+        ways_in.forget_expired()
+        counts.append((Session.objects.count(), UserSession.objects.count()))
+
+    assert counts == [(2, 2), (1, 1), (1, 1)]
+    assert is_in(clients[3])

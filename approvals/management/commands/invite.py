@@ -34,20 +34,21 @@ class Command(BaseCommand):
         if not username:
             raise CommandError("Name the person: manage.py invite alice --tenant acme --role …")
         origin: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
-        person, link = self._person(username, email, origin)
+        person, is_new = self._person(username, email, origin)
         home = enrolment.tenant_named(tenant, **origin)
         accounts.give_role(person, tenant, role, **origin)
         self.stdout.write(f"{username} is {role} of {home.name}.")
-        if link:
+        if is_new:  # after the role, which ends the links before it
+            link = accounts.make_link(person, **origin)
             self.stdout.write(f"The link for {username}, once and within three days:\n  {link}")
 
-    def _person(self, username: str, email: str, origin: dict[str, Any]) -> tuple[User, str]:
-        """The person, and the link for one who is new."""
+    def _person(self, username: str, email: str, origin: dict[str, Any]) -> tuple[User, bool]:
+        """The person, and whether they are new."""
         known = User.objects.filter(username=username).first()
         if known is not None:
-            return known, ""
+            return known, False
         try:
             person = accounts.invite(username, email=email, **origin)
         except ValidationError as refusal:
             raise CommandError(" ".join(refusal.messages)) from refusal
-        return person, accounts.make_link(person, **origin)
+        return person, True
