@@ -175,8 +175,7 @@ def waits_chart(times: Times) -> Chart:
     return Chart(
         "waits",
         _("How long people take to decide, by hour of the day"),
-        _("Half is decided in %(half)s, nine of ten in %(most)s. Hours are in your time zone.")
-        % {"half": _span(waits, 0.5).shown, "most": _span(waits, 0.9).shown},
+        _how_long(waits),
         [
             Column("hour", _("Hour"), is_number=False),
             Column("decided", _("decided")),
@@ -222,6 +221,17 @@ def expiry_chart(times: Times) -> Chart:
         ],
         shares=[strip([(shares[tool], "soon", _percent(shares[tool]))], 1) for tool in tools],
     )
+
+
+def _how_long(waits: Counter[int]) -> str:
+    if not waits:
+        return _("No person decided anything.")
+    return _(
+        "Half is decided in %(half)s, nine of ten in %(most)s. Hours are in your time zone."
+    ) % {
+        "half": _span(waits, 0.5).shown,
+        "most": _span(waits, 0.9).shown,
+    }
 
 
 def pairs_chart(pairs: list[Pair], names: Names) -> Chart:

@@ -120,7 +120,7 @@ class Command(up.Command):
             "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n\n"
             f"    user   password    who\n{logins}\n\n"
             f"  Open {address}/ and sign in as alice.\n"
-            "  Then approve the refund at the top of the inbox, and watch its receipt appear.\n"
+            "  Then approve the refund to Ana Ruiz, and watch its receipt appear.\n"
         )
 
 
