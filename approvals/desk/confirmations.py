@@ -12,6 +12,7 @@ import unicodedata
 from decimal import Decimal
 
 from babel.numbers import get_currency_precision, get_currency_symbol
+from django.utils import translation
 from django.utils.translation import get_language
 
 from approvals.desk.policies import money
@@ -29,7 +30,21 @@ def confirmation_word(row: Transaction) -> str:
     """The text that the approver is asked to type: the amount as it is shown, else the name."""
     if row.amount is None:
         return names_of_target(row)[0]
-    return money(row).replace("\u2009", "")  # no keyboard has it
+    word = _typable(money(row))
+    if is_amount(word, row.amount, row.currency):
+        return word
+    return word_for_machines(row)  # "12,345 BHD" of German would say something else in English
+
+
+def word_for_machines(row: Transaction) -> str:
+    """The same text in English, for what is signed or stored whatever the language."""
+    with translation.override("en"):
+        return names_of_target(row)[0] if row.amount is None else _typable(money(row))
+
+
+def _typable(text: str) -> str:
+    """Without the spaces that no keyboard has."""
+    return text.replace("\u2009", "").replace("\u00a0", " ")
 
 
 def is_confirmed(typed: str, row: Transaction) -> bool:

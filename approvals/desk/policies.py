@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from babel.numbers import format_currency
 from django.contrib.auth.models import User
 from django.utils.translation import gettext as _, gettext_lazy, gettext_noop
 
@@ -15,6 +13,7 @@ from a2a.models.answerers import CLIENT
 from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
+from approvals.presentation import amounts
 from approvals.presentation.vocabulary import in_words
 from ledger.contracts import ConsequenceLevel, tools
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
@@ -213,11 +212,10 @@ def is_irreversible(row: Transaction) -> bool:
 
 
 def money(row: Transaction) -> str:
-    """The amount as people read it; behind the letters of a code stands a thin space."""
+    """The amount as people read it, in the active language."""
     if row.amount is None:
         return ""
-    text = format_currency(row.amount, row.currency, locale="en")
-    return re.sub(r"([A-Za-z])(?=\d)", "\\1\u2009", text)
+    return amounts.written(row.amount, row.currency)
 
 
 def undo_in_contract(row: Transaction) -> str:

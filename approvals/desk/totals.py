@@ -10,6 +10,7 @@ from decimal import Decimal
 from babel.numbers import format_currency
 from django.db.models import Count, Sum
 
+from approvals.presentation.amounts import reader_locale
 from ledger import search
 from ledger.models import Transaction
 
@@ -60,4 +61,4 @@ def _of_found(wanted: search.Wanted) -> Totals:
 
 def _written(amounts: dict[str, Decimal]) -> Iterator[str]:
     for currency, amount in sorted(amounts.items(), key=lambda pair: -pair[1]):
-        yield format_currency(amount, currency, locale="en")
+        yield format_currency(amount, currency, locale=reader_locale())

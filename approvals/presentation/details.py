@@ -13,6 +13,7 @@ from itertools import groupby
 
 from babel.numbers import format_currency, get_currency_precision
 
+from approvals.presentation.amounts import reader_locale
 from approvals.presentation.labels import Field
 from ledger.models import Transaction
 
@@ -41,7 +42,7 @@ class Value:
             return ""
         if round(number, get_currency_precision(self.currency)) != number:
             return ""
-        return format_currency(number, self.currency, locale="en")
+        return format_currency(number, self.currency, locale=reader_locale())
 
 
 @dataclass(frozen=True, slots=True)

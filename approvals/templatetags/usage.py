@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from babel import Locale, UnknownLocaleError
 from babel.numbers import format_currency
 from django import template
-from django.utils.translation import get_language
 
+from approvals.presentation.amounts import reader_locale
 from ledger.usage.usual import Range
 
 register = template.Library()
@@ -22,15 +21,8 @@ def money_range(amounts: Range) -> str:
 
 
 def _short(amount: Decimal, currency: str) -> str:
-    locale = _locale()
+    locale = reader_locale()
     if amount != int(amount):
         return format_currency(amount, currency, locale=locale)
     pattern = locale.currency_formats["standard"].pattern.replace(".00", "")
     return format_currency(amount, currency, pattern, locale=locale, currency_digits=False)
-
-
-def _locale() -> Locale:
-    try:
-        return Locale.parse(get_language() or "en", sep="-")
-    except (UnknownLocaleError, ValueError):
-        return Locale("en")

@@ -8,7 +8,7 @@ import pytest
 from babel.numbers import format_currency, format_decimal
 from django.utils import translation
 
-from approvals.desk import confirmations
+from approvals.desk import confirmations, policies
 
 LOCALES = ("en_US", "en_GB", "en_IN", "de_DE", "de_CH", "fr_FR", "it_CH", "sv_SE", "ja_JP", "ar_EG")
 
@@ -90,6 +90,27 @@ def test_without_a_name_in_the_summary_the_id_is_asked_for(a_transaction):
     row.action_summary = "Launch something (Vegan) else (Vega2)"
 
     assert confirmations.confirmation_word(row) == "Vega"
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "english", "german"),
+    [
+        ("48.20", "EUR", "€48.20", "48,20\u00a0€"),
+        ("125000", "CHF", "CHF\u2009125,000.00", "125.000,00\u00a0CHF"),
+        ("12.345", "BHD", "BHD\u200912.345", "12,345\u00a0BHD"),
+    ],
+)
+def test_an_amount_is_written_in_the_readers_language_and_confirmed_as_it_is_asked_for(
+    a_transaction, amount, currency, english, german
+):
+    row = a_transaction("launch", rocket="r1")
+    row.amount, row.currency = Decimal(amount), currency
+
+    for language, shown in (("en", english), ("de", german)):
+        with translation.override(language):
+            assert policies.money(row) == shown
+            assert confirmations.is_confirmed(confirmations.confirmation_word(row), row)
+            assert confirmations.word_for_machines(row) == english.replace("\u2009", "")
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def _button_value(verb: str, message: SlackMessage, row: Transaction) -> ButtonV
         team=message.workspace.team_id,
         message=message.pk,
         about=shortened(one_line(row.action_summary), BUTTON_ABOUT_MOST),
-        word=confirmations.confirmation_word(row) if policies.is_irreversible(row) else "",
+        word=confirmations.word_for_machines(row) if policies.is_irreversible(row) else "",
     )
 
 
