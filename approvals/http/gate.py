@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 from django.conf import settings
 
-from ledger.agents.callers import callers_of
-from ledger.batches import Batcher
+from ledger.agents.callers import callers_of, note_use
+from ledger.batches import Batcher, in_thread
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LimitReached
 from ledger.http import TOKEN_IS_KNOWN, database_away, problem, problem_of
@@ -29,6 +30,7 @@ from ledger.waiting.waiters import Waiter, Waiters, waiters
 WITH_FILES = ("/a2a/", "/tasks/")
 LARGEST_SOCKET_MESSAGE = 4 * 1024  # bytes; browsers send a few as a sign of life
 LEARN_AGAIN_S = 5.0
+NOTE_USE_S = 3600.0
 
 
 class Gate:
@@ -87,6 +89,7 @@ class Holders:
 
     def __init__(self) -> None:
         self._known: Bounded[str, tuple[float, Holder]] = Bounded(20_000)
+        self._noted: Bounded[str, float] = Bounded(20_000)
         self._reading: set[asyncio.Task[Any]] = set()
         self._holders = Batcher(_holders_of)
 
@@ -107,11 +110,22 @@ class Holders:
             self._known.remove(token_hash)
         else:
             self._known.put(token_hash, (time.monotonic(), holder))
+            self._note_use(token_hash)
         return holder
+
+    def _note_use(self, token_hash: str) -> None:
+        """Beside the requests, and once an hour in this process."""
+        noted_at, now = self._noted.get(token_hash), time.monotonic()
+        if noted_at is None or now - noted_at > NOTE_USE_S:
+            self._noted.put(token_hash, now)
+            self._beside(in_thread(note_use, token_hash))
 
     def _read_again(self, token_hash: str) -> None:
         """Beside the requests: nobody waits for a limit to be read."""
-        reading = asyncio.create_task(self.learn(token_hash))
+        self._beside(self.learn(token_hash))
+
+    def _beside(self, work: Coroutine[Any, Any, Any]) -> None:
+        reading = asyncio.create_task(work)
         self._reading.add(reading)
         reading.add_done_callback(self._done)
 

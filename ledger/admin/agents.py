@@ -12,11 +12,13 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.db.transaction import atomic
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
 from django.utils.timezone import localtime
+from django.utils.translation import gettext as _, gettext_lazy as lazy
 
 from ledger import contracts, safe_http
 from ledger.admin import limits
@@ -26,10 +28,13 @@ from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
 from ledger.encryption import new_webhook_secret
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
 from ledger.limits.terms import Of
 from ledger.models import (
     Agent,
     AgentToken,
+    Event,
     Scope,
     Tenant,
 )
@@ -248,10 +253,28 @@ class AgentTokenAdmin(Undeletable):
 
     form = AgentTokenForm
     tenant_path = "agent__tenant"
-    list_display = ("hint", "agent", "scopes", "created_at", "expires", "revoked_at")
+    list_display = (
+        "hint",
+        "agent",
+        "scopes",
+        "created_at",
+        "issued",
+        "last_used_at",
+        "expires",
+        "revoked_at",
+    )
     list_select_related = ("agent",)
     fields = ("agent", "scopes", "further_scopes", "default_skill", "expires_at")
     actions = ("rotate", "revoke")
+    readonly_fields = ("issued", "expires")
+
+    def get_fields(self, request: HttpRequest, obj: AgentToken | None = None) -> tuple[str, ...]:
+        """Of one that is there: also who issued it, and since when nobody has used it."""
+        return (*self.list_display, "default_skill") if obj else self.fields
+
+    @admin.display(description=lazy("issued by"))
+    def issued(self, row: AgentToken) -> str:
+        return row.issued_by or issuer_of(row)
 
     @admin.display(description="expires", ordering="expires_at")
     def expires(self, row: AgentToken) -> str:
@@ -273,7 +296,10 @@ class AgentTokenAdmin(Undeletable):
         self._show_once(request, row, token)
 
     @admin.action(description="Rotate: issue a new token, revoke this one", permissions=["change"])
-    def rotate(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> None:
+    def rotate(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            stops = _("What uses these tokens stops working until it is given the new ones.")
+            return self._ask(request, rows, "rotate", _("Rotate the tokens"), stops)
         for old in rows.filter(revoked_at=None).select_related("agent"):
             with atomic():
                 if not self._revoke(request, old, "Revoked: rotated."):
@@ -290,10 +316,25 @@ class AgentTokenAdmin(Undeletable):
                 self.log_addition(request, row, f"Issued in place of {old}.")
             self._show_once(request, row, token)
 
+        return None
+
     @admin.action(description="Revoke", permissions=["change"])
-    def revoke(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> None:
+    def revoke(self, request: HttpRequest, rows: QuerySet[AgentToken]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            stops = _("What uses these tokens stops working at once, for good.")
+            return self._ask(request, rows, "revoke", _("Revoke the tokens"), stops)
         number = sum(self._revoke(request, row, "Revoked.") for row in rows)
         self.message_user(request, f"{number} tokens are revoked.", messages.SUCCESS)
+        return None
+
+    def _ask(
+        self, request: HttpRequest, rows: QuerySet[AgentToken], action: str, title: str, stops: str
+    ) -> HttpResponse:
+        """A page that says what stops working; its form does it."""
+        told = {"title": title, "action": action, "consequence": stops, "opts": self.opts}
+        current = rows.filter(revoked_at=None).select_related("agent")
+        context = {**self.admin_site.each_context(request), **told, "rows": current}
+        return TemplateResponse(request, "admin/ledger/confirm_tokens.html", context)
 
     def _revoke(self, request: HttpRequest, row: AgentToken, reason: str) -> bool:
         is_revoked = enrolment.revoke(row, by=principal_of(request), via=VIA, reason=reason)
@@ -303,9 +344,24 @@ class AgentTokenAdmin(Undeletable):
 
     def _show_once(self, request: HttpRequest, row: AgentToken, token: str) -> None:
         text = format_html(
-            "The token of {} is <code>{}</code>. It is not shown again.", row.agent.name, token
+            "The token of {} is <code>{}</code>. It is not shown again. "
+            '<button type="button" class="button" data-copy data-copied="{}">{}</button>',
+            row.agent.name,
+            token,
+            _("Copied"),
+            _("Copy"),
         )
         self.message_user(request, text, messages.WARNING)
+
+
+def issuer_of(row: AgentToken) -> str:
+    """Who issued a token from before it was kept with it, as its sealed event says."""
+    events = Event.objects.filter(
+        subject=account_changes.chain_of(str(row.agent.principal)),
+        kind=ChangeKind.TOKEN_ISSUED,
+        details__contains=f'"token":"{row.hint}"',
+    )
+    return events.values_list("principal_name", flat=True).first() or ""
 
 
 def same_lifetime(old: AgentToken) -> Any:

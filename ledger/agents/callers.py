@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, cached_property
 
 from django.db import connection
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from ledger.agents.allowances import allowed_tools, covers, may_propose, tools_in_all
 from ledger.database import use_prepared_statements
@@ -68,6 +70,13 @@ def callers_of(hashes: list[str]) -> list[Caller | None]:
         for token_hash, tenant, slug, name, scopes, default_skill, wide, own, now in rows
     }
     return [callers.get(token_hash) for token_hash in hashes]
+
+
+def note_use(token_hash: str) -> None:
+    """Note that the token is in use, once an hour."""
+    an_hour_ago = Now() - timedelta(hours=1)
+    is_stale = Q(last_used_at=None) | Q(last_used_at__lt=an_hour_ago)
+    AgentToken.objects.filter(is_stale, token_hash=token_hash).update(last_used_at=Now())
 
 
 @cache

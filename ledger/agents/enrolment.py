@@ -103,6 +103,7 @@ def issue(
 ) -> tuple[AgentToken, str]:
     """A new token: its row, and its text, which cannot be read again later."""
     with atomic():
+        columns["issued_by"] = by.name[:200]
         row, token = AgentToken.issue(agent, scopes=list(scopes), **columns)
         until = row.expires_at.isoformat() if row.expires_at else None
         terms = {"token": row.hint, "scopes": list(scopes), "expires_at": until}

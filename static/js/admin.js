@@ -35,3 +35,10 @@ for (const table of document.querySelectorAll(".inline-group, .results")) {
 }
 nameFields(document);
 document.addEventListener("formset:added", (event) => nameFields(event.target));
+document.addEventListener("click", async ({ target }) => {
+  const button = target.closest?.("[data-copy]");
+  const secret = button?.parentElement.querySelector("code");
+  if (!secret || !navigator.clipboard) return;
+  await navigator.clipboard.writeText(text(secret));
+  button.textContent = button.dataset.copied;
+});

@@ -188,7 +188,7 @@ def test_a_token_is_shown_once_rotated_and_revoked(as_olga, helpdesk):
 
     as_olga.post(
         reverse("admin:ledger_agenttoken_changelist"),
-        {"action": "rotate", "_selected_action": [row.pk]},
+        {"action": "rotate", "confirmed": "yes", "_selected_action": [row.pk]},
     )
     old, new = AgentToken.objects.order_by("pk")
     assert old.revoked_at

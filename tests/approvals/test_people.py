@@ -168,7 +168,7 @@ def test_tokens_and_agents_are_sealed_without_the_secret(as_keeper, helpdesk):
     token = AgentToken.objects.get()
     as_keeper.post(
         reverse("admin:ledger_agenttoken_changelist"),
-        {"action": "revoke", "_selected_action": [token.pk]},
+        {"action": "revoke", "confirmed": "yes", "_selected_action": [token.pk]},
     )
     as_keeper.post(
         reverse("admin:ledger_agent_change", args=[helpdesk.pk]),

@@ -14,9 +14,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from approvals.models import Membership, Role
+from approvals.people import principal_of
 from ledger import execution
 from ledger.admin import base as ledger_admin
+from ledger.agents import enrolment
+from ledger.agents.callers import note_use
 from ledger.models import Agent, AgentToken, Delivery, Event, IdempotencyKey, Tenant, Transaction
+from ledger.principals import Surface
 from ledger.states import State
 from ledger.transactions import coordinator
 
@@ -440,7 +444,7 @@ def test_a_rotated_token_lives_as_long_as_the_old_one_was_meant_to(as_olga, help
         helpdesk, scopes=["propose"], expires_at=a_day_ago + timedelta(days=30)
     )
     AgentToken.objects.filter(pk=old.pk).update(created_at=a_day_ago)
-    rotate = {"action": "rotate", "_selected_action": [old.pk]}
+    rotate = {"action": "rotate", "confirmed": "yes", "_selected_action": [old.pk]}
 
     as_olga.post(reverse("admin:ledger_agenttoken_changelist"), rotate)
     as_olga.post(reverse("admin:ledger_agenttoken_changelist"), rotate)  # is revoked already
@@ -455,10 +459,40 @@ def test_a_revoked_token_is_refused_at_once(as_olga, as_helpdesk):
 
     as_olga.post(
         reverse("admin:ledger_agenttoken_changelist"),
-        {"action": "revoke", "_selected_action": [as_helpdesk.token_row.pk]},
+        {"action": "revoke", "confirmed": "yes", "_selected_action": [as_helpdesk.token_row.pk]},
     )
 
     assert as_helpdesk.get("/transactions").status_code == 401
+
+
+@pytest.mark.parametrize("action", ["rotate", "revoke"])
+def test_a_token_stays_until_the_page_that_says_what_stops_is_confirmed(
+    as_olga, as_helpdesk, action
+):
+    page = as_olga.post(
+        reverse("admin:ledger_agenttoken_changelist"),
+        {"action": action, "_selected_action": [as_helpdesk.token_row.pk]},
+    )
+
+    assert "stops working" in page.content.decode()
+    assert as_helpdesk.get("/transactions").status_code == 200
+
+
+def test_a_token_names_who_issued_it_and_its_last_use_to_the_hour(as_olga, helpdesk, olga_user):
+    olga = principal_of(olga_user)
+    row, _ = enrolment.issue(helpdesk, scopes=["propose"], by=olga, via=Surface.ADMIN)
+    AgentToken.objects.update(issued_by=None)  # as one from before
+    address = reverse("admin:ledger_agenttoken_change", args=[row.pk])
+
+    note_use(row.token_hash)
+    row.refresh_from_db()
+    used_at = row.last_used_at
+    note_use(row.token_hash)
+    row.refresh_from_db()
+
+    assert used_at is not None
+    assert row.last_used_at == used_at
+    assert olga.name in as_olga.get(address).content.decode().partition("<main")[2]
 
 
 # People
