@@ -140,4 +140,4 @@ def test_a_storm_of_password_changes_stops_no_page(live, as_manager):
         statuses = {each.result() for each in storm}
 
     assert max(took) < PAGE_WITHIN_S
-    assert statuses <= {422, 503}
+    assert statuses <= {422, 429, 503}  # some are too many for one person
