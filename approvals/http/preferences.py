@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone, translation
-from django.utils.functional import SimpleLazyObject
 
-from approvals.http.middleware import GetResponse
+from approvals.http.middleware import GetResponse, answer_outage
 from approvals.models import Preferences
+from ledger.database.sessions import CONNECTION_LOST
 
 # Machines read English, whatever language their client asks for.
 FOR_MACHINES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/", "/metrics")
@@ -30,7 +29,10 @@ class PersonalPages:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.path.startswith(FOR_MACHINES):
             return self.get_response(request)
-        preferences = cast(Preferences, SimpleLazyObject(lambda: preferences_of(request.user)))
+        try:
+            preferences = preferences_of(request.user)
+        except CONNECTION_LOST as failure:  # `DatabaseOutages` hears of views only
+            return answer_outage(request, failure)
         request.preferences = preferences  # type: ignore[attr-defined]
         language = preferences.language or translation.get_language_from_request(request)
         zone = preferences.time_zone or request.COOKIES.get(TIME_ZONE_COOKIE, "")

@@ -179,7 +179,8 @@ def test_the_desk_shows_live_what_was_decided_in_slack(
 
         slack.click(message, "approve", people["alice"])
 
-        expect(page.locator("#item")).to_contain_text("by Alice Moreau in Slack", timeout=15_000)
+        expect(page.locator("#item")).to_contain_text("Approved by Alice Moreau", timeout=15_000)
+        expect(page.locator("#item .timeline")).to_contain_text("in Slack")
         expect(page.locator("#item")).to_contain_text("Committed", timeout=15_000)
 
 
