@@ -206,6 +206,7 @@ def test_it_waits_for_a_postgresql_that_recovers_from_a_crash() -> None:
             cwd=ROOT,
             env=os.environ | addresses,
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         assert process.stdout is not None
