@@ -163,7 +163,7 @@ def test_permission_is_asked_at_the_click_and_not_before(slack, posted, served, 
     settle()
 
     assert state_of(row) == "prepared"
-    assert "You are not an approver of acme" in ephemeral_text(slack)
+    assert "Only an approver of acme may decide" in ephemeral_text(slack)
 
 
 def test_a_closed_account_decides_nothing(slack, posted, served, slack_alice, alice_user):
