@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.db.models import ManyToManyField, Model, QuerySet
+from django.db.models import Field, ManyToManyField, Model, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import redirect
 
@@ -49,7 +51,7 @@ def _within(rows: QuerySet[SlackWorkspace], request: HttpRequest) -> QuerySet[Sl
 @admin.register(SlackWorkspace)
 class WorkspaceAdmin(WithinTenants, SealedEdits):
     sealed_as = "slack_workspace"
-    list_display = ("name", "team_id", "bot_user_id")
+    list_display = ("name", "team_id", "bot_user_id", "language")
     readonly_fields = ("team_id", "name", "bot_user_id", "app")
     filter_horizontal = ("tenants",)
 
@@ -61,6 +63,18 @@ class WorkspaceAdmin(WithinTenants, SealedEdits):
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Never: ``manage.py slack_connect`` adds workspaces, because it asks Slack for them."""
         return False
+
+    def formfield_for_dbfield(
+        self, db_field: Field[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if db_field.name != "language":
+            return super().formfield_for_dbfield(db_field, request, **kwargs)
+        of_installation = ("", "As the installation: English")
+        return forms.ChoiceField(
+            choices=[of_installation, *settings.LANGUAGES],
+            required=False,
+            help_text=db_field.help_text,
+        )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SlackWorkspace]:
         return _within(super().get_queryset(request), request)

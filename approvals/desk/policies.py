@@ -224,17 +224,6 @@ def undo_in_contract(row: Transaction) -> str:
     return tool.contract.undo if tool is not None else ""
 
 
-def undo_of(row: Transaction) -> str:
-    """A sentence on how it can be undone, from the tool's contract if that has one."""
-    if in_contract := undo_in_contract(row):
-        return in_contract
-    return {
-        ConsequenceLevel.REVERSIBLE: _("It can be reversed."),
-        ConsequenceLevel.COMPENSABLE: _("It cannot be taken back, but it can be made up for."),
-        ConsequenceLevel.IRREVERSIBLE: _("It cannot be undone."),
-    }[ConsequenceLevel(row.consequence_level)]
-
-
 def can_compensate(row: Transaction) -> bool:
     tool = tools.get(row.tool)
     has_content = row.state == State.COMMITTED and row.content_erased_at is None

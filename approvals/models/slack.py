@@ -26,6 +26,12 @@ class SlackWorkspace(models.Model):
     name = models.CharField(max_length=200)
     bot_user_id = models.CharField(max_length=20)
     app = models.CharField(max_length=16, blank=True, help_text="Names the bot token, without it.")
+    language = models.CharField(
+        max_length=10,
+        blank=True,
+        db_default="",
+        help_text="Of messages in its channels; people who are linked are answered in their own.",
+    )
     tenants = models.ManyToManyField(
         Tenant,
         blank=True,

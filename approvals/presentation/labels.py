@@ -144,6 +144,11 @@ def undo_words(consequence_level: str) -> str:
     }[ConsequenceLevel(consequence_level)]
 
 
+def risk_words(level: str) -> str:
+    words = {"LOW": _("low"), "MEDIUM": _("medium"), "HIGH": _("high"), "CRITICAL": _("critical")}
+    return words.get(level, level.lower())
+
+
 def policy(details: dict[str, Any]) -> str:
     """What a supervising agent decided by: ``Refunds 3, §§ 2, 4.1``; empty where it named none."""
     cited = details.get("policy")

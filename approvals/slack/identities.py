@@ -11,6 +11,7 @@ from django.core import signing
 from django.db import IntegrityError
 from django.db.models.functions import Now
 from django.db.transaction import atomic
+from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock, Block
 
@@ -21,6 +22,7 @@ from approvals.people import name_of, principal_of
 from approvals.slack.api.calls import Unreachable, call, error_of
 from approvals.slack.api.credentials import NoSuchApp
 from approvals.slack.api.workspaces import app_for
+from approvals.slack.languages import in_language_of
 from approvals.slack.rendering import as_dicts, desk_link, escaped, open_button, regular, rich
 from ledger.events.account_changes import ChangeKind
 from ledger.events.outbox import NotNow, Owed
@@ -28,6 +30,8 @@ from ledger.models import Delivery, Event
 from ledger.principals import Principal, Surface
 
 SALT = "approvals.slack.link"
+ASKED_BY_PERSON = gettext_noop("{person} asked at the desk to be linked with you.")
+ASKED_BY_ANOTHER = gettext_noop("{who} asked to link you with the account of {person}.")
 
 
 class NotLinked(Exception):
@@ -59,48 +63,47 @@ def ask_to_link(user: User, workspace: SlackWorkspace) -> None:
     The address is that of the account, which only operators can set. Raises ``NotLinked``.
     """
     if not user.email:
-        raise NotLinked("Your account has no e-mail address: an operator can link you.")
+        raise NotLinked(_("Your account has no e-mail address: an operator can link you."))
     try:
         _send_link(user, workspace)
     except SlackApiError as refusal:
         if error_of(refusal) == "users_not_found":
-            raise NotLinked(
-                f"Nobody in {workspace.name} has the address {user.email}. "
-                "An operator can link you."
-            ) from None
-        raise NotLinked(
-            f"Slack refused: {error_of(refusal)}. `manage.py slack_check` says what is missing."
-        ) from None
+            text = _("Nobody in {workspace} has the address {email}. An operator can link you.")
+            text = text.format(workspace=workspace.name, email=user.email)
+            raise NotLinked(text) from None
+        text = _("Slack refused: {error}. `manage.py slack_check` says what is missing.")
+        raise NotLinked(text.format(error=error_of(refusal))) from None
     except (Unreachable, NotNow, NoSuchApp, OSError) as failure:
-        raise NotLinked(f"{failure} Nothing was sent: try again later.") from None
+        text = _("{failure} Nothing was sent: try again later.")
+        raise NotLinked(text.format(failure=failure)) from None
 
 
 def _send_link(user: User, workspace: SlackWorkspace) -> None:
     app = app_for(workspace)
     slack_user: dict[str, Any] = call(app, "users.lookupByEmail", email=user.email)["user"]
     if slack_user.get("is_bot") or slack_user.get("deleted"):
-        raise NotLinked(f"The address {user.email} is not a person's in {workspace.name}.")
+        text = _("The address {email} is not a person's in {workspace}.")
+        raise NotLinked(text.format(email=user.email, workspace=workspace.name))
     request = SlackLinkRequest.objects.create(
         user=user,
         workspace=workspace,
         slack_user_id=slack_user["id"],
         home_team_id=str(slack_user.get("team_id") or ""),
     )
-    _send(request, f"{name_of(user)} asked at the desk to be linked with you.")
+    _send(request, ASKED_BY_PERSON, person=name_of(user))
 
 
-def _send(request: SlackLinkRequest, why: str) -> None:
+def _send(request: SlackLinkRequest, why: str, **names: str) -> None:
+    """``why`` is an English text with ``names``; it is sent in the person's language."""
     app = app_for(request.workspace)
     url = desk_link("slack-confirm", signing.dumps(request.pk, salt=SALT))
-    text = f"{why} If that is you, open the link."
-    terms = (
-        f"It is good once, for {minutes(LINK_VALID)} minutes. "
-        "If you did not ask for it, do nothing."
-    )
-    blocks: list[Block] = [
-        rich(regular(f"{text} {terms}")),
-        ActionsBlock(elements=[open_button(url, "Link my account")]),
-    ]
+    with in_language_of(request.user, request.workspace):
+        text = _(why).format(**names) + " " + _("If that is you, open the link.")
+        terms = _(
+            "It is good once, for {minutes} minutes. If you did not ask for it, do nothing."
+        ).format(minutes=minutes(LINK_VALID))
+        button = open_button(url, _("Link my account"))
+    blocks: list[Block] = [rich(regular(f"{text} {terms}")), ActionsBlock(elements=[button])]
     opened = call(app, "conversations.open", users=request.slack_user_id)
     call(
         app,
@@ -121,12 +124,12 @@ def request_of(token: str, user: User) -> SlackLinkRequest:
     try:
         pk = signing.loads(token, salt=SALT, max_age=LINK_VALID)
     except signing.BadSignature:
-        raise NotLinked("The link has lapsed or is damaged. Ask for a new one.") from None
+        raise NotLinked(_("The link has lapsed or is damaged. Ask for a new one.")) from None
     request = SlackLinkRequest.objects.select_related("workspace").filter(pk=pk, user=user).first()
     if request is None:
-        raise NotLinked("The link was sent for another person. Nothing was linked.")
+        raise NotLinked(_("The link was sent for another person. Nothing was linked."))
     if request.used_at is not None:
-        raise NotLinked("The link was used before. Nothing was changed.")
+        raise NotLinked(_("The link was used before. Nothing was changed."))
     return request
 
 
@@ -135,10 +138,10 @@ def link(token: str, user: User) -> SlackIdentity:
     request = request_of(token, user)
     with atomic():
         if not SlackLinkRequest.objects.filter(pk=request.pk, used_at=None).update(used_at=Now()):
-            raise NotLinked("The link was used before. Nothing was changed.")
+            raise NotLinked(_("The link was used before. Nothing was changed."))
         try:
             with atomic():
-                identity, _ = SlackIdentity.objects.update_or_create(
+                identity, _created = SlackIdentity.objects.update_or_create(
                     workspace=request.workspace,
                     user=user,
                     defaults={
@@ -156,12 +159,10 @@ def link(token: str, user: User) -> SlackIdentity:
                     workspace=request.workspace.name,
                 )
         except IntegrityError:
-            taken = (
-                f"{request.slack_user_id} is linked to somebody else. An operator can change it."
-            )
+            taken = _("{user} is linked to somebody else. An operator can change it.")
         else:
             return identity
-    raise NotLinked(taken)
+    raise NotLinked(taken.format(user=request.slack_user_id))
 
 
 def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface) -> None:
@@ -221,4 +222,4 @@ class LinkChannel:
         if request is not None:
             asked_by = delivery.event.principal_name
             name = name_of(request.user)
-            _send(request, f"{asked_by} asked to link you with the account of {name}.")
+            _send(request, ASKED_BY_ANOTHER, who=asked_by, person=name)

@@ -24,6 +24,7 @@ from ledger.states import Ending, EventKind, State
 register = template.Library()
 register.filter("in_title", vocabulary.title_of)
 register.filter("error_in_words", state_lines.error_in_words)
+register.filter("risk_words", labels.risk_words)
 register.filter("length_of_time", state_lines.length)
 
 VERDICT_OF = {
@@ -86,12 +87,6 @@ def decision_of(row: Transaction, event: Event) -> Decision | None:
         if given.verdict == verdict and given.principal == event.principal
     )
     return next(of_event, None)
-
-
-@register.filter
-def risk_words(level: str) -> str:
-    words = {"LOW": _("low"), "MEDIUM": _("medium"), "HIGH": _("high"), "CRITICAL": _("critical")}
-    return words.get(level, level.lower())
 
 
 @register.filter

@@ -43,9 +43,7 @@ def test_an_approval_in_slack_is_carried_out_and_the_message_says_so(
     vote = Decision.objects.get()
     assert (vote.principal, vote.via) == (str(alice), "slack")
     shown_text = FakeSlack.plain(message)
-    assert (
-        f"Approved by Alice Moreau in Slack\n · committed\n · receipt \n{row.receipt}" in shown_text
-    )
+    assert f"Approved by Alice Moreau in Slack\n · done\n · receipt \n{row.receipt}" in shown_text
     assert not slack.ephemerals
     assert buttons_of(message) == ["open"]
     assert thread_of(slack, message) == [
@@ -296,7 +294,7 @@ def test_approvals_on_the_desk_and_in_slack_make_a_quorum(
     slack.submit(slack.modals[0], {("typed", "typed"): "Vega"}, slack_alice)
     settle()
     assert state_of(row) == "prepared"
-    assert "Alice Moreau\n approved. 1 more needed." in FakeSlack.plain(message)
+    assert "Alice Moreau\n approved. One more is needed." in FakeSlack.plain(message)
     assert buttons_of(message) == ["approve", "reject", "open"]
 
     as_bob.post(f"/transactions/{row.pk}/approve", {"digest": row.intent_digest, "typed": "Vega"})

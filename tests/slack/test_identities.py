@@ -219,6 +219,19 @@ def test_an_operator_routes_for_their_own_tenant(workspace, as_admin_olga, globe
     assert "pay" in listed
 
 
+def test_operators_choose_the_language_of_a_workspace(workspace, as_admin_olga):
+    page = f"/admin/approvals/slackworkspace/{workspace.pk}/change/"
+    assert "Deutsch" in as_admin_olga.get(page).content.decode()
+
+    refused = as_admin_olga.post(page, {"language": "tlh", "tenants": ["acme"]})
+    assert "tlh" in refused.content.decode()
+    accepted = as_admin_olga.post(page, {"language": "de", "tenants": ["acme"]})
+
+    assert accepted.status_code == 302
+    workspace.refresh_from_db()
+    assert workspace.language == "de"
+
+
 def test_an_operator_cannot_connect_a_workspace_of_another_tenant(workspace, as_admin_olga, globex):
     page = f"/admin/approvals/slackworkspace/{workspace.pk}/change/"
     assert as_admin_olga.post(page, {"tenants": ["acme", "globex"]}).status_code == 200

@@ -8,11 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.utils import timezone
+from django.utils import timezone, translation
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as some
 
+from approvals.desk import policies
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.presentation import shown_in_full
+from approvals.presentation import labels, shown_in_full
 from approvals.slack.rendering import render
 from approvals.slack.rendering.signed_values import ButtonValue
 from ledger import contracts, intents
@@ -150,9 +151,10 @@ any_words = some.text(some.characters(exclude_categories=("Cs", "Cc")), max_size
     arguments=some.dictionaries(any_words, any_value, max_size=8),
     payload=some.dictionaries(any_words, any_value, max_size=3),
     stretch=some.sampled_from([1, 1, 1, 3, 30]),
+    language=some.sampled_from(["en", "de"]),
 )
 def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
-    summary, reason, warnings, arguments, payload, stretch, workspace_row
+    summary, reason, warnings, arguments, payload, stretch, language, workspace_row
 ):
     row = Transaction(
         tenant="acme",
@@ -175,6 +177,7 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         expires_at=timezone.now(),
     )
 
+    workspace_row.language = language
     shown = render(SlackMessage(pk=1, workspace=workspace_row, transaction=row)).blocks
 
     names = {
@@ -185,19 +188,20 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
     }
     if DECIDING & names:
         assert shown_in_full.coverage(row, "slack").is_complete
-        assert_shows_all(row, FakeSlack.plain(shown))
+        assert_shows_all(row, FakeSlack.plain(shown), language)
     else:
         assert names == {"open"}
 
 
-def assert_shows_all(row: Transaction, shown_text: str) -> None:
+def assert_shows_all(row: Transaction, shown_text: str, language: str = "en") -> None:
     """Every name and every single value of the intent, found in what a reader of Slack sees."""
     intent = intents.intent_of(row)
     for skipped in ("transaction_id", "financial_impact", "consequence_level", "risk_level"):
         intent.pop(skipped)
-    assert intents.financial_impact(row.amount, row.currency)["amount"] in shown_text
-    assert row.consequence_level.casefold() in shown_text.casefold()
-    assert row.risk_level.casefold() in shown_text.casefold()
+    with translation.override(language):
+        assert policies.money(row) in shown_text
+        assert labels.undo_words(row.consequence_level) in shown_text.casefold()
+        assert labels.risk_words(row.risk_level) in shown_text.casefold()
     arguments = intent.pop("arguments")
     for name, value in _names_and_values(arguments) if arguments else ():
         assert name in shown_text or json.dumps(name, ensure_ascii=False) in shown_text, name

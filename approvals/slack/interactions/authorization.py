@@ -6,6 +6,7 @@ Whether the person may decide is for ``approvals.desk.decisions``, as on every o
 from __future__ import annotations
 
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackMessage, SlackWorkspace
@@ -28,7 +29,8 @@ class Refused(Exception):
 
 
 def refused_by_verb(error: LedgerError) -> Refused:
-    return Refused(f"{error.detail.rstrip('.')}. Your click changed nothing.")
+    text = _("{detail}. Your click changed nothing.")
+    return Refused(text.format(detail=error.detail.rstrip(".")))
 
 
 def apps_that_signed(source: Source) -> list[SlackApp]:
@@ -49,20 +51,22 @@ def check_workspace(
     else:
         workspace = workspace_of(signed_by[0], source.team) if signed_by else None
     if workspace is None:
-        raise Refused("This workspace is not connected to Assent. Nothing was decided.")
+        raise Refused(_("This workspace is not connected to Assent. Nothing was decided."))
     try:
         app = app_for(workspace)
     except NoSuchApp:
         raise Refused(
-            "Assent has no bot in this workspace any more. Nothing was decided."
+            _("Assent has no bot in this workspace any more. Nothing was decided.")
         ) from None
     except (SlackApiError, *NETWORK):
         raise Refused(
-            "Slack did not tell Assent which bot belongs to this workspace. "
-            "Nothing was decided: try again in a minute."
+            _(
+                "Slack did not tell Assent which bot belongs to this workspace. "
+                "Nothing was decided: try again in a minute."
+            )
         ) from None
     if app not in signed_by:
-        raise Refused("This button belongs to another workspace. Nothing was decided.")
+        raise Refused(_("This button belongs to another workspace. Nothing was decided."))
     return app, workspace
 
 
@@ -76,11 +80,12 @@ def check_message(workspace: SlackWorkspace, button: ButtonValue, source: Source
     message = messages.filter(pk=button.message, workspace=workspace).first()
     subject = message and (message.transaction or message.question)
     if message is None or subject is None or str(subject.pk) != button.subject:
-        raise Refused("There is no such message any more. Nothing was decided.")
+        raise Refused(_("There is no such message any more. Nothing was decided."))
     if message.channel and source.channel != message.channel:
-        raise Refused("This button belongs to another channel. Nothing was decided.")
+        raise Refused(_("This button belongs to another channel. Nothing was decided."))
     if not workspace.tenants.filter(slug=subject.tenant).exists():
-        raise Refused(f"This workspace does not serve {subject.tenant} any more.")
+        text = _("This workspace does not serve {tenant} any more.")
+        raise Refused(text.format(tenant=subject.tenant))
     return message
 
 
@@ -91,8 +96,10 @@ def check_person(workspace: SlackWorkspace, source: Source) -> User:
         person = identities.person_behind(workspace, source.user, source.home_team)
     if person is None:
         raise Refused(
-            "Assent does not know who you are at the desk, so nothing was decided. "
-            "Link your account, once.",
+            _(
+                "Assent does not know who you are at the desk, so nothing was decided. "
+                "Link your account, once."
+            ),
             desk_link("slack"),
         )
     return person

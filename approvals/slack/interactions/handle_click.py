@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.utils.translation import gettext as _, gettext_noop
 
 from a2a.models import Question
 from approvals.desk import decisions
 from approvals.people import principal_of
 from approvals.presentation import labels
 from approvals.presentation.answer_forms import Unreadable
+from approvals.presentation.vocabulary import in_words
 from approvals.slack.interactions import click_queue, replies
 from approvals.slack.interactions.authorization import (
     Refused,
@@ -30,6 +32,7 @@ from approvals.slack.interactions.authorization import (
 )
 from approvals.slack.interactions.click_queue import Claim
 from approvals.slack.interactions.commands import Click, Tell, UpdateMessage, read_click
+from approvals.slack.interactions.reader import in_language_of_reader
 from approvals.slack.rendering import choices_of, digest_of, modals
 from ledger.errors import LedgerError
 from ledger.models import Transaction
@@ -43,11 +46,11 @@ VIA = Surface.SLACK
 DATABASE_DOWN = (OperationalError, InterfaceError)
 # Seconds between the attempts while the database does not answer.
 PATIENCE_S = (0.5, 1, 2, 4, 8)
-LATER = (
+LATER = gettext_noop(
     "Assent's database does not answer. Your click may still be carried out: look at the message, "
     "and press again if it has not changed in a minute."
 )
-FAILED = "Assent failed at this. Look at the message: it says how things stand."
+FAILED = gettext_noop("Assent failed at this. Look at the message: it says how things stand.")
 
 
 def handle(subject: str) -> None:
@@ -119,9 +122,14 @@ def _with_retries(work: Callable[[bool], T]) -> T:
 
 
 def _check_and_act(claim: Claim) -> None:
-    """Raises ``Refused``."""
+    """Raises ``Refused``, with a text in the language of who clicked."""
+    with in_language_of_reader(claim.click.source):
+        _check_and_act_on(claim)
+
+
+def _check_and_act_on(claim: Claim) -> None:
     button, source = claim.click.button, claim.click.source
-    _, workspace = check_workspace(source, button)
+    _app, workspace = check_workspace(source, button)
     message = check_message(workspace, button, source)
     person = check_person(workspace, source)
     try:
@@ -143,20 +151,23 @@ def _decide(person: User, row: Transaction, claim: Claim) -> None:
     elif button.verb == "reject":
         after = decisions.reject(person, row.pk, digest=button.digest, via=VIA, reason=typed)
     else:
-        raise Refused(f"There is no {button.verb} for a transaction.")
+        text = _("There is no {verb} for a transaction.")
+        raise Refused(text.format(verb=button.verb))
     if had_decided:
-        raise Refused(f"You had decided already. It is {after.get_state_display()}.")
+        text = _("You had decided already. It is {state}.")
+        raise Refused(text.format(state=in_words(after.get_state_display())))
 
 
 def _answer(person: User, question: Question, claim: Claim) -> None:
     if claim.click.button.digest != digest_of(question):
-        raise Refused("The question is not the one that was shown. Nothing was answered.")
+        raise Refused(_("The question is not the one that was shown. Nothing was answered."))
     had_answered = question.answered_by == str(principal_of(person)) and (
         question.ended_at is not None and _is_older(question.ended_at, claim)
     )
     decisions.answer(person, question.pk, _value(question, claim.click), via=VIA)
     if had_answered:
-        raise Refused(f"You had answered already: {labels.plain(question.answer)[:200]}")
+        text = _("You had answered already: {answer}")
+        raise Refused(text.format(answer=labels.plain(question.answer)[:200]))
 
 
 def _is_older(at: datetime, claim: Claim) -> bool:
@@ -169,9 +180,10 @@ def _value(question: Question, click: Click) -> Any:
     if click.button.verb == "choose":
         choices = choices_of(question.form)
         if not 0 <= click.button.choice < len(choices):
-            raise Refused("There is no such answer. Nothing was answered.")
+            raise Refused(_("There is no such answer. Nothing was answered."))
         return choices[click.button.choice][1]
     try:
         return modals.answer_of(click.inputs, question.form)
     except Unreadable as refusal:
-        raise Refused(f"{refusal} Nothing was answered.") from None
+        text = _("{problem} Nothing was answered.")
+        raise Refused(text.format(problem=refusal)) from None

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.models.views import View
 
 from a2a.models import Question, QuestionState
@@ -25,6 +27,7 @@ from approvals.slack.api.credentials import SlackApp, app_of, client_of
 from approvals.slack.interactions import click_queue, replies
 from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell
 from approvals.slack.interactions.deadlines import MODALS, READS, statement_timeout
+from approvals.slack.interactions.reader import in_language_of_reader, language_of
 from approvals.slack.rendering import modals
 from approvals.slack.rendering.signed_values import (
     ButtonValue,
@@ -43,8 +46,11 @@ OPEN_LIMIT = timedelta(seconds=1.5)
 READ_LIMIT = timedelta(seconds=1)
 READ_STATEMENT_LIMIT = timedelta(seconds=1.5)  # nobody waits for the result any more
 
-OLD_BUTTON = "This button is not valid any more. Nothing was decided: open it on the desk."
-WRONG_WORD = "That is not what is written above. Nothing was decided."
+OLD_BUTTON = gettext_noop(
+    "This button is not valid any more. Nothing was decided: open it on the desk."
+)
+NO_REASON = gettext_noop("Say why: the agent reads it.")
+WRONG_WORD = gettext_noop("That is not what is written above. Nothing was decided.")
 
 
 def interaction(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
@@ -65,7 +71,8 @@ def command(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
         text = _read_in_time(partial(replies.count_for, source))
     except Exception as failure:
         logger.info("no count for /assent: %s", failure)
-        text = f"Assent could not look just now. The desk: {settings.PUBLIC_URL}"
+        text = _("Assent could not look just now. The desk: {link}")
+        text = text.format(link=settings.PUBLIC_URL)
     return {"response_type": "ephemeral", "text": text}
 
 
@@ -93,13 +100,19 @@ def _button_pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[
     trigger = str(payload.get("trigger_id", ""))
     match button.verb:
         case "reject":
-            _open(modals.reject(value), button, trigger, apps, source)
+            with in_language_of_reader(source):
+                view = modals.reject(value)
+            _open(view, button, trigger, apps, source)
         case "approve" if button.word:
-            _open(modals.confirm(value), button, trigger, apps, source)
+            with in_language_of_reader(source):
+                view = modals.confirm(value)
+            _open(view, button, trigger, apps, source)
         case "answer":
             # Named by us, so that the form can follow even if Slack's answer to the call is lost.
             name = hashlib.sha256(trigger.encode()).hexdigest()
-            _open(modals.one_moment(value, name), button, trigger, apps, source)
+            with in_language_of_reader(source):
+                view = modals.one_moment(value, name)
+            _open(view, button, trigger, apps, source)
             replies.enqueue(ShowForm(source=source, button=button, view=name))
         case _:
             click_queue.submit(Click(source=source, button=button, id=_click_id(payload)))
@@ -133,24 +146,25 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
     try:
         value = read_modal(view.get("private_metadata"))
     except InvalidValue:
-        return {"response_action": "update", "view": modals.trouble(OLD_BUTTON).to_dict()}
-    button, typed = value.button, ""
+        with in_language_of_reader(_source_of(payload, apps)):
+            trouble = modals.trouble(_(OLD_BUTTON)).to_dict()
+        return {"response_action": "update", "view": trouble}
+    button, typed, source = value.button, "", _source_of(payload, apps, value)
     inputs = (view.get("state") or {}).get("values") or {}
     match button.verb:
         case "reject":
             typed = _typed(inputs, modals.REASON)
             if not typed:
-                return _errors({modals.REASON: "Say why: the agent reads it."})
+                return _error(source, modals.REASON, NO_REASON)
         case "approve":
             typed = _typed(inputs, modals.TYPED)
             if not confirmations.seems_confirmed(typed, button.word):
-                return _errors({modals.TYPED: WRONG_WORD})
+                return _error(source, modals.TYPED, WRONG_WORD)
         case "answer":
-            if errors := _answer_errors(button, inputs):
+            if errors := _answer_errors(source, button, inputs):
                 return _errors(errors)
         case _:
             return None
-    source = _source_of(payload, apps, value)
     answer = inputs if button.verb == "answer" else {}
     click_queue.submit(
         Click(source=source, button=button, typed=typed, inputs=answer, id=_click_id(payload))
@@ -162,24 +176,34 @@ def _typed(inputs: dict[str, Any], name: str) -> str:
     return str(inputs.get(name, {}).get(name, {}).get("value") or "").strip()
 
 
+def _error(source: Source, field: str, text: str) -> dict[str, Any]:
+    with in_language_of_reader(source):
+        return _errors({field: _(text)})
+
+
 def _errors(errors: dict[str, str]) -> dict[str, Any]:
     return {"response_action": "errors", "errors": errors}
 
 
-def _answer_errors(button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
+def _answer_errors(source: Source, button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
     """What is wrong with an answer, by block. If the database is slow, the job says it later."""
     try:
-        return _read_in_time(partial(_check_answer, button, inputs))
+        return _read_in_time(partial(_check_answer, source, button, inputs))
     except Exception as failure:
         logger.warning("an answer could not be checked in time: %s", failure)
         return {}
 
 
-def _check_answer(button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
+def _check_answer(source: Source, button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
     """Empty also for a question that is not open any more: the job says what became of it."""
     question = Question.objects.filter(pk=UUID(button.subject)).first()
     if question is None or question.state != QuestionState.OPEN:
         return {}
+    with translation.override(language_of(source)):
+        return _misfits(question, inputs)
+
+
+def _misfits(question: Question, inputs: dict[str, Any]) -> dict[str, str]:
     try:
         value = modals.answer_of(inputs, question.form)
     except Unreadable as refusal:

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock
 from slack_sdk.models.views import View
@@ -42,6 +43,8 @@ from approvals.slack.interactions.commands import (
     to_text,
 )
 from approvals.slack.interactions.deadlines import REPLIES
+from approvals.slack.interactions.reader import in_language_of_reader
+from approvals.slack.languages import in_language_of
 from approvals.slack.messages import posting
 from approvals.slack.rendering import (
     as_dicts,
@@ -62,9 +65,11 @@ from ledger.workers import jobs, queues
 logger = logging.getLogger(__name__)
 
 JOB = "respond"
-NO_DATABASE = "Assent's database does not answer. Nothing was decided: try again in a minute."
-NO_MODAL = "Slack did not open the form. Nothing was decided: press the button again."
-NO_FORM = "This form cannot be shown in Slack: answer on the desk."
+NO_DATABASE = gettext_noop(
+    "Assent's database does not answer. Nothing was decided: try again in a minute."
+)
+NO_MODAL = gettext_noop("Slack did not open the form. Nothing was decided: press the button again.")
+NO_FORM = gettext_noop("This form cannot be shown in Slack: answer on the desk.")
 
 MOST_TRIES = 6
 RETRY_AFTER, LONGEST_WAIT = timedelta(seconds=6), timedelta(minutes=1)
@@ -105,14 +110,20 @@ def register() -> None:
 
 
 def _show(reply: Reply) -> None:
-    """Raises ``Refused, NotNow, Unreachable, SlackApiError``."""
+    """In the language of who acted. Raises ``Refused, NotNow, Unreachable, SlackApiError``."""
+    if isinstance(reply, UpdateMessage):
+        _update_message(reply)
+        return
+    with in_language_of_reader(reply.source):
+        _show_to_person(reply)
+
+
+def _show_to_person(reply: Reply) -> None:
     match reply:
         case ShowHome():
             _show_home(reply)
         case ShowForm():
             _show_form(reply)
-        case UpdateMessage():
-            _update_message(reply)
         case Tell():
             _tell(reply)
         case _:
@@ -139,6 +150,11 @@ def _try_again_later(reply: Reply, failure: Exception) -> None:
 
 def _show_error(reply: Reply, text: str, page: str = "") -> None:
     """In the tab or the modal that the person looks at, where there is one."""
+    with in_language_of_reader(reply.source):
+        _show_error_to_person(reply, _(text), page)
+
+
+def _show_error_to_person(reply: Reply, text: str, page: str) -> None:
     for app in apps_that_signed(reply.source)[:1]:
         match reply:
             case ShowHome(source=source):
@@ -172,9 +188,11 @@ def count_for(source: Source) -> str:
     signed_by = apps_that_signed(source)
     workspace = workspace_of(signed_by[0], source.team) if signed_by else None
     person = workspace and identities.person_behind(workspace, source.user, source.home_team)
-    if not person:
-        return f"Assent does not know who you are. Link your account once: {desk_link('slack')}"
-    return f"{home.in_words(home.number_waiting_for(person))} {settings.PUBLIC_URL}"
+    if not workspace or not person:
+        text = _("Assent does not know who you are. Link your account once: {link}")
+        return text.format(link=desk_link("slack"))
+    with in_language_of(person, workspace):
+        return f"{home.in_words(home.number_waiting_for(person))} {settings.PUBLIC_URL}"
 
 
 # --- the form of a question ------------------------------------------------------------------
@@ -196,7 +214,7 @@ def _show_form(reply: ShowForm) -> None:
             enqueue(Tell(source=reply.source, text=NO_MODAL))
             return
         logger.warning("Slack refused a form: %s", error_of(refusal))
-        sorry = modals.trouble(NO_FORM).to_dict()
+        sorry = modals.trouble(_(NO_FORM)).to_dict()
         call(app, "views.update", external_id=reply.view, view=sorry)
 
 
@@ -207,7 +225,7 @@ def _form(workspace: SlackWorkspace, reply: ShowForm) -> View:
     person = check_person(workspace, source)
     question = message.question
     if question is None:
-        raise Refused("There is no such question.")
+        raise Refused(_("There is no such question."))
     if question.state != QuestionState.OPEN:
         raise Refused(f"{labels.question_outcome(question)}.")
     decisions.check_may_answer(person, question)
@@ -237,12 +255,15 @@ def _update_message(reply: UpdateMessage) -> None:
 
 
 def _tell(reply: Tell) -> None:
-    """As an ephemeral message where the person clicked, else as a direct message."""
-    source = reply.source
-    link = open_button(reply.page or desk_link("inbox"), "Open the desk")
-    text = rich(regular(shortened(reply.text, 2000)))
+    """As an ephemeral message where the person clicked, else as a direct message.
+
+    A fixed text is queued in English, and translated here; others are in the right language.
+    """
+    source, said = reply.source, _(reply.text) if reply.text else ""
+    link = open_button(reply.page or desk_link("inbox"), _("Open the desk"))
+    text = rich(regular(shortened(said, 2000)))
     content: dict[str, Any] = {
-        "text": escaped(reply.text, 2000),
+        "text": escaped(said, 2000),
         "blocks": as_dicts([text, ActionsBlock(elements=[link])]),
         "parse": posting.PARSE,
     }

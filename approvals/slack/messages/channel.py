@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.utils.translation import gettext_noop
 from slack_sdk.errors import SlackApiError
 
 from a2a.models import Question
@@ -20,6 +21,7 @@ from a2a.states import ASK, TaskEventKind
 from approvals.models import SlackMessage
 from approvals.slack.api import credentials
 from approvals.slack.api.calls import error_of
+from approvals.slack.languages import in_language_of_message
 from approvals.slack.messages import posting, recipients, routing, thread_replies
 from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
 from approvals.slack.messages.routing import Place
@@ -65,6 +67,8 @@ CHANGES = frozenset(
         TaskEventKind.CONTENT_ERASED,
     }
 )
+# Above the message in the next channel; translated when it is shown.
+ESCALATED = gettext_noop("Escalated: nobody acted in time where it was asked first.")
 # While a delivery waits for an earlier one.
 BACKOFF = Backoff(first=timedelta(seconds=1), longest=timedelta(minutes=1))
 
@@ -198,7 +202,8 @@ def _send_reply(delivery: Delivery, message_id: int) -> None:
         return
     if _is_owed(delivery, delivery.recipient):
         raise NotNow(_wait(delivery), "An earlier reply is still on its way.")
-    reply = thread_replies.about(delivery.event)
+    with in_language_of_message(message):
+        reply = thread_replies.about(delivery.event)
     _post_reply(delivery, message, reply, mark=f"{message_id}.{delivery.event_id}")
 
 
@@ -223,7 +228,8 @@ def _send_reminder(delivery: Delivery, message_id: int) -> None:
         return
     if not message.ts:
         raise NotNow(_wait(delivery), "The message itself is not posted yet.")
-    reply = thread_replies.reminder(message)
+    with in_language_of_message(message):
+        reply = thread_replies.reminder(message)
     ts = _post_reply(delivery, message, reply, mark=f"{message_id}.reminder", to_channel=True)
     posting.remember_reminder(message, ts)
     if not posting.is_waiting(message):
@@ -241,11 +247,13 @@ def _escalate(delivery: Delivery, message_id: int) -> None:
         if message.transaction
         else {"question": message.question}
     )
-    why = "Escalated: nobody acted in time where it was asked first."
-    escalated = posting.get_or_create(message.workspace, message.escalate_to, why=why, **subject)
+    with in_language_of_message(message):
+        reply = thread_replies.escalation(message.escalate_to)
+    escalated = posting.get_or_create(
+        message.workspace, message.escalate_to, why=ESCALATED, **subject
+    )
     posting.refresh(escalated.pk)
     if message.ts and not message.is_gone:
-        reply = thread_replies.escalation(message.escalate_to)
         _post_reply(delivery, message, reply, mark=f"{message_id}.escalation")
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackIdentity
 from approvals.people import notices
 from approvals.slack.api.calls import call, error_of
 from approvals.slack.api.workspaces import app_for
+from approvals.slack.languages import in_language_of
 from approvals.slack.rendering import desk_link, escaped
 from ledger.events.outbox import Owed
 from ledger.models import Delivery, Event
@@ -34,10 +36,15 @@ class NoticeChannel:
         person = User.objects.filter(pk=key).first() if key is not None else None
         if person is None:
             return
-        text = notices.text_of(delivery.event, person)
-        hint = f"If nobody agreed this with you, tell an operator: {desk_link('inbox')}"
         for identity in SlackIdentity.objects.filter(user=person).select_related("workspace"):
-            _tell(identity, f"{text} {hint}")
+            with in_language_of(person, identity.workspace):
+                text = _words(delivery.event, person)
+            _tell(identity, text)
+
+
+def _words(event: Event, person: User) -> str:
+    hint = _("If nobody agreed this with you, tell an operator: {link}")
+    return f"{notices.text_of(event, person)} {hint.format(link=desk_link('inbox'))}"
 
 
 def _tell(identity: SlackIdentity, text: str) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+
 from approvals.models import SlackMessage
 from ledger.models import Delivery
 
@@ -29,7 +31,7 @@ def recipient_of(action: Action, message: SlackMessage) -> str:
 
 def parse(recipient: str) -> tuple[Action, int]:
     """The action and the primary key of the message. Raises ``ValueError``."""
-    action, _, message_id = recipient.partition(":")
+    action, _colon, message_id = recipient.partition(":")
     return Action(action), int(message_id)
 
 
@@ -45,7 +47,9 @@ def places_of(deliveries: Iterable[Delivery]) -> dict[int, str]:
     }
     messages = SlackMessage.objects.select_related("workspace").in_bulk(set(message_ids.values()))
     return {
-        delivery_id: f"Slack, {message.target} in {message.workspace.name}"
+        delivery_id: _("Slack, {channel} in {workspace}").format(
+            channel=message.target, workspace=message.workspace.name
+        )
         for delivery_id, message_id in message_ids.items()
         if (message := messages.get(message_id)) is not None
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.utils.translation import gettext as _, ngettext
 from slack_sdk.models.blocks import Block, SectionBlock
 
 from a2a.states import TaskEventKind
@@ -17,6 +18,7 @@ from approvals.slack.rendering import (
     escaped,
     fixed,
     mrkdwn,
+    pieces,
     quoted,
     regular,
     regular_date,
@@ -75,14 +77,16 @@ def about(event: Event) -> ThreadReply:
     label, actor = labels.event_label(event), ""
     if event.kind not in WITHOUT_ACTOR and not Principal.parse(event.principal).is_system:
         actor = f"{event.principal_name} {labels.via(event)}"
-    parts = [bold(label), *([regular(f" by {actor}")] if actor else [])]
+    said = _("{what} by {who}") if actor else "{what}"
+    parts = pieces(said, what=bold(label), who=actor)
     row = event.transaction
     if event.kind == EventKind.COMMITTED and row is not None:
-        parts += [regular(" · receipt "), fixed(shortened(row.receipt, 200))]
+        receipt = fixed(shortened(row.receipt, 200))
+        parts += pieces(" · " + _("receipt {receipt}"), receipt=receipt)
     if cited := labels.policy(json.loads(event.details)):
-        parts.append(regular(f" · by {cited}"))
+        parts.append(regular(" · " + _("by {policy}").format(policy=cited)))
     blocks: list[Block] = [rich(*parts)]
-    text = f"{label} by {actor}" if actor else label
+    text = said.format(what=label, who=actor)
     if quotation := _quotation_of(event):
         blocks.append(quoted(*quotation))
         text += f": {quotation[1]}"
@@ -92,13 +96,13 @@ def about(event: Event) -> ThreadReply:
 def _quotation_of(event: Event) -> tuple[str, str] | None:
     """A label, and the text of an agent, a person or a tool that belongs to the event."""
     if event.kind == TaskEventKind.ANSWERED:
-        return "Answer", event.reason or "-"
+        return _("Answer"), event.reason or "-"
     if event.kind == TaskEventKind.COMPLETED:
         return None
     if event.reason:
-        return "Reason", event.reason
+        return _("Reason"), event.reason
     if event.kind == EventKind.FAILED and event.transaction is not None and event.transaction.error:
-        return "What the tool said", event.transaction.error
+        return _("What the tool said"), event.transaction.error
     return None
 
 
@@ -106,16 +110,21 @@ def reminder(message: SlackMessage) -> ThreadReply:
     row = message.transaction
     assert row is not None
     missing = policies.missing_approvals(row)
-    who = "somebody" if missing <= 1 else f"{missing} more people"
-    block = rich(
-        bold("Still waits for sign-off"),
-        regular(f" by {who}. It lapses "),
-        regular_date(row.expires_at),
-    )
-    return escaped(f"Still waits for sign-off: {row.action_summary}"), as_dicts([block])
+    said = _("{still_waits} by somebody. It lapses {when}")
+    if missing > 1:
+        said = ngettext(
+            "{still_waits} by {count} more person. It lapses {when}",
+            "{still_waits} by {count} more people. It lapses {when}",
+            missing,
+        )
+    still_waits, when = bold(_("Still waits for sign-off")), regular_date(row.expires_at)
+    block = rich(*pieces(said, still_waits=still_waits, count=str(missing), when=when))
+    text = _("Still waits for sign-off: {action}").format(action=row.action_summary)
+    return escaped(text), as_dicts([block])
 
 
 def escalation(channel: str) -> ThreadReply:
-    text = f"Nobody acted in time; it was put before <#{channel}> as well."
+    text = _("Nobody acted in time; it was put before {channel} as well.")
+    text = text.format(channel=f"<#{channel}>")
     block = SectionBlock(text=mrkdwn(text))
-    return escaped("Nobody acted in time; it was escalated."), as_dicts([block])
+    return escaped(_("Nobody acted in time; it was escalated.")), as_dicts([block])

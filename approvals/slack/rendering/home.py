@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from django.contrib.auth.models import User
 from django.utils import timezone
+from django.utils.translation import gettext as _, ngettext
 from slack_sdk.models.blocks import (
     ActionsBlock,
     Block,
@@ -18,11 +19,13 @@ from approvals.desk import inbox
 from approvals.desk.viewers import BROKEN, MINE, Viewer
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.people import principal_of
+from approvals.presentation import vocabulary
 from approvals.presentation.labels import undo_words
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.text import (
     bold,
     one_line,
+    pieces,
     plain,
     regular,
     regular_date,
@@ -47,9 +50,10 @@ def number_waiting_for(user: User) -> int:
 
 
 def in_words(number: int) -> str:
-    return {0: "Nothing waits for you.", 1: "One item waits for you."}.get(
-        number, f"{number} items wait for you."
-    )
+    if number == 0:
+        return _("Nothing waits for you.")
+    text = ngettext("One item waits for you.", "{count} items wait for you.", number)
+    return text.format(count=number)
 
 
 def view_for(user: User) -> View:
@@ -61,18 +65,23 @@ def view_for(user: User) -> View:
     for entry in sorted(shown, key=lambda entry: entry.order):
         blocks += [DividerBlock(), *_row(entry)]
     if number > len(shown):
-        blocks.append(rich(regular(f"{number - len(shown)} more are on the desk.")))
+        blocks.append(rich(regular(_more_on_the_desk(number - len(shown)))))
     return View(type="home", blocks=blocks)
+
+
+def _more_on_the_desk(number: int) -> str:
+    text = ngettext("One more is on the desk.", "{count} more are on the desk.", number)
+    return text.format(count=number)
 
 
 def for_a_stranger() -> View:
     """For a Slack user who is not linked with an account of the desk."""
-    link = open_button(desk_link("slack"), "Link my account", "primary")
+    link = open_button(desk_link("slack"), _("Link my account"), "primary")
     return View(
         type="home",
         blocks=[
-            HeaderBlock(text=plain("Assent does not know yet who you are")),
-            rich(regular("Link your Slack user with your account at the desk, once.")),
+            HeaderBlock(text=plain(_("Assent does not know yet who you are"))),
+            rich(regular(_("Link your Slack user with your account at the desk, once."))),
             ActionsBlock(elements=[link]),
         ],
     )
@@ -83,12 +92,12 @@ def with_text(text: str) -> View:
 
 
 def _desk() -> ActionsBlock:
-    return ActionsBlock(elements=[open_button(desk_link("inbox"), "Open the desk")])
+    return ActionsBlock(elements=[open_button(desk_link("inbox"), _("Open the desk"))])
 
 
 def _row(entry: inbox.Entry) -> Iterator[Block]:
     if (question := entry.question) is not None:
-        summary, about = question.headline, f"{question.asked_by_name} asks"
+        summary, about = question.headline, _("{name} asks").format(name=question.asked_by_name)
         page = desk_link("question", question.pk)
     else:
         row = entry.tx
@@ -96,11 +105,11 @@ def _row(entry: inbox.Entry) -> Iterator[Block]:
         summary, page = row.headline, desk_link("transaction", row.pk)
         about = f"{row.proposed_by_name} · {undo_words(row.consequence_level)}"
         if entry.rank == BROKEN:
-            about = f"{about} · {row.get_state_display()}"
+            about = f"{about} · {vocabulary.in_words(row.get_state_display())}"
     title = bold(shortened(one_line(summary), 300))
     if entry.rank == BROKEN:
-        yield rich(title, regular(f"\n{about} · "), regular("an operator has to look"))
+        yield rich(title, regular(f"\n{about} · "), regular(_("an operator has to look")))
     else:
-        deadline = regular_date(entry.expires_at)
-        yield rich(title, regular(f"\n{about} · "), regular("until "), deadline)
+        until = pieces(_("until {when}"), when=regular_date(entry.expires_at))
+        yield rich(title, regular(f"\n{about} · "), *until)
     yield ActionsBlock(elements=[open_button(page)])

@@ -11,11 +11,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
 from slack_sdk.models.blocks import Block
 
 from a2a.models import QuestionState
 from approvals.models import SlackMessage
 from approvals.presentation import labels, shown_in_full
+from approvals.slack.languages import in_language_of_message
 from approvals.slack.rendering import question, transaction
 from approvals.slack.rendering.parts import Detail, as_dicts, reason_for_posting
 from approvals.slack.rendering.text import escaped, one_line
@@ -54,6 +56,11 @@ class RenderedMessage:
 
 def render(message: SlackMessage) -> RenderedMessage:
     """In as much detail as fits; whole, or without buttons that decide."""
+    with in_language_of_message(message):
+        return _as_far_as_it_fits(message)
+
+
+def _as_far_as_it_fits(message: SlackMessage) -> RenderedMessage:
     for detail in (WHOLE, *DETAILS) if _may_be_whole(message) else DETAILS:
         rendered = _render(message, detail)
         if len(json.dumps(rendered.blocks, ensure_ascii=False)) <= MESSAGE_MOST:
@@ -83,7 +90,7 @@ def _render_transaction(message: SlackMessage, detail: Detail) -> RenderedMessag
         *transaction.content(row, detail),
         transaction.actions(message, row, detail),
     ]
-    outcome = "waits for sign-off" if is_waiting else labels.outcome(row)
+    outcome = _("waits for sign-off") if is_waiting else labels.outcome(row)
     text = escaped(f"{one_line(row.headline)}: {outcome}")
     return RenderedMessage(text, as_dicts(blocks), is_waiting, outcome)
 
@@ -97,6 +104,8 @@ def _render_question(message: SlackMessage, detail: Detail) -> RenderedMessage:
         *question.content(row, detail),
         question.actions(message, row, detail),
     ]
-    outcome = "waits for an answer" if is_waiting else labels.question_outcome(row)
-    text = escaped(f"{one_line(row.asked_by_name)} asks: {one_line(row.headline)} ({outcome})")
-    return RenderedMessage(text, as_dicts(blocks), is_waiting, outcome)
+    outcome = _("waits for an answer") if is_waiting else labels.question_outcome(row)
+    text = _("{name} asks: {question} ({outcome})").format(
+        name=one_line(row.asked_by_name), question=one_line(row.headline), outcome=outcome
+    )
+    return RenderedMessage(escaped(text), as_dicts(blocks), is_waiting, outcome)

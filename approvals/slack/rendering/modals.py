@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 from slack_sdk.models.blocks import (
     ActionsBlock,
     Block,
@@ -32,6 +33,7 @@ from approvals.slack.rendering.text import (
     bold,
     fixed,
     one_line,
+    pieces,
     plain,
     regular,
     rich,
@@ -50,49 +52,47 @@ ANSWER = "answer"
 def reject(value: ModalValue) -> View:
     reason = InputBlock(
         block_id=REASON,
-        label=plain("Why? The agent reads it.", 150),
+        label=plain(_("Why? The agent reads it."), 150),
         element=PlainTextInputElement(
             action_id=REASON, multiline=True, min_length=1, max_length=2000, focus_on_load=True
         ),
     )
     about = rich(regular(value.button.about))
-    return _modal("Reject", "Reject", [about, reason], value.signed())
+    return _modal("reject", _("Reject"), _("Reject"), [about, reason], value.signed())
 
 
 def confirm(value: ModalValue) -> View:
     """For what cannot be undone: the amount, or the target, has to be typed."""
+    word = value.button.word
+    to_type = pieces(_("To approve it, type {word}"), word=fixed(word))
     blocks = [
         rich(regular(value.button.about)),
-        rich(
-            bold("This cannot be undone."),
-            regular(" To approve it, type "),
-            fixed(value.button.word),
-        ),
+        rich(bold(_("This cannot be undone.")), regular(" "), *to_type),
         InputBlock(
             block_id=TYPED,
-            label=plain(f"Type {value.button.word}", 150),
+            label=plain(_("Type {word}").format(word=word), 150),
             element=PlainTextInputElement(action_id=TYPED, max_length=200, focus_on_load=True),
         ),
     ]
-    return _modal("Approve", "Approve", blocks, value.signed())
+    return _modal("approve", _("Approve"), _("Approve"), blocks, value.signed())
 
 
 def one_moment(value: ModalValue, name: str) -> View:
     """Shown until the form has been made, which replaces the view of this ``name``."""
-    link = open_button(desk_link("question", value.button.subject), "Answer on the desk")
+    link = open_button(desk_link("question", value.button.subject), _("Answer on the desk"))
     blocks = [
-        rich(regular("One moment… If nothing comes, close this and press the button again.")),
+        rich(regular(_("One moment… If nothing comes, close this and press the button again."))),
         ActionsBlock(elements=[link]),
     ]
-    return _modal("Answer", "", blocks, value.signed(), name)
+    return _modal("answer", _("Answer"), "", blocks, value.signed(), name)
 
 
 def trouble(text: str, url: str = "") -> View:
     """A message instead of what was asked for."""
     blocks: list[Block] = [SectionBlock(text=plain(text))]
     if url:
-        blocks.append(ActionsBlock(elements=[open_button(url, "Open the desk")]))
-    return _modal("Assent", "", blocks, "")
+        blocks.append(ActionsBlock(elements=[open_button(url, _("Open the desk"))]))
+    return _modal("assent", "Assent", "", blocks, "")
 
 
 def form(question: Question, value: ModalValue) -> View:
@@ -100,20 +100,22 @@ def form(question: Question, value: ModalValue) -> View:
     fields = fields_of(question.form)
     if not _fits(fields):
         link = desk_link("question", question.pk)
-        return trouble("Slack cannot show this form whole: answer on the desk.", link)
+        return trouble(_("Slack cannot show this form whole: answer on the desk."), link)
     blocks: list[Block] = [SectionBlock(text=plain(question.text, SECTION_MOST))]
     blocks += [_input(number, field) for number, field in enumerate(fields)]
-    return _modal("Answer", "Answer", blocks, value.signed())
+    return _modal("answer", _("Answer"), _("Answer"), blocks, value.signed())
 
 
-def _modal(title: str, submit: str, blocks: list[Any], metadata: str, name: str = "") -> View:
+def _modal(
+    kind: str, title: str, submit: str, blocks: list[Any], metadata: str, name: str = ""
+) -> View:
     return View(
         type="modal",
         external_id=name or None,
-        callback_id=title.lower(),
+        callback_id=kind,
         title=plain(title, 24),
         submit=plain(submit, 24) if submit else None,
-        close=plain("Cancel" if submit else "Close", 24),
+        close=plain(_("Cancel") if submit else _("Close"), 24),
         blocks=blocks,
         private_metadata=metadata,
     )
@@ -149,7 +151,7 @@ def _block_id(number: int) -> str:
 
 def _element(field: Field) -> InputInteractiveElement:
     if field.kind == "yes_no":
-        return _one_of([Option(value="true", text=plain("Yes")), _no()], field.default)
+        return _one_of([Option(value="true", text=plain(_("Yes"))), _no()], field.default)
     if field.kind in {"choice", "several"}:
         options = [
             Option(value=str(index), text=plain(one_line(choice.label), 75))
@@ -176,7 +178,7 @@ def _is_number(text: str, is_whole: bool) -> bool:
 
 
 def _no() -> Option:
-    return Option(value="false", text=plain("No"))
+    return Option(value="false", text=plain(_("No")))
 
 
 def _chosen(field: Field) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from slack_sdk.models.blocks import Block, ContextBlock, LinkButtonElement
 
 from a2a.git_bus.origins import Origin
@@ -39,14 +40,14 @@ def desk_link(page: str, *args: object) -> str:
     return f"{settings.PUBLIC_URL.rstrip('/')}{reverse(f'desk:{page}', args=args)}"
 
 
-def open_button(url: str, label: str = "Open", style: str | None = None) -> LinkButtonElement:
-    return LinkButtonElement(text=plain(label), url=url, action_id="open", style=style)
+def open_button(url: str, label: str = "", style: str | None = None) -> LinkButtonElement:
+    return LinkButtonElement(text=plain(label or _("Open")), url=url, action_id="open", style=style)
 
 
 def reason_for_posting(message: SlackMessage) -> Iterator[Block]:
     """Why the message is in this channel, when it was escalated."""
     if message.why:
-        yield ContextBlock(elements=[plain(message.why, 500)])
+        yield ContextBlock(elements=[plain(_(message.why), 500)])
 
 
 def came_over(origin: Origin | None) -> Iterator[Block]:
@@ -58,7 +59,7 @@ def came_over(origin: Origin | None) -> Iterator[Block]:
 def cut_with_hint(text: str, most: int) -> str:
     """The text, or as much of it as fits and a hint to the desk."""
     short = shortened(text, most)
-    return short if short == text else f"{short}\n(The rest is on the desk.)"
+    return short if short == text else short + "\n" + _("(The rest is on the desk.)")
 
 
 def as_dicts(blocks: list[Block]) -> list[dict[str, Any]]:

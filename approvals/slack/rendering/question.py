@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from django.utils.translation import gettext as _
 from slack_sdk.models.blocks import (
     ActionsBlock,
     Block,
@@ -36,6 +37,7 @@ from approvals.slack.rendering.text import (
     HEADER_MOST,
     bold,
     one_line,
+    pieces,
     plain,
     quoted,
     regular_date,
@@ -48,7 +50,8 @@ CHOICES_AS_BUTTONS = 5
 
 def content(question: Question, detail: Detail) -> Iterator[Block]:
     """Everything but the buttons."""
-    yield HeaderBlock(text=plain(f"{one_line(question.asked_by_name)} asks", HEADER_MOST))
+    asks = _("{name} asks").format(name=one_line(question.asked_by_name))
+    yield HeaderBlock(text=plain(asks, HEADER_MOST))
     yield SectionBlock(text=plain(cut_with_hint(question.headline, detail.summary)), expand=True)
     yield from _evidence(question, detail)
     if question.state == QuestionState.OPEN:
@@ -66,18 +69,18 @@ def actions(message: SlackMessage, question: Question, detail: Detail) -> Block:
     if question.state != QuestionState.OPEN:
         return ActionsBlock(elements=[open_button(url)])
     if not detail.is_whole:
-        return ActionsBlock(elements=[open_button(url, "Answer on the desk", "primary")])
+        return ActionsBlock(elements=[open_button(url, _("Answer on the desk"), "primary")])
     buttons: list[Any] = [
         ButtonElement(
             text=plain(one_line(label), BUTTON_MOST),
             action_id=f"choose.{number}",
             value=_button_value("choose", message, question, number).signed(),
         )
-        for number, (label, _) in enumerate(choices_of(question.form))
+        for number, (label, _value) in enumerate(choices_of(question.form))
     ]
     if not buttons:
         form = ButtonElement(
-            text=plain("Answer…"),
+            text=plain(_("Answer…")),
             action_id="answer",
             value=_button_value("answer", message, question).signed(),
             style="primary",
@@ -104,25 +107,26 @@ def _evidence(question: Question, detail: Detail) -> Iterator[Block]:
     """All that the agent shows for it; or else two parts, and the rest on the desk."""
     for part in question.evidence if detail.is_whole else question.evidence[:2]:
         text, most = labels.evidence(part), detail.prose if detail.is_whole else 900
-        yield quoted("Evidence", cut_with_hint(text, most), most + 100)
+        yield quoted(_("Evidence"), cut_with_hint(text, most), most + 100)
 
 
 def _deadline(question: Question) -> Iterator[Block]:
-    yield rich(bold("Answer before "), regular_date(question.expires_at))
+    yield rich(*pieces(_("Answer before {when}"), when=regular_date(question.expires_at)))
     if CLIENT in question.may_answer:
         yield ContextBlock(elements=[plain(_client_of(question))])
 
 
 def _client_of(question: Question) -> str:
     if question.task.submitter.user_key is None:
-        return "The agent that asked for the task may answer too."
-    return f"{one_line(question.task.submitted_by_name)}, who gave the task, may answer too."
+        return _("The agent that asked for the task may answer too.")
+    text = _("{name}, who gave the task, may answer too.")
+    return text.format(name=one_line(question.task.submitted_by_name))
 
 
 def _outcome(question: Question, detail: Detail) -> Iterator[Block]:
     yield rich(bold(labels.question_outcome(question)))
     if question.state == QuestionState.ANSWERED:
-        yield quoted("Answer", labels.plain(question.answer), detail.prose)
+        yield quoted(_("Answer"), labels.plain(question.answer), detail.prose)
 
 
 def digest_of(question: Question) -> str:
@@ -140,7 +144,7 @@ def choices_of(form: dict[str, Any]) -> list[tuple[str, Any]]:
     if len(fields) != 1 or fields[0].name:
         return []
     choices = _choices(fields[0])
-    texts = [label for label, _ in choices]
+    texts = [label for label, _value in choices]
     return choices if len(choices) <= CHOICES_AS_BUTTONS and are_distinct(texts) else []
 
 
@@ -153,7 +157,7 @@ def are_distinct(labels: list[str]) -> bool:
 
 def _choices(field: Field) -> list[tuple[str, Any]]:
     if field.kind == "yes_no":
-        return [("Yes", True), ("No", False)]
+        return [(_("Yes"), True), (_("No"), False)]
     if field.kind == "choice":
         return [(choice.label, json.loads(choice.value)) for choice in field.choices]
     return []

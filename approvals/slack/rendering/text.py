@@ -7,8 +7,10 @@ https://docs.slack.dev/messaging/formatting-message-text
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
+from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.models.blocks import (
     MarkdownTextObject,
     PlainTextObject,
@@ -18,8 +20,11 @@ from slack_sdk.models.blocks import (
     RichTextSectionElement,
 )
 
+Piece = Part.Text | Part.Date
+
 SECTION_MOST, HEADER_MOST, BUTTON_MOST = 3000, 150, 75  # characters that Slack takes
-DATE_FORMAT = "{date_short_pretty} at {time}"
+# Slack writes the date and the time, in the language of the reader's own Slack.
+DATE_FORMAT = gettext_noop("{date_short_pretty} at {time}")
 
 
 def shortened(text: str, most: int) -> str:
@@ -67,19 +72,19 @@ def _without_markup(text: str) -> str:
 
 def mrkdwn_date(at: datetime) -> str:
     """In the reader's own time zone and language; the fallback is for clients that cannot."""
-    return f"<!date^{int(at.timestamp())}^{DATE_FORMAT}|{_in_utc(at)}>"
+    return f"<!date^{int(at.timestamp())}^{_(DATE_FORMAT)}|{_in_utc(at)}>"
 
 
 def regular_date(at: datetime) -> Part.Date:
     """The same, for rich text."""
-    return Part.Date(timestamp=int(at.timestamp()), format=DATE_FORMAT, fallback=_in_utc(at))
+    return Part.Date(timestamp=int(at.timestamp()), format=_(DATE_FORMAT), fallback=_in_utc(at))
 
 
 def _in_utc(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def rich(*parts: Part.Text | Part.Date) -> RichTextBlock:
+def rich(*parts: Piece) -> RichTextBlock:
     return RichTextBlock(elements=[RichTextSectionElement(elements=list(parts))])
 
 
@@ -103,3 +108,17 @@ def bold(text: str) -> Part.Text:
 
 def fixed(text: str) -> Part.Text:
     return Part.Text(text=text or "-", style=Part.TextStyle(code=True))
+
+
+def pieces(sentence: str, **named: str | Piece) -> list[Piece]:
+    """The sentence with its ``{placeholders}`` filled in, of which some are not plain."""
+    pieces: list[Piece] = []
+    text = ""
+    for number, piece in enumerate(re.split(r"\{(\w+)\}", sentence)):
+        value = named[piece] if number % 2 else piece
+        if isinstance(value, str):
+            text += value
+            continue
+        pieces += [regular(text), value] if text else [value]
+        text = ""
+    return [*pieces, regular(text)] if text else pieces

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.utils.translation import gettext as _, ngettext
 from slack_sdk.models.blocks import (
     ActionsBlock,
     Block,
@@ -22,6 +23,7 @@ from a2a.git_bus import origins
 from approvals.desk import confirmations, policies
 from approvals.models import SlackMessage
 from approvals.presentation import labels
+from approvals.presentation.vocabulary import first_large, in_words
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,
@@ -34,11 +36,13 @@ from approvals.slack.rendering.signed_values import ButtonValue
 from approvals.slack.rendering.text import (
     BUTTON_MOST,
     HEADER_MOST,
+    Piece,
     bold,
     fixed,
     mrkdwn,
     mrkdwn_date,
     one_line,
+    pieces,
     plain,
     quoted,
     regular,
@@ -67,9 +71,9 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
     if row.state != State.PREPARED:
         return ActionsBlock(elements=[open_button(url)])
     if policies.only_on_the_desk(row) or not detail.is_whole:
-        return ActionsBlock(elements=[open_button(url, "Decide on the desk", "primary")])
+        return ActionsBlock(elements=[open_button(url, _("Decide on the desk"), "primary")])
     is_irreversible = policies.is_irreversible(row)
-    label = f"Approve {policies.money(row)}".strip()
+    label = _approve_label(row)
     approve = ButtonElement(
         text=plain(f"{label}…" if is_irreversible else label, BUTTON_MOST),
         action_id="approve",
@@ -77,11 +81,17 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
         style="primary",
     )
     reject = ButtonElement(
-        text=plain("Reject…"),
+        text=plain(_("Reject…")),
         action_id="reject",
         value=_button_value("reject", message, row).signed(),
     )
     return ActionsBlock(elements=[approve, reject, open_button(url)])
+
+
+def _approve_label(row: Transaction) -> str:
+    if row.amount is None:
+        return _("Approve")
+    return _("Approve {amount}").format(amount=policies.money(row))
 
 
 def _button_value(verb: str, message: SlackMessage, row: Transaction) -> ButtonValue:
@@ -106,55 +116,69 @@ def _headline(summary: str, detail: Detail) -> Iterator[Block]:
 def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
     """Warnings, amount, consequence, deadline, how to undo it, and who has approved so far."""
     for warning in row.warnings[: detail.warnings]:
-        yield quoted("Warning", str(warning), detail.warning)
+        yield quoted(_("Warning"), str(warning), detail.warning)
     if (more := len(row.warnings) - detail.warnings) > 0:
-        yield rich(bold(f"{more} more warning{'s' if more > 1 else ''} on the desk."))
-    terms = [f"*Consequence*\n{row.consequence_level.lower().capitalize()}"]
+        text = ngettext("One more warning on the desk.", "{count} more warnings on the desk.", more)
+        yield rich(bold(text.format(count=more)))
+    terms = [_term(_("Undo"), first_large(labels.undo_words(row.consequence_level)))]
     if row.amount is not None:
-        terms.insert(0, f"*Amount*\n{policies.money(row)}")
-    terms.append(f"*Lapses*\n{mrkdwn_date(row.expires_at)}")
+        terms.insert(0, _term(_("Amount"), policies.money(row)))
+    terms.append(_term(_("Lapses"), mrkdwn_date(row.expires_at)))
     yield SectionBlock(fields=[mrkdwn(term) for term in terms])
-    yield rich(bold("To undo it: "), regular(shortened(policies.undo_of(row), 500)))
+    if in_contract := policies.undo_in_contract(row):
+        yield rich(bold(_("To undo it:")), regular(" "), regular(shortened(in_contract, 500)))
     if passed_on := policies.passed_on_by(row):
-        yield rich(bold(passed_on.principal_name), regular(" passed it on to people."))
-        yield quoted("Reason", passed_on.reason, min(600, detail.prose))
+        who = bold(passed_on.principal_name)
+        yield rich(*pieces(_("{who} passed it on to people."), who=who))
+        yield quoted(_("Reason"), passed_on.reason, min(600, detail.prose))
     approvals = policies.counted_approvals(row)
     if approvals:
-        names = ", ".join(approval.principal_name for approval in approvals)
+        names = bold(", ".join(approval.principal_name for approval in approvals))
         missing = policies.missing_approvals(row)
-        yield rich(bold(names), regular(f" approved. {missing} more needed."))
+        text = ngettext(
+            "{names} approved. One more is needed.",
+            "{names} approved. {count} more are needed.",
+            missing,
+        )
+        yield rich(*pieces(text, names=names, count=str(missing)))
+
+
+def _term(name: str, value: str) -> str:
+    return f"*{name}*\n{value}"
 
 
 def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
-    parts = [bold(labels.outcome(row))]
+    parts: list[Piece] = [bold(labels.outcome(row))]
     if row.state != State.PREPARED and row.state != row.ending:
         parts.append(regular(f" · {_progress(row)}"))
     if row.receipt:
-        parts += [regular(" · receipt "), fixed(shortened(row.receipt, 200))]
+        receipt = fixed(shortened(row.receipt, 200))
+        parts += pieces(" · " + _("receipt {receipt}"), receipt=receipt)
     yield rich(*parts)
     if row.compensation_receipt:
-        yield rich(regular("Made up for · receipt "), fixed(row.compensation_receipt[:200]))
+        receipt = fixed(row.compensation_receipt[:200])
+        yield rich(*pieces(_("Made good · receipt {receipt}"), receipt=receipt))
     if row.ending_reason and row.ending != "expired":
-        yield quoted("Reason", row.ending_reason, min(600, detail.prose))
+        yield quoted(_("Reason"), row.ending_reason, min(600, detail.prose))
     if row.error and row.error != row.ending_reason:
-        yield quoted("What the tool said", row.error, min(600, detail.prose))
+        yield quoted(_("What the tool said"), row.error, min(600, detail.prose))
     if row.state == State.IN_DOUBT:
-        yield rich(regular("It may or may not have happened: an operator has to look."))
+        yield rich(regular(_("It may or may not have happened: an operator has to look.")))
 
 
 def _progress(row: Transaction) -> str:
     return {
-        State.APPROVED: "waiting for a worker",
-        State.COMMITTING: "being carried out",
-        State.COMMITTED: "committed",
-        State.IN_DOUBT: "outcome not known",
-        State.ROLLING_BACK: "letting go of what was held",
-        State.ABORTED: "nothing was done",
-        State.FAILED: "failed, nothing was done",
-        State.COMPENSATING: "being compensated",
-        State.COMPENSATED: "committed, then compensated",
-    }.get(State(row.state), str(row.get_state_display()))
+        State.APPROVED: _("waiting for a worker"),
+        State.COMMITTING: _("being carried out"),
+        State.COMMITTED: _("done"),
+        State.IN_DOUBT: _("outcome not known"),
+        State.ROLLING_BACK: _("letting go of what was held"),
+        State.ABORTED: _("nothing was done"),
+        State.FAILED: _("failed, nothing was done"),
+        State.COMPENSATING: _("being made good"),
+        State.COMPENSATED: _("done, then made good"),
+    }.get(State(row.state), in_words(row.get_state_display()))
 
 
 def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:
@@ -169,19 +193,22 @@ def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:
         yield RichTextBlock(elements=[RichTextListElement(style="bullet", elements=lines)])
     if len(fields) > detail.fields:
         left = len(fields) - detail.fields
-        yield ContextBlock(elements=[plain(f"{left} more fields are on the desk.")])
+        text = ngettext(
+            "One more field is on the desk.", "{count} more fields are on the desk.", left
+        )
+        yield ContextBlock(elements=[plain(text.format(count=left))])
     if row.stated_reason.strip():
-        yield quoted("In the agent's words", row.stated_reason, detail.prose)
+        yield quoted(_("In the agent's words"), row.stated_reason, detail.prose)
 
 
 def _field(field: labels.Field, detail: Detail) -> RichTextSectionElement:
-    parts = [bold(shortened(field.name, detail.value)), regular(": ")]
+    parts: list[Piece] = [bold(shortened(field.name, detail.value)), regular(": ")]
     if field.is_validated:
         parts.append(_value(field.validated, detail))
     if field.is_changed:
-        parts += [regular(" changed from "), _value(field.requested, detail)]
+        parts += pieces(" " + _("changed from {value}"), value=_value(field.requested, detail))
     elif not field.is_validated:
-        parts += [regular("asked for as "), _value(field.requested, detail)]
+        parts += pieces(_("asked for as {value}"), value=_value(field.requested, detail))
     return RichTextSectionElement(elements=parts)
 
 
@@ -191,12 +218,14 @@ def _value(value: Any, detail: Detail) -> RichTextElementParts.Text:
 
 def _origin(row: Transaction) -> Iterator[Block]:
     """Who asked for it, with which tool, for which tenant."""
-    origin = (
-        f"Asked for by {row.proposed_by_name} ({row.proposed_by}) · {row.tool} · "
-        f"{row.risk_level.lower()} risk · {row.tenant}"
+    asked = _("Asked for by {name} ({principal})").format(
+        name=row.proposed_by_name, principal=row.proposed_by
     )
-    yield ContextBlock(elements=[plain(one_line(origin), 500)])
+    risk = _("{risk} risk").format(risk=labels.risk_words(row.risk_level))
+    origin = (asked, row.tool, risk, row.tenant)
+    yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 500)])
     yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED:
         key = shortened(row.operation_key, 500)
-        yield ContextBlock(elements=[plain(f"Operation key: {key}", 600)])
+        text = _("Operation key: {key}").format(key=key)
+        yield ContextBlock(elements=[plain(text, 600)])
