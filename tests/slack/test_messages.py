@@ -20,6 +20,7 @@ from ledger.models import Delivery, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
+from ledger.usage import counting
 from tests.fake_slack import FakeSlack
 from tests.fake_slack.block_kit import refuse_bad_blocks
 from tests.slack.conftest import CHANNEL, catch_up, make_due, only_message, route, settle, thread_of
@@ -28,6 +29,20 @@ NASTY = (
     "<!channel> <@U0ALICE> @here #general https://evil.example <https://evil.example|click> "
     "*bold* _it_ ~no~ `code` ```block``` &amp; :tada: > quote\n- list\n"
 )
+
+
+def test_the_message_says_what_is_unusual(slack, workspace, a_transaction):
+    a_transaction("pay")
+    settle()
+    (first,) = slack.messages
+    assert "Unusual:\n The agent asks for this for the first time" in FakeSlack.plain(first)
+
+    counting.count_events()
+    a_transaction("pay")
+    settle()
+    assert "Helpdesk agent asked 2 times for “Pay” in 30 days: 0 approved, 0 rejected." in (
+        FakeSlack.plain(slack.messages[-1])
+    )
 
 
 def test_the_message_says_what_will_happen_to_whom_and_how_much(slack, posted, workspace):

@@ -49,6 +49,7 @@ from approvals.slack.rendering.text import (
     rich,
     shortened,
 )
+from approvals.slack.rendering.usual import usual
 from ledger import contracts
 from ledger.models import Transaction
 from ledger.states import State
@@ -59,6 +60,7 @@ def content(row: Transaction, detail: Detail) -> Iterator[Block]:
     yield from _headline(row.headline, detail)
     if row.state == State.PREPARED:
         yield from _terms(row, detail)
+        yield from usual(row)
         yield from _payload(row, detail)
     else:
         yield from _outcome(row, detail)
