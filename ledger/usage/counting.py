@@ -53,7 +53,7 @@ def count_batch(most: int = BATCH) -> int:
 
     Another process that counts at the same time makes this one count nothing.
     """
-    first = Event.objects.filter(pk__gt=_counted_upto()).aggregate(first=Min("pk"))["first"]
+    first = Event.objects.filter(pk__gt=counted_upto()).aggregate(first=Min("pk"))["first"]
     settled = None if first is None else last_settled_event(PATIENCE)
     if first is None or settled is None:
         return 0
@@ -85,7 +85,8 @@ def rebuild() -> int:
     return upto
 
 
-def _counted_upto() -> int:
+def counted_upto() -> int:
+    """The last event that is counted."""
     upto: int | None = UsageCursor.objects.values_list("upto_event", flat=True).first()
     return upto or 0
 

@@ -11,9 +11,10 @@ from decimal import Decimal
 from django.db.models import Sum
 from django.utils import timezone
 
-from ledger.models import Transaction, UsageDay
+from ledger.models import Event, Transaction, UsageDay
 from ledger.states import EventKind
 from ledger.usage import buckets, subjects
+from ledger.usage.counting import counted_upto
 
 DAYS = 30
 ENOUGH = 5  # amounts that make a range
@@ -72,20 +73,26 @@ class Usual:
 def usual_of(row: Transaction) -> Usual:
     """The figures of the agent, tool and subject of this row, in its tenant."""
     asked, today = _since(row.tool, row.proposed_by, row.tenant)
+    itself = 0 if _is_counted(row) else 1
     others = subjects.lately_of(row)
     amounts = _range(asked.sizes.get(row.currency, Counter()), row.currency)
     return Usual(
-        # At once and not only when the event is counted: this request is one of them.
-        asked=max(asked.kinds[EventKind.PREPARED], 1),
+        asked=asked.kinds[EventKind.PREPARED] + itself,
         approved=asked.kinds[EventKind.APPROVED],
         rejected=asked.kinds[EventKind.REJECTED],
-        today=today,
+        today=today + itself,
         subject=subjects.subject_of(row),
         times=len(others) + 1,
         is_more=len(others) == subjects.MOST,
         amounts=amounts,
         is_beyond=amounts is not None and row.amount is not None and row.amount > amounts.high,
     )
+
+
+def _is_counted(row: Transaction) -> bool:
+    """Whether the figures hold this request; the sweeper counts a little later."""
+    entered = Event.objects.filter(transaction=row.pk, kind=EventKind.PREPARED)
+    return entered.filter(pk__lte=counted_upto()).exists()
 
 
 def _range(sizes: Counter[int], currency: str) -> Range | None:

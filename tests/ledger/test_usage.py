@@ -205,10 +205,13 @@ def test_the_third_time_of_a_subject_is_told_and_unusual(a_payment, alice):
     again(a_payment, alice, 2, reference="ana")
     again(a_payment, alice, 4, reference="somebody else")
 
-    told = usual.usual_of(a_payment(reference="ana"))
+    row = a_payment(reference="ana")
+    told = usual.usual_of(row)
 
     assert (told.subject, told.times, told.is_often, told.is_unusual) == ("ana", 3, True, True)
-    assert (told.asked, told.rejected, told.approved) == (6, 6, 0)
+    assert (told.asked, told.today, told.rejected, told.approved) == (7, 7, 6, 0)
+    count_all()
+    assert usual.usual_of(row) == told
 
 
 def test_the_second_time_of_a_subject_with_a_usual_amount_is_calm(a_payment, alice):

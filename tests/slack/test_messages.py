@@ -37,7 +37,7 @@ def test_the_message_says_what_is_unusual(slack, workspace, a_transaction):
     (first,) = slack.messages
     assert "Unusual:\n The agent asks for this for the first time" in FakeSlack.plain(first)
 
-    counting.count_events()
+    counting.count_batch()
     a_transaction("pay")
     settle()
     assert "Helpdesk agent asked 2 times for “Pay” in 30 days: 0 approved, 0 rejected." in (
