@@ -103,7 +103,8 @@ async def _state_of(server: dict[str, Any]) -> tuple[bool, Decimal | None] | Non
 
 async def _redis() -> list[tuple[str, str]]:
     try:
-        await asyncio.wait_for(asyncio.to_thread(doorbell.redis().ping), WITHIN_S)
+        async with asyncio.timeout(WITHIN_S):
+            await asyncio.to_thread(doorbell.redis().ping)
     except (TimeoutError, RedisError):
         return [("redis", "It does not answer; signals come a second later.")]
     return []

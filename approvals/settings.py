@@ -159,7 +159,7 @@ CHANNEL_LAYERS = {
         "CONFIG": {
             "hosts": [
                 {
-                    "address": REDIS_URL,
+                    **redis_client.cancellable(REDIS_URL),
                     "socket_connect_timeout": redis_client.CONNECT_S,
                     "socket_timeout": redis_client.ANSWER_S,
                     "health_check_interval": 5,  # seconds; a connection that died silently

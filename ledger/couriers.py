@@ -25,14 +25,13 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import close_old_connections, connections
 from redis import RedisError
-from redis.asyncio import Redis
 
 from ledger import doorbell, kept_connections, safe_http
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.events import outbox
 from ledger.events.outbox import HttpChannel, NotNow
 from ledger.models import Delivery
-from ledger.redis_client import messages_of
+from ledger.redis_client import async_redis, messages_of
 from ledger.safe_http import Post
 
 logger = logging.getLogger(__name__)
@@ -141,7 +140,8 @@ class _Round:
         if not claimed:
             await self._connections.close_idle()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), LOOK_EVERY_S)
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._look.wait()
 
     # --- the database, in its thread -------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class _Round:
         while True:
             try:
                 async with (
-                    Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2) as redis,
+                    async_redis(settings.REDIS_URL, socket_connect_timeout=2) as redis,
                     redis.pubsub() as subscription,
                 ):
                     await subscription.subscribe(BELL)

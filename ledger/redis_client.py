@@ -17,7 +17,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from redis import ConnectionError, Redis, RedisError, TimeoutError
+from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.client import PubSub
+from redis.asyncio.connection import (
+    Connection as AsyncConnection,
+    ConnectionPool as AsyncConnectionPool,
+    parse_url as parse_async_url,
+)
 from redis.backoff import NoBackoff
 from redis.connection import (
     Connection,
@@ -135,10 +141,63 @@ def pool_of(url: str) -> ConnectionPool:
     return ConnectionPool(connection_class=guarded, **{**LIMITS, **options})
 
 
-def is_cancelled() -> bool:
-    """Whether the task at hand is to end. redis-py loses a cancellation that meets a time-out."""
+@contextmanager
+def _no_cancellation_lost() -> Iterator[None]:
+    """Raises ``CancelledError`` at the end when the task was cancelled and the block went on.
+
+    redis-py sends within ``asyncio.wait_for``, which until Python 3.12 returns as if nothing had
+    happened when it is cancelled in the moment in which it is done. Nobody cancels a second time,
+    so that a process would wait at its end for a task that waits for messages.
+    """
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    if task is None:
+        yield
+        return
+    before = task.cancelling()
+    try:
+        yield
+    except Exception as failure:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError from failure
+        raise
+    if task.cancelling() > before:
+        raise asyncio.CancelledError
+
+
+class _Cancellable:
+    """What asynchronous connections do beside those of the library."""
+
+    async def connect(self) -> None:
+        with _no_cancellation_lost():
+            await super().connect()  # type: ignore[misc]
+
+    async def disconnect(self, *args: Any, **options: Any) -> None:
+        with _no_cancellation_lost():
+            await super().disconnect(*args, **options)  # type: ignore[misc]
+
+    async def send_packed_command(self, *args: Any, **options: Any) -> None:
+        with _no_cancellation_lost():
+            await super().send_packed_command(*args, **options)  # type: ignore[misc]
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        with _no_cancellation_lost():
+            return await super().read_response(*args, **options)  # type: ignore[misc]
+
+
+def cancellable(url: str) -> dict[str, Any]:
+    """What a pool of asynchronous connections to the Redis of this URL is made of.
+
+    Whoever waits in one of them ends when it is cancelled, at whichever moment.
+    """
+    options: dict[str, Any] = {"connection_class": AsyncConnection, **parse_async_url(url)}
+    kind = options["connection_class"]
+    made = type(f"Cancellable{kind.__name__}", (_Cancellable, kind), {})
+    return {**options, "connection_class": made}
+
+
+def async_redis(url: str, **options: Any) -> AsyncRedis:
+    """An asynchronous client of its own for the Redis of this URL; to be closed."""
+    return AsyncRedis.from_pool(AsyncConnectionPool(**{**cancellable(url), **options}))
 
 
 async def messages_of(subscription: PubSub) -> AsyncIterator[dict[str, Any]]:
@@ -147,7 +206,7 @@ async def messages_of(subscription: PubSub) -> AsyncIterator[dict[str, Any]]:
     Raises ``redis.RedisError``. A connection that broke without a word would else never be noticed.
     """
     is_asked = False
-    while not is_cancelled():
+    while True:
         message = await subscription.get_message(timeout=SILENT_S)
         if message is not None:
             is_asked = False

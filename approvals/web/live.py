@@ -103,7 +103,8 @@ async def _send(by_tenant: dict[str, list[tuple[str, int]]]) -> None:
             "changed": list(dict.fromkeys(subject for subject, _ in bells)),
             "events": [event_id for _, event_id in bells],
         }
-        await asyncio.wait_for(layer.group_send(GROUP, message), timeout=1)
+        async with asyncio.timeout(1):
+            await layer.group_send(GROUP, message)
 
 
 ringer = Ringer()

@@ -14,11 +14,10 @@ from functools import lru_cache
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.conf import settings
-from redis.asyncio import Redis
 
 from ledger import doorbell
 from ledger.batches import in_thread
-from ledger.redis_client import messages_of
+from ledger.redis_client import async_redis, messages_of
 from ledger.waiting.watch import LOOK_BACK, Watch, recent_events
 
 FORGET_AFTER_S = 4 * LOOK_BACK.total_seconds()
@@ -106,7 +105,7 @@ class Changes:
 
     async def _listen(self) -> None:
         """Pass on what the doorbell says, until Redis ends the subscription or falls silent."""
-        async with Redis.from_url(settings.REDIS_URL) as redis, redis.pubsub() as subscription:
+        async with async_redis(settings.REDIS_URL) as redis, redis.pubsub() as subscription:
             await subscription.psubscribe(
                 doorbell.channel_of("*"), *(f"{prefix}*" for prefix in self._listeners)
             )

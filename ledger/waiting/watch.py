@@ -13,7 +13,6 @@ from django.db.models.functions import Now
 from redis import RedisError
 
 from ledger.models import Event
-from ledger.redis_client import is_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +57,6 @@ async def _repeat(work: Work) -> None:
             logger.info("no doorbell to listen to: %s", failure)
         except Exception:
             logger.warning("watching for events failed; trying again", exc_info=True)
-        if is_cancelled():
-            return
         await asyncio.sleep(LOOK_EVERY_S)
 
 
