@@ -10,7 +10,6 @@ import httpx
 
 from tests.processes import Product
 
-PAGE_WITHIN_S = 1.0
 http = httpx.Client(timeout=60)  # one for all: each takes a while to make
 
 
@@ -32,7 +31,7 @@ def propose(product: Product, token: str) -> httpx.Response:
 
 
 def opens(product: Product, as_manager: dict[str, str]) -> float:
-    """Seconds until a manager's page is there."""
+    """Open a manager's page; the seconds until it is there, to be compared with others."""
     began = time.monotonic()
     page = http.get(f"{address_of(product)}/", headers=as_manager)
     assert page.status_code == 200
@@ -44,6 +43,16 @@ def send(product: Product, text: bytes) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", product.live_port), timeout=10)
     connection.sendall(text)
     return connection
+
+
+def is_silent(connection: socket.socket) -> bool:
+    """Whether the product keeps it open, and has answered nothing yet."""
+    connection.setblocking(False)
+    try:
+        connection.recv(1)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def answer_of(connection: socket.socket) -> bytes:

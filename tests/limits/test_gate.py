@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.limits.requests import (
-    PAGE_WITHIN_S,
     address_of,
     answer_of,
     as_agent,
     http,
+    is_silent,
     opens,
     propose,
     send,
@@ -91,11 +91,21 @@ HALF_BODY = (
 def test_half_requests_stop_neither_pages_nor_agents(live, tokens, as_manager, half):
     opens(live, as_manager)  # compiles the templates
     with ExitStack() as stack:
-        for _ in range(300):
-            stack.enter_context(send(live, half))
+        halves = [stack.enter_context(send(live, half)) for _ in range(300)]
 
-        assert opens(live, as_manager) < PAGE_WITHIN_S
+        opens(live, as_manager)
         assert propose(live, tokens[0]).status_code == 201
+        assert all(map(is_silent, halves)), "answered before any of them was given up"
+
+
+# Without threads of their own for hashing, a page waits about as long as those who hash.
+FRACTION = 4
+
+
+def timed(post: Callable[[], httpx.Response]) -> tuple[int, float]:
+    """The status, and the seconds until it came."""
+    began = time.monotonic()
+    return post().status_code, time.monotonic() - began
 
 
 def test_a_storm_of_sign_ins_stops_neither_pages_nor_agents(live, tokens, as_manager):
@@ -103,22 +113,19 @@ def test_a_storm_of_sign_ins_stops_neither_pages_nor_agents(live, tokens, as_man
     page = http.get(f"{address_of(live)}/sign-in/")
     form = {"password": "wrong", "csrfmiddlewaretoken": page.cookies["csrftoken"]}
 
-    def sign_in(number: int) -> int:
-        answer = http.post(
-            f"{address_of(live)}/sign-in/",
-            data={**form, "username": f"nobody{number}"},
-        )
-        return answer.status_code
+    def sign_in(number: int) -> tuple[int, float]:
+        data = {**form, "username": f"nobody{number}"}
+        return timed(lambda: http.post(f"{address_of(live)}/sign-in/", data=data))
 
     with ThreadPoolExecutor(16) as pool:
         storm = [pool.submit(sign_in, number) for number in range(16)]
         took = [opens(live, as_manager) for _ in range(5)]
         prepared = [propose(live, tokens[0]).status_code for _ in range(5)]
-        statuses: set[Any] = {each.result() for each in storm}
+        hashed = [each.result() for each in storm]
 
-    assert max(took) < PAGE_WITHIN_S
+    assert max(took) < max(seconds for _, seconds in hashed) / FRACTION
     assert prepared == [201] * 5
-    assert statuses <= {200, 429, 503}
+    assert {status for status, _ in hashed} <= {200, 429, 503}
 
 
 def test_a_storm_of_password_changes_stops_no_page(live, as_manager):
@@ -130,14 +137,15 @@ def test_a_storm_of_password_changes_stops_no_page(live, as_manager):
     cookies = {"Cookie": f"{as_manager['Cookie']}; csrftoken={token}"}
     form = {"old_password": "wrong", "new_password1": "x", "new_password2": "x"}
 
-    def change(_: int) -> int:
+    def change(_: int) -> tuple[int, float]:
         data = {**form, "csrfmiddlewaretoken": token}
-        return http.post(where, data=data, headers=cookies).status_code
+        return timed(lambda: http.post(where, data=data, headers=cookies))
 
     with ThreadPoolExecutor(16) as pool:
         storm = [pool.submit(change, number) for number in range(16)]
         took = [opens(live, as_manager) for _ in range(5)]
-        statuses = {each.result() for each in storm}
+        hashed = [each.result() for each in storm]
 
-    assert max(took) < PAGE_WITHIN_S
-    assert statuses <= {422, 429, 503}  # some are too many for one person
+    assert max(took) < max(seconds for _, seconds in hashed) / FRACTION
+    # Some are too many for one person.
+    assert {status for status, _ in hashed} <= {422, 429, 503}
