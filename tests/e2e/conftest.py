@@ -14,6 +14,9 @@ from ledger.models import Agent, AgentToken
 from tests.conftest import CHROMIUM
 from tests.processes import Product, running
 
+# For whatever must happen on a page. Playwright's own five seconds pass on a busy machine.
+WAIT_MS = 15_000
+
 
 @pytest.fixture
 def product(acme: Any) -> Iterator[Product]:
@@ -33,6 +36,7 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-quic"]
         )
+        expect.set_options(timeout=WAIT_MS)
         yield browser
         browser.close()
         connections.close_all()
@@ -48,7 +52,7 @@ def desk_of(product: Product, browser: Browser) -> Iterator[Callable[..., Page]]
         context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console",
