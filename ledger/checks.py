@@ -113,6 +113,21 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
         "Name the argument that says whom or what it concerns, or leave subject out.",
     )
     yield (
+        bool(contract.compensation) and not tool.has("compensate"),
+        "E016",
+        "it says what its compensation does, and has none.",
+        "Attach .compensate, or leave compensation out.",
+    )
+    in_sentence = set(contracts.key_fields(contract.compensation))
+    spoken = set(tool.arguments_model.model_fields) | {"money"}
+    yield (
+        not in_sentence <= spoken,
+        "E017",
+        "the sentence of its compensation names fields that are not arguments: "
+        f"{', '.join(sorted(in_sentence - spoken))}.",
+        f"The template may use {', '.join(sorted(spoken))}.",
+    )
+    yield (
         not _can_be_undone(tool),
         "E006",
         f"it is declared {contract.consequence_level} but cannot be undone.",

@@ -219,9 +219,11 @@ def money(row: Transaction) -> str:
 
 
 def undo_in_contract(row: Transaction) -> str:
-    """What the tool's contract says of undoing it; empty if that says nothing."""
+    """What would be done to undo it, by the tool's contract; empty if that says nothing."""
     tool = tools.get(row.tool)
-    return tool.contract.undo if tool is not None else ""
+    if tool is None:
+        return ""
+    return tool.contract.compensation_of(row.payload, money(row)) or tool.contract.undo
 
 
 def can_compensate(row: Transaction) -> bool:

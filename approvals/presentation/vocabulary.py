@@ -43,6 +43,10 @@ WORDS = frozenset(
         gettext_noop("waits for a second operator"),
         gettext_noop("confirmed"),
         gettext_noop("declined"),
+        # of what a change says in detail
+        gettext_noop("role"),
+        gettext_noop("scopes"),
+        gettext_noop("review percent"),
     }
 )
 

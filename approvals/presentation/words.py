@@ -37,5 +37,5 @@ def for_scripts() -> dict[str, str]:
         "next": _("Next: {summary}"),
         "nothing_next": _("Nothing else waits for you."),
         "not_sent": _("Assent did not answer. Nothing was decided; try again."),
-        "copied": _("copied"),
+        "copied": _("Copied"),
     }

@@ -166,9 +166,12 @@ def line_of(event: Event) -> Line:
     edits = details.pop("edits", {})
     if "change" in details:
         details["change"] = in_words(account_changes.DESCRIPTIONS[details["change"]])
+    if "role" in details:
+        details["role"] = in_words(details["role"])
     facts = [(name, _in_words(value)) for name, value in details.items() if name not in HIDDEN]
+    nothing = _("nothing")
     facts += [
-        (name, f"{_in_words(old) or _('nothing')} → {_in_words(new) or _('nothing')}")
+        (name, f"{_in_words(old) or nothing} → {_in_words(new) or nothing}")
         for name, (old, new) in edits.items()
     ]
     shown = [(in_words(name.replace("_", " ")), text) for name, text in facts if text]

@@ -52,6 +52,7 @@ def money(amount: Decimal | str, currency: str) -> str:
     # The provider promises it: requests with the same Idempotency-Key make one refund.
     retry_safe=True,
     undo="The refund can be reversed: the customer is charged the same amount again.",
+    compensation="Charge {customer} {money} again.",
     # Approvers are told how often this customer got a refund lately.
     subject="customer",
 )

@@ -88,6 +88,9 @@ class Contract:
     retention: timedelta = timedelta(days=365 * 7)
     # Tells the approver, in a sentence, how the effect can be undone.
     undo: str = ""
+    # Says what its compensation does to this very effect: a template over the arguments and
+    # ``money``, the amount of the plan: "Charge {customer} {money} again."
+    compensation: str = ""
     # Signed off on the desk and nowhere else.
     web_only: bool = False
     # How long before it expires approvers in Slack are reminded.
@@ -120,6 +123,13 @@ class Contract:
         """Values are percent-encoded, so that two operations cannot get the same key."""
         return _filled_in(self.operation_key, tenant, arguments)
 
+    def compensation_of(self, arguments: Mapping[str, Any], money: str) -> str:
+        """What the compensation would do; empty if it does not say, or an argument is missing."""
+        values = {**arguments, "money": money}
+        if any(values.get(name) in (None, "") for name in key_fields(self.compensation)):
+            return ""
+        return self.compensation.format(**values)
+
     def earlier_operation_keys_for(self, tenant: str, arguments: Mapping[str, Any]) -> list[str]:
         """The keys by the templates of earlier contracts that still count today (UTC)."""
         today = datetime.now(UTC).date()
@@ -136,7 +146,7 @@ def published_types() -> dict[str, type]:
 
 
 def key_fields(template: str) -> list[str]:
-    """The names in an operation-key template, in its order."""
+    """The names in a template, in its order."""
     return [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
 
 

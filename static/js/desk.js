@@ -24,9 +24,13 @@ document.addEventListener("click", (click) => {
 });
 
 // The text of the element, or the address of the page that it names.
-function copy(element) {
+async function copy(element) {
   const { copyLink } = element.dataset;
-  navigator.clipboard.writeText(copyLink ? new URL(copyLink, location.href).href : element.textContent.trim());
+  try {
+    await navigator.clipboard.writeText(copyLink ? new URL(copyLink, location.href).href : element.textContent.trim());
+  } catch {
+    return; // the browser does not let us: nothing is said to be copied
+  }
   element.classList.add("copied");
   announce(word("copied"));
   setTimeout(() => element.classList.remove("copied"), 1200);

@@ -50,6 +50,7 @@ UNSAFE = {
     "E012": {"remind": timedelta(days=1)},
     "E014": {"retention": timedelta(hours=1)},
     "E015": {"subject": "colour"},
+    "E016": {"compensation": "Take it back."},
 }
 
 
@@ -68,6 +69,24 @@ def test_an_unsafe_contract_is_refused_with_a_hint(declare, code):
 
     assert [error.id for error in errors] == [f"ledger.{code}"]
     assert errors[0].hint
+
+
+def test_the_sentence_of_a_compensation_names_arguments_and_money_alone(declare):
+    for template, expected in (("{money} to {account}", []), ("{colour}", ["ledger.E017"])):
+        tool = declare(compensation=template)
+        tool.compensate(lambda receipt: receipt)
+
+        assert [error.id for error in checks.unsafe(tool)] == expected
+
+
+def test_the_sentence_of_a_compensation_is_filled_in_or_not_said_at_all():
+    contract = Contract(compensation="Charge {customer} {money} again.")
+
+    assert contract.compensation_of({"customer": "Ana"}, "€5") == "Charge Ana €5 again."
+    assert contract.compensation_of({"customer": "Ana"}, "") == ""
+    assert contract.compensation_of({"customer": None}, "€5") == ""
+    assert contract.compensation_of({}, "€5") == ""
+    assert Contract().compensation_of({"customer": "Ana"}, "€5") == ""
 
 
 def test_the_operation_key_must_name_the_tenant(declare):

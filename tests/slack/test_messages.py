@@ -55,7 +55,7 @@ def test_the_message_says_what_will_happen_to_whom_and_how_much(slack, posted, w
         "€4,820.00",
         "Can be made good",
         "Large amount.",
-        "Reversed in full within 30 days.",
+        "Take €4,820.00 back for order-1042.",
         "Helpdesk agent",
         "high risk",
         "order-1042",

@@ -24,6 +24,7 @@ from tests.toolbox.world import world
     retry=Retry(attempts=3, first=timedelta(0), longest=timedelta(0)),
     timeout=timedelta(seconds=1),
     undo="Reversed in full within 30 days.",
+    compensation="Take {money} back for {reference}.",
     subject="reference",
 )
 def pay(reference: str, amount: Decimal, context: Context, currency: str = "EUR") -> Any:
