@@ -118,7 +118,14 @@ class Holders:
         noted_at, now = self._noted.get(token_hash), time.monotonic()
         if noted_at is None or now - noted_at > NOTE_USE_S:
             self._noted.put(token_hash, now)
-            self._beside(in_thread(note_use, token_hash))
+            self._beside(self._write_use(token_hash))
+
+    async def _write_use(self, token_hash: str) -> None:
+        try:
+            await in_thread(note_use, token_hash)
+        except BaseException:
+            self._noted.remove(token_hash)  # not for an hour: the next use tries again
+            raise
 
     def _read_again(self, token_hash: str) -> None:
         """Beside the requests: nobody waits for a limit to be read."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from django.db.models.functions import Now
 
 from approvals.http import gate
@@ -64,6 +65,105 @@ def test_a_revoked_token_vouches_no_longer_at_the_gate(helpdesk, monkeypatch):
         return True
 
     assert asyncio.run(is_forgotten())
+
+
+async def settled(holders: Holders) -> None:
+    """Wait for what is done beside the requests."""
+    while holders._reading:
+        await asyncio.wait(holders._reading)
+        await asyncio.sleep(0)
+
+
+def used_at(row: AgentToken) -> datetime | None:
+    return AgentToken.objects.values_list("last_used_at", flat=True).get(pk=row.pk)
+
+
+def request_with(gate_of_one: Gate, token: str) -> int:
+    """The status of one request, after what was done beside it."""
+
+    async def send() -> int:
+        transport = httpx.ASGITransport(gate_of_one)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            answer = await http.post("/", headers={"Authorization": f"Bearer {token}"})
+        await settled(gate_of_one._holders)
+        return answer.status_code
+
+    try:
+        return asyncio.run(send())
+    finally:
+        connections.close_all()
+
+
+def test_the_first_use_of_a_token_is_noted_and_not_each_one(helpdesk, monkeypatch):
+    monkeypatch.setattr(gate, "LEARN_AGAIN_S", 0.0)  # as seldom as seconds pass between requests
+    row, token = AgentToken.issue(helpdesk, scopes=["propose"])
+    the_gate = Gate(read_all)
+    assert used_at(row) is None
+
+    assert request_with(the_gate, token) == 200
+    first = used_at(row)
+    AgentToken.objects.filter(pk=row.pk).update(last_used_at=None)  # a second note would show
+    assert [request_with(the_gate, token) for _ in range(3)] == [200] * 3
+
+    assert first is not None
+    assert used_at(row) is None
+
+
+def test_a_use_is_noted_again_after_an_hour(helpdesk, monkeypatch):
+    monkeypatch.setattr(gate, "LEARN_AGAIN_S", 0.0)
+    monkeypatch.setattr(gate, "NOTE_USE_S", 0.0)  # so that the database alone says how old it is
+    row, token = AgentToken.issue(helpdesk, scopes=["propose"])
+    the_gate = Gate(read_all)
+
+    def noted_after(age: timedelta) -> bool:
+        AgentToken.objects.filter(pk=row.pk).update(last_used_at=Now() - age)
+        before = used_at(row)
+        assert request_with(the_gate, token) == 200
+        return used_at(row) != before
+
+    assert not noted_after(timedelta(minutes=59))
+    assert noted_after(timedelta(minutes=61))
+
+
+@pytest.mark.parametrize("refused", ["unknown", "revoked", "expired"])
+def test_the_use_of_a_token_that_is_refused_is_not_noted(helpdesk, refused):
+    row, token = AgentToken.issue(helpdesk, scopes=["propose"])
+    column = {"revoked": "revoked_at", "expired": "expires_at"}.get(refused)
+    if column:
+        AgentToken.objects.filter(pk=row.pk).update(**{column: Now() - timedelta(seconds=1)})
+
+    request_with(Gate(read_all), f"{token}x" if refused == "unknown" else token)
+
+    assert used_at(row) is None
+
+
+def test_a_request_is_answered_although_its_use_cannot_be_noted_and_the_next_one_is(
+    helpdesk, monkeypatch
+):
+    monkeypatch.setattr(gate, "LEARN_AGAIN_S", 0.0)
+    row, token = AgentToken.issue(helpdesk, scopes=["propose"])
+    the_gate = Gate(read_all)
+
+    with forbidden_to_note_uses():
+        assert [request_with(the_gate, token) for _ in range(2)] == [200] * 2
+        assert used_at(row) is None
+
+    assert request_with(the_gate, token) == 200
+    assert used_at(row) is not None
+
+
+@contextmanager
+def forbidden_to_note_uses() -> Iterator[None]:
+    """As if the process had no right to write it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "ALTER TABLE ledger_agenttoken ADD CONSTRAINT no_use CHECK (last_used_at IS NULL)"
+        )
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE ledger_agenttoken DROP CONSTRAINT no_use")
 
 
 @pytest.mark.parametrize("is_chunked", [True, False])
