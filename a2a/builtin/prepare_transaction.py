@@ -25,6 +25,7 @@ from ledger.api.rendering import render_token
 from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
+from ledger.outcomes import outcome_of
 from ledger.seals import as_text
 from ledger.states import State
 from ledger.transactions import coordinator
@@ -155,6 +156,7 @@ def _complete_with_receipt(task: Task, row: Transaction) -> None:
         "receipt": row.receipt,
         "receipt_url": row.receipt_url,
         "result": row.result,
+        "outcome": outcome_of(row).as_json(),
     }
     endings.complete(task, receipt, "receipt", "Receipt")
 

@@ -7,6 +7,7 @@ from typing import Any
 from a2a.errors import Reason
 from a2a.states import TaskState
 from a2a.submissions.envelope import Envelope
+from ledger.outcomes import OutcomeKind
 
 _TASK_1: dict[str, Any] = {
     "title": "What Assent says about a task",
@@ -31,6 +32,17 @@ _TASK_1: dict[str, Any] = {
                 "errors": {"type": "array"},
             },
             "required": ["code", "detail"],
+        },
+        "outcome": {
+            "type": "object",
+            "description": "How the transaction that the task proposed stands.",
+            "properties": {
+                "kind": {"enum": [kind.value for kind in OutcomeKind]},
+                "is_final": {"type": "boolean"},
+                "sentence": {"type": "string", "description": "For the model, as it is."},
+                "do_not_retry": {"type": "boolean"},
+            },
+            "required": ["kind", "is_final", "sentence", "do_not_retry"],
         },
     },
     "required": ["skill", "owner", "depth"],

@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from a2a.models import Task
+from a2a.states import TaskState
 from ledger.limits.bounded import Bounded
 
 MOST_TASKS = 4096
@@ -26,5 +27,7 @@ class RenderCache:
         return entry[1] if entry is not None and entry[0] == updated_at else None
 
     def put(self, task: Task, rendered: bytes) -> None:
-        if len(rendered) <= LARGEST_TASK:
+        """Keep it, unless it tells of a transaction that moves without the task."""
+        follows = task.transaction_id is not None and task.state != TaskState.AUTH_REQUIRED
+        if len(rendered) <= LARGEST_TASK and not follows:
             self._rendered.put(task.pk, (task.updated_at, rendered))

@@ -136,7 +136,8 @@ def _events_after(requests: list[Since]) -> dict[UUID, list[Event]]:
 
 
 def _tasks_with_questions(ids: set[UUID]) -> dict[UUID, Task]:
-    rows = Task.objects.filter(pk__in=ids).prefetch_related("questions")
+    rows = Task.objects.filter(pk__in=ids).select_related("transaction")
+    rows = rows.prefetch_related("questions")
     return {task.pk: task for task in rows}
 
 

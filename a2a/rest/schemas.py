@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
+from ledger.api.schemas import OutcomeOut
 from ledger.http.schemas import In, Reason, Text200
 
 Parts = Annotated[list[dict[str, Any]], Field(max_length=100)]
@@ -118,6 +119,7 @@ class TaskOut(Schema):
     skill: str
     result: Any = None
     reason: ReasonOut | None = Field(description="Why it failed or was canceled or rejected.")
+    outcome: OutcomeOut | None = Field(description="Of the transaction that it proposed.")
     input_required: QuestionOut | None
     progress: ProgressOut
     artifacts: list[ArtifactOut]

@@ -103,7 +103,7 @@ def list_tasks(
     wanted = {"state": state, "skill_slug": skill, "trace_id": spellings.trace_id(trace_id)}
     rows = Task.objects.filter(**{name: value for name, value in wanted.items() if value})
     page = keyset_page(
-        rows.prefetch_related("questions", "artifacts"),
+        rows.prefetch_related("questions", "artifacts", "transaction"),
         limit,
         before=None if cursor is None else (cursor,),
         any_of=visible_if_any(caller_of(request)),

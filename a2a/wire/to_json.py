@@ -8,10 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
-from a2a.states import TaskEventKind, TaskState
+from a2a.states import FINAL, TaskEventKind, TaskState
 from a2a.wire.plain_json import question_as_json, reason_and_details, reason_as_json
 from ledger.api.rendering import render_token
 from ledger.models import Event
+from ledger.outcomes import outcome_of
 
 # Key of Assent's own facts about a task, in its metadata.
 FACTS = "urn:assent:a2a:task:1"
@@ -78,6 +79,8 @@ def facts_of(task: Task) -> Json:
         facts["content_erased_at"] = task.content_erased_at.isoformat()
     if reason := reason_as_json(task):
         facts["reason"] = reason
+    if task.transaction is not None:
+        facts["outcome"] = outcome_of(task.transaction).as_json()
     return facts
 
 
@@ -189,6 +192,8 @@ def event_to_json(
     state = TaskState.WORKING if is_for_people else event.to_state
     status = _status(task, state, event.at, parts, f"event-{task.pk}-{event.seq}")
     facts = {"kind": event.kind, "seq": event.seq, "by": event.principal}
+    if event.to_state in FINAL and task.transaction is not None:
+        facts["outcome"] = outcome_of(task.transaction).as_json()
     return {"statusUpdate": {**ids, "status": status, "metadata": {FACTS: facts}}}
 
 

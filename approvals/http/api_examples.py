@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from approvals.http.schema_words import Json, resolved
+from ledger.outcomes import OPEN
+from ledger.states import State
 
 TRANSACTION = "01a1fb78-53c5-70b5-af29-92d7960ba506"
 TASK = "01a1fb78-9a10-7c02-b0de-5bb7c4c5f0a1"
@@ -129,6 +131,12 @@ OF_SCHEMA: dict[str, Json] = {
     "SealedEvent": {"at": "1795340000000000", "details": "{}", "kind": "prepared"},
     "DecisionRecord": {"version": 2, "result": None, "task": None, "questions": None},
     "InclusionOut": {"checkpoint": None},
+    "OutcomeOut": {
+        "kind": "pending",
+        "is_final": False,
+        "sentence": OPEN[State.PREPARED].sentence,
+        "do_not_retry": True,
+    },
     "Links": {
         "self": f"/api/v1/transactions/{TRANSACTION}",
         "wait": f"/api/v1/transactions/{TRANSACTION}?wait=30",

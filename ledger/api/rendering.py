@@ -15,6 +15,7 @@ from django.http import HttpResponse
 from ledger.audit import decision_records
 from ledger.http import address_of, json_response
 from ledger.models import Decision, Transaction, TransactionRow
+from ledger.outcomes import outcome_of
 
 Row = Transaction | TransactionRow
 
@@ -40,6 +41,8 @@ def _token(row: Row, duplicate_of: UUID | None = None) -> dict[str, Any]:
             "wait": f"{settings.LIVE_URL}{here}?wait=30",
             "desk": address_of(f"/transactions/{row.pk}/"),
         },
+        # Whoever's duplicate it is learns how it stands, not why.
+        "outcome": outcome_of(row, is_own=False).as_json(),
     }
     if row.content_erased_at is not None:
         token["content_erased_at"] = row.content_erased_at.isoformat()
@@ -60,6 +63,7 @@ def beside_today(token: str, row: Transaction, reader: str) -> str:
         "receipt": row.receipt if is_own else "",
         "ending_reason": row.ending_reason if is_own else "",
         "ended_at": row.ended_at.isoformat() if row.ended_at else None,
+        "outcome": outcome_of(row, is_own=is_own).as_json(),
     }
     return json.dumps({**json.loads(token), "now": now})
 
@@ -96,6 +100,7 @@ def as_json(row: Transaction) -> dict[str, Any]:
 
 def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
     body = _token(row)
+    body["outcome"] = outcome_of(row).as_json()
     body["ledger_status"] = row.ledger_status.value
     body |= {name: getattr(row, name) for name in COPIED}
     body |= {name: at.isoformat() if (at := getattr(row, name)) else None for name in INSTANTS}

@@ -12,6 +12,7 @@ from pydantic import create_model
 
 from ledger.contracts import published_types
 from ledger.http.schemas import In, Reason, Text200
+from ledger.outcomes import OutcomeKind
 
 LedgerStatus = Literal[
     "planned", "in_progress", "succeeded", "failed", "compensating", "compensated"
@@ -102,6 +103,17 @@ class Links(Schema):
     desk: str = Field(description="Where people decide.")
 
 
+class OutcomeOut(Schema):
+    """How the transaction stands, for programs and for the model behind an agent."""
+
+    kind: OutcomeKind = Field(description="`pending` and `in_doubt` are not final.")
+    is_final: bool = Field(description="Nothing more will come of it: go on.")
+    sentence: str = Field(description="To be given to the model as it is.")
+    do_not_retry: bool = Field(
+        description="Do not propose it again, in this or another form, unless a person asks for it."
+    )
+
+
 class Standing(Schema):
     """How the transaction stands today, beside the answer of then."""
 
@@ -110,6 +122,7 @@ class Standing(Schema):
     receipt: str
     ending_reason: str
     ended_at: datetime | None
+    outcome: OutcomeOut
 
 
 class TokenOfIntent(Schema):
@@ -130,6 +143,7 @@ class TokenOfIntent(Schema):
         description="When retention erased its content; texts, arguments and result are empty.",
     )
     links: Links
+    outcome: OutcomeOut
 
 
 class Prepared(TokenOfIntent):

@@ -16,6 +16,7 @@ from django.utils import timezone
 from ledger.encryption import WEBHOOK_SECRET_PREFIX
 from ledger.events.outbox import HttpChannel, Owed
 from ledger.models import Agent, Delivery, Event, Transaction
+from ledger.outcomes import outcome_of
 from ledger.principals import Principal, PrincipalKind
 from ledger.safe_http import Post
 from ledger.states import EventKind
@@ -91,6 +92,7 @@ def payload_of(row: Transaction) -> dict[str, object]:
             "transaction_id": str(row.pk),
             "state": row.state,
             "ledger_status": row.ledger_status.value,
+            "outcome": outcome_of(row).as_json(),
             "tool": row.tool,
             "receipt": row.receipt,
             "ending": row.ending,

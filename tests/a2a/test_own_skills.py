@@ -22,6 +22,7 @@ from tests.toolbox.world import world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+FACTS = "urn:assent:a2a:task:1"
 PAY = {"tool": "pay", "arguments": {"reference": "order-7", "amount": "48.20"}, "reason": "late"}
 
 
@@ -70,6 +71,8 @@ def test_signed_off_and_carried_out_it_completes_with_the_receipt(peer, alice):
     (artifact,) = done["artifacts"]
     row.refresh_from_db()
     assert artifact["parts"][0]["data"]["receipt"] == row.receipt
+    assert artifact["parts"][0]["data"]["outcome"] == done["metadata"][FACTS]["outcome"]
+    assert artifact["parts"][0]["data"]["outcome"]["kind"] == "succeeded"
 
 
 def test_rejected_it_fails_with_the_reason(peer, alice):
@@ -80,6 +83,29 @@ def test_rejected_it_fails_with_the_reason(peer, alice):
     found = Task.objects.get(pk=task["id"])
     assert (found.state, found.reason_code) == ("failed", "not_signed_off")
     assert "paid already" in found.reason
+    outcome = peer.rpc("GetTask", {"id": task["id"]})["result"]["metadata"][FACTS]["outcome"]
+    assert (outcome["kind"], outcome["do_not_retry"]) == ("refused", True)
+    assert "paid already" in outcome["sentence"]
+
+
+def test_a_task_tells_of_doubt_although_only_its_transaction_moved(peer, alice):
+    task = prepared(peer)
+    row = decide("approve", alice)
+    assert outcome_of(peer, task) == ("pending", False)
+
+    world.after = [no_answer]
+    execution.commit(row.pk)
+
+    assert outcome_of(peer, task) == ("in_doubt", False)
+
+
+def no_answer():
+    raise ConnectionError("The answer was lost.")
+
+
+def outcome_of(peer, task):
+    facts = peer.rpc("GetTask", {"id": task["id"]})["result"]["metadata"][FACTS]
+    return facts["outcome"]["kind"], facts["outcome"]["is_final"]
 
 
 def test_nobody_decided_in_time_and_it_is_canceled(peer):

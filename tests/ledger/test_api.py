@@ -85,6 +85,7 @@ def test_the_same_request_again_gets_the_same_answer_and_how_it_stands(as_helpde
         "receipt": "",
         "ending_reason": "",
         "ended_at": None,
+        "outcome": first.json()["outcome"],
     }
     assert (again.status_code, again.json()) == (201, {**first.json(), "now": now})
     assert again["Idempotent-Replayed"] == "true"
@@ -460,6 +461,14 @@ def test_the_reason_of_a_rejection_reaches_the_agent(as_helpdesk, alice):
 
     assert (body["ending"], body["ending_reason"]) == ("rejected", "Ask for the photo first.")
     assert body["decisions"][0]["principal_name"] == "Alice Moreau"
+    assert body["outcome"] == {
+        "kind": "refused",
+        "is_final": True,
+        "sentence": 'It was refused, with the reason: "Ask for the photo first.". Nothing was '
+        "carried out. Do not propose it again, in this or another form, unless the user asks for "
+        "it.",
+        "do_not_retry": True,
+    }
 
 
 def test_polling_too_fast_is_slowed_down_and_then_stopped(as_helpdesk):

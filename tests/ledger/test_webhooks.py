@@ -37,6 +37,12 @@ def test_the_agent_is_told_of_a_rejection_and_its_reason(listening, a_payment, a
     ((_, news),) = listening.taken
     assert news["type"] == "transaction.rolling_back"
     assert news["data"]["ending_reason"] == "Too much."
+    outcome = news["data"]["outcome"]
+    assert (outcome["kind"], outcome["is_final"], outcome["do_not_retry"]) == (
+        "refused",
+        True,
+        True,
+    )
 
 
 def test_a_receiver_that_fails_is_told_again_later_with_the_same_id(listening, a_payment, alice):

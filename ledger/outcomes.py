@@ -1,0 +1,150 @@
+"""How a transaction stands, typed, and in one sentence for a language model.
+
+A pure function of the row. Machines read the sentences, so they stay English.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+from ledger.states import Ending, State
+
+
+class OutcomeKind(StrEnum):
+    PENDING = "pending"  # waits for sign-off, or is being carried out
+    IN_DOUBT = "in_doubt"  # it may have taken effect; nobody knows yet
+    SUCCEEDED = "succeeded"
+    REFUSED = "refused"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    FAILED = "failed"
+
+
+NOT_FINAL = frozenset({OutcomeKind.PENDING, OutcomeKind.IN_DOUBT})
+
+
+class OutcomeForAgent(NamedTuple):
+    """What an agent is told. ``do_not_retry``: not even in another form, unless asked to."""
+
+    kind: OutcomeKind
+    sentence: str
+    do_not_retry: bool = True
+
+    @property
+    def is_final(self) -> bool:
+        return self.kind not in NOT_FINAL
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind.value,
+            "is_final": self.is_final,
+            "sentence": self.sentence,
+            "do_not_retry": self.do_not_retry,
+        }
+
+
+class Row(Protocol):
+    @property
+    def state(self) -> str: ...
+    @property
+    def ending(self) -> str: ...
+    @property
+    def ending_reason(self) -> str: ...
+    @property
+    def receipt(self) -> str: ...
+    @property
+    def late_receipt(self) -> str: ...
+
+
+NOT_AGAIN = (
+    "Nothing was carried out. Do not propose it again, in this or another form, unless the user "
+    "asks for it."
+)
+YOU_MAY = "Nothing was carried out. It may be proposed again."
+WAIT = "Do not propose it again: wait for the outcome."
+LATE = OutcomeForAgent(
+    OutcomeKind.IN_DOUBT,
+    "It ended without a receipt, and then a receipt came: an operator finds out whether it took "
+    f"effect. {WAIT}",
+)
+OPEN: dict[str, OutcomeForAgent] = {
+    State.PREPARED: OutcomeForAgent(
+        OutcomeKind.PENDING, f"It waits for sign-off. Nothing has been carried out yet. {WAIT}"
+    ),
+    State.APPROVED: OutcomeForAgent(
+        OutcomeKind.PENDING, f"It was signed off and will be carried out. {WAIT}"
+    ),
+    State.COMMITTING: OutcomeForAgent(OutcomeKind.PENDING, f"It is being carried out. {WAIT}"),
+    State.IN_DOUBT: OutcomeForAgent(
+        OutcomeKind.IN_DOUBT,
+        f"It was begun, and whether it took effect is not known yet. {WAIT}",
+    ),
+    State.COMPENSATING: OutcomeForAgent(
+        OutcomeKind.PENDING, f"It was carried out, and is being undone. {WAIT}"
+    ),
+    State.COMPENSATED: OutcomeForAgent(
+        OutcomeKind.WITHDRAWN,
+        "It was carried out and then undone. Do not propose it again, in this or another form, "
+        "unless the user asks for it.",
+    ),
+}
+# Of each ending: what it is, how the sentence begins, and whether it may be proposed again.
+ENDED: dict[str, tuple[OutcomeKind, str, bool]] = {
+    Ending.REJECTED: (OutcomeKind.REFUSED, "It was refused", False),
+    Ending.EXPIRED: (OutcomeKind.EXPIRED, "Nobody signed it off in time", False),
+    Ending.CANCELED: (OutcomeKind.WITHDRAWN, "The agent withdrew it", False),
+    Ending.WITHDRAWN: (OutcomeKind.WITHDRAWN, "An operator withdrew it", False),
+    Ending.HOLD_LAPSED: (
+        OutcomeKind.EXPIRED,
+        "It was signed off, and what was held for it lapsed before it was carried out",
+        True,
+    ),
+    Ending.ABANDONED: (OutcomeKind.FAILED, "It could not be entered", True),
+    Ending.FAILED: (OutcomeKind.FAILED, "It could not be carried out", True),
+}
+UNEXPLAINED = (OutcomeKind.FAILED, "It ended without any effect", False)
+# The reasons of these are our own words, and say nothing that the sentence does not.
+OWN_WORDS = frozenset({Ending.EXPIRED, Ending.HOLD_LAPSED, Ending.ABANDONED})
+
+
+def outcome_of(row: Row, *, is_own: bool = True) -> OutcomeForAgent:
+    """How the transaction stands. Reason and receipt are left out unless the reader ``is_own``.
+
+    What people or time decided is final at once, although what was held is still being let go.
+    What may be proposed again is final only then: until then it holds its operation key.
+    """
+    if row.state == State.COMMITTED:
+        return _succeeded(row.receipt if is_own else "")
+    if row.state in OPEN:
+        return OPEN[row.state]
+    reason = row.ending_reason if is_own else ""
+    if row.state == State.REFUSED:
+        begins = "It was refused before anybody was asked"
+        return OutcomeForAgent(OutcomeKind.REFUSED, f"{_with(begins, reason)} {NOT_AGAIN}")
+    if row.late_receipt:
+        return LATE
+    return _ended(row, reason)
+
+
+def _succeeded(receipt: str) -> OutcomeForAgent:
+    named = f" The receipt is {receipt}." if receipt else ""
+    return OutcomeForAgent(
+        OutcomeKind.SUCCEEDED, f"It was carried out.{named} Do not propose it again."
+    )
+
+
+def _ended(row: Row, reason: str) -> OutcomeForAgent:
+    kind, begins, may_retry = ENDED.get(row.ending, UNEXPLAINED)
+    begins = _with(begins, "" if row.ending in OWN_WORDS else reason)
+    if not may_retry:
+        return OutcomeForAgent(kind, f"{begins} {NOT_AGAIN}")
+    if row.state == State.ROLLING_BACK:
+        letting_go = "What was held for it is being let go."
+        return OutcomeForAgent(OutcomeKind.PENDING, f"{begins} {letting_go} {WAIT}")
+    return OutcomeForAgent(kind, f"{begins} {YOU_MAY}", do_not_retry=False)
+
+
+def _with(begins: str, reason: str) -> str:
+    """The sentence's beginning, and the reason that somebody gave."""
+    return f'{begins}, with the reason: "{reason}".' if reason else f"{begins}."
