@@ -21,6 +21,7 @@ from typing import Any
 from django.db.models import TextChoices
 
 from ledger.errors import InvalidRequest, LedgerError, NotFound
+from ledger.sentences import Sentence
 
 
 class Reason(TextChoices):
@@ -55,14 +56,16 @@ class Reason(TextChoices):
 
 class TaskNotFound(NotFound):
     code = "task_not_found"
-    title = "There is no such task"
-    hint = "Check the id, and that the token is of the agent that submitted it or works on it."
+    title = Sentence("There is no such task")
+    hint = Sentence(
+        "Check the id, and that the token is of the agent that submitted it or works on it."
+    )
 
 
 class SkillNotFound(NotFound):
     code = "skill_not_found"
-    title = "There is no such skill"
-    hint = "The extended agent card lists the skills of your tenant."
+    title = Sentence("There is no such skill")
+    hint = Sentence("The extended agent card lists the skills of your tenant.")
 
 
 class TaskNotPossible(LedgerError):
@@ -70,8 +73,8 @@ class TaskNotPossible(LedgerError):
 
     code = "task_not_possible"
     status = 409
-    title = "Not possible in the task's present state"
-    hint = "Read the task; nothing was changed by this request."
+    title = Sentence("Not possible in the task's present state")
+    hint = Sentence("Read the task; nothing was changed by this request.")
 
     def __init__(
         self, detail: str = "", *, snapshot: Any = None, hint: str = "", **extra: Any
@@ -82,42 +85,46 @@ class TaskNotPossible(LedgerError):
 
 class TaskLeaseLost(TaskNotPossible):
     code = "task_lease_lost"
-    title = "The lease is not yours any more"
-    hint = "Stop working on this task; nothing of this request was kept. Claim another one."
+    title = Sentence("The lease is not yours any more")
+    hint = Sentence(
+        "Stop working on this task; nothing of this request was kept. Claim another one."
+    )
 
 
 class AlreadyAnswered(TaskNotPossible):
     code = "already_answered"
-    title = "Already answered"
+    title = Sentence("Already answered")
 
 
 class QuestionExpired(TaskNotPossible):
     code = "question_expired"
-    title = "The deadline of the question has passed"
-    hint = "Nothing was recorded; the task ends as canceled. Submit it again if it is wanted."
+    title = Sentence("The deadline of the question has passed")
+    hint = Sentence(
+        "Nothing was recorded; the task ends as canceled. Submit it again if it is wanted."
+    )
 
 
 class AnswerInvalid(InvalidRequest):
     code = "answer_invalid"
-    title = "The answer does not fit the question"
-    hint = "Correct what errors names. Nothing was recorded; the question still waits."
+    title = Sentence("The answer does not fit the question")
+    hint = Sentence("Correct what errors names. Nothing was recorded; the question still waits.")
 
 
 class ResultInvalid(InvalidRequest):
     code = "result_invalid"
-    title = "The result does not fit the skill's output schema"
-    hint = "Correct what errors names and complete again; the lease is still yours."
+    title = Sentence("The result does not fit the skill's output schema")
+    hint = Sentence("Correct what errors names and complete again; the lease is still yours.")
 
 
 class HandOverRefused(InvalidRequest):
     """Carries the ``reason`` that a submission to the skill would have been rejected with."""
 
     code = "hand_over_refused"
-    title = "The task cannot be handed over to this skill"
-    hint = "The task is still yours: go on with it, hand it to another skill, or fail it."
+    title = Sentence("The task cannot be handed over to this skill")
+    hint = Sentence("The task is still yours: go on with it, hand it to another skill, or fail it.")
 
 
 class SchemaUnusable(InvalidRequest):
     code = "schema_unusable"
-    title = "The JSON Schema cannot be used"
-    hint = "Send a JSON Schema (2020-12) without references to other documents."
+    title = Sentence("The JSON Schema cannot be used")
+    hint = Sentence("Send a JSON Schema (2020-12) without references to other documents.")

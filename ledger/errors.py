@@ -32,14 +32,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger.sentences import Sentence
+
 
 class LedgerError(Exception):
     """A request was refused. ``hint`` says what to do next; ``extra`` goes into the response."""
 
     code = "refused"
     status = 400
-    title = "Refused"
-    hint = ""
+    title: str = Sentence("Refused")
+    hint: str = ""
 
     def __init__(self, detail: str = "", *, hint: str = "", **extra: Any) -> None:
         super().__init__(detail or self.title)
@@ -56,8 +58,8 @@ class NotPossible(LedgerError):
 
     code = "not_possible"
     status = 409
-    title = "Not possible in the transaction's present state"
-    hint = "Read the transaction; nothing was changed by this request."
+    title = Sentence("Not possible in the transaction's present state")
+    hint = Sentence("Read the transaction; nothing was changed by this request.")
 
     def __init__(
         self, detail: str = "", *, snapshot: Any = None, hint: str = "", **extra: Any
@@ -68,25 +70,27 @@ class NotPossible(LedgerError):
 
 class AlreadyDecided(NotPossible):
     code = "already_decided"
-    title = "Already decided"
+    title = Sentence("Already decided")
 
 
 class DigestMismatch(NotPossible):
     code = "digest_mismatch"
-    title = "The transaction is not the one that was on the screen"
-    hint = "Nothing was decided. Read the transaction and decide on its present intent_digest."
+    title = Sentence("The transaction is not the one that was on the screen")
+    hint = Sentence(
+        "Nothing was decided. Read the transaction and decide on its present intent_digest."
+    )
 
 
 class Expired(NotPossible):
     code = "expired"
-    title = "The time to live is over"
-    hint = "Nothing was carried out. Propose the transaction again if it is still wanted."
+    title = Sentence("The time to live is over")
+    hint = Sentence("Nothing was carried out. Propose the transaction again if it is still wanted.")
 
 
 class OperationKeyConflict(NotPossible):
     code = "operation_key_conflict"
-    title = "Another transaction has the same operation with a different input"
-    hint = (
+    title = Sentence("Another transaction has the same operation with a different input")
+    hint = Sentence(
         "Nothing was prepared. Use the transaction in duplicate_of, or propose again once it has "
         "ended without effect."
     )
@@ -94,41 +98,43 @@ class OperationKeyConflict(NotPossible):
 
 class OperationTaken(NotPossible):
     code = "operation_taken"
-    title = "Another agent has proposed this operation"
-    hint = "Nothing was prepared. Do not repeat it: the other agent's transaction stands."
+    title = Sentence("Another agent has proposed this operation")
+    hint = Sentence("Nothing was prepared. Do not repeat it: the other agent's transaction stands.")
 
 
 class OperationHeld(NotPossible):
     code = "operation_held"
-    title = "The operation may have been carried out already; an operator has to check"
-    hint = "Nothing was prepared. Ask an operator to settle the late receipt, then propose again."
+    title = Sentence("The operation may have been carried out already; an operator has to check")
+    hint = Sentence(
+        "Nothing was prepared. Ask an operator to settle the late receipt, then propose again."
+    )
 
 
 class NotAllowed(LedgerError):
     code = "not_allowed"
     status = 403
-    title = "Not allowed"
-    hint = "Ask an operator of your tenant for the role or scope that the detail names."
+    title = Sentence("Not allowed")
+    hint = Sentence("Ask an operator of your tenant for the role or scope that the detail names.")
 
 
 class OwnTransaction(NotAllowed):
     code = "own_transaction"
-    title = "Nobody may decide on a transaction that they proposed"
-    hint = "Nothing was decided. Another approver has to decide."
+    title = Sentence("Nobody may decide on a transaction that they proposed")
+    hint = Sentence("Nothing was decided. Another approver has to decide.")
 
 
 class NotFound(LedgerError):
     code = "not_found"
     status = 404
-    title = "There is no such transaction"
-    hint = "Check the id, and that the token belongs to the tenant of the transaction."
+    title = Sentence("There is no such transaction")
+    hint = Sentence("Check the id, and that the token belongs to the tenant of the transaction.")
 
 
 class UnknownTool(LedgerError):
     code = "unknown_tool"
     status = 404
-    title = "There is no such tool"
-    hint = (
+    title = Sentence("There is no such tool")
+    hint = Sentence(
         "GET /api/v1/tools lists what this agent may use. An operator allows more in the admin: "
         "the tool at the tenant and the agent, the scope propose or propose:<tool> at the token."
     )
@@ -137,40 +143,44 @@ class UnknownTool(LedgerError):
 class InvalidRequest(LedgerError):
     code = "invalid_request"
     status = 422
-    title = "The request is not valid"
-    hint = "Correct the request. Nothing was prepared."
+    title = Sentence("The request is not valid")
+    hint = Sentence("Correct the request. Nothing was prepared.")
 
 
 class InvalidArguments(InvalidRequest):
     code = "invalid_arguments"
-    title = "The arguments do not fit the tool"
-    hint = "Correct the fields named in errors. Nothing was prepared."
+    title = Sentence("The arguments do not fit the tool")
+    hint = Sentence("Correct the fields named in errors. Nothing was prepared.")
 
 
 class UnsafeText(InvalidRequest):
     code = "unsafe_text"
-    title = "The text contains characters that could mislead a reader"
-    hint = "Remove control and bidirectional override characters. Nothing was prepared."
+    title = Sentence("The text contains characters that could mislead a reader")
+    hint = Sentence("Remove control and bidirectional override characters. Nothing was prepared.")
 
 
 class PlanRefused(InvalidRequest):
     code = "plan_refused"
-    title = "The tool refused the request"
-    hint = "Nothing is held and nothing was changed. Correct the arguments before trying again."
+    title = Sentence("The tool refused the request")
+    hint = Sentence(
+        "Nothing is held and nothing was changed. Correct the arguments before trying again."
+    )
 
 
 class IdempotencyKeyReused(InvalidRequest):
     code = "idempotency_key_reused"
-    title = "This idempotency key was used for another request"
-    hint = (
+    title = Sentence("This idempotency key was used for another request")
+    hint = Sentence(
         "Nothing was done. Use a new key for a new request; repeat one with its payload unchanged."
     )
 
 
 class IdempotencyKeyMissing(LedgerError):
     code = "idempotency_key_missing"
-    title = "The Idempotency-Key header is missing"
-    hint = "Nothing was done. Send one key per request, and the same key when you repeat it."
+    title = Sentence("The Idempotency-Key header is missing")
+    hint = Sentence(
+        "Nothing was done. Send one key per request, and the same key when you repeat it."
+    )
 
 
 class LimitReached(LedgerError):
@@ -178,8 +188,8 @@ class LimitReached(LedgerError):
 
     code = "limit_reached"
     status = 429
-    title = "A limit is reached"
-    hint = (
+    title = Sentence("A limit is reached")
+    hint = Sentence(
         "Nothing was done. Repeat the same request, with the same key, after the seconds in "
         "Retry-After; an operator can raise the limit of an agent or a tenant in the admin."
     )
@@ -192,38 +202,38 @@ class LimitReached(LedgerError):
 class InProgress(LedgerError):
     code = "request_in_progress"
     status = 409
-    title = "The first request with this key is still running"
-    hint = "Repeat the same request after the seconds in Retry-After."
+    title = Sentence("The first request with this key is still running")
+    hint = Sentence("Repeat the same request after the seconds in Retry-After.")
     retry_after_s = 1
 
 
 class CanceledBefore(LedgerError):
     code = "canceled_before_prepared"
     status = 409
-    title = "This request was canceled before it arrived"
-    hint = "Nothing was prepared. Use a new idempotency key to propose it after all."
+    title = Sentence("This request was canceled before it arrived")
+    hint = Sentence("Nothing was prepared. Use a new idempotency key to propose it after all.")
 
 
 class PlanFailed(LedgerError):
     code = "plan_failed"
     status = 502
-    title = "The tool could not plan"
-    hint = "Nothing was prepared, and holds are released. Try again with the same key."
+    title = Sentence("The tool could not plan")
+    hint = Sentence("Nothing was prepared, and holds are released. Try again with the same key.")
 
 
 class DatabaseAway(LedgerError):
     code = "database_away"
     status = 503
-    title = "The database does not answer"
-    hint = "Repeat the request with the same Idempotency-Key: it is done at most once."
+    title = Sentence("The database does not answer")
+    hint = Sentence("Repeat the request with the same Idempotency-Key: it is done at most once.")
     retry_after_s = 5
 
 
 class PlanTimedOut(PlanFailed):
     code = "plan_timed_out"
     status = 504
-    title = "The tool did not plan in its time"
-    hint = (
+    title = Sentence("The tool did not plan in its time")
+    hint = Sentence(
         "Nothing was prepared; what the tool still holds is released when it returns. Try again "
         "with the same key after the seconds in Retry-After."
     )
@@ -233,6 +243,8 @@ class PlanTimedOut(PlanFailed):
 class PlansBusy(LedgerError):
     code = "plans_busy"
     status = 503
-    title = "Too many tools plan at this moment"
-    hint = "Nothing was done. Try again with the same key after the seconds in Retry-After."
+    title = Sentence("Too many tools plan at this moment")
+    hint = Sentence(
+        "Nothing was done. Try again with the same key after the seconds in Retry-After."
+    )
     retry_after_s = 2

@@ -13,6 +13,7 @@ from babel.numbers import get_currency_precision
 
 from ledger import characters
 from ledger.errors import InvalidRequest, UnsafeText
+from ledger.sentences import Sentence
 
 MAX_DEPTH = 32
 EXACT_MAX = 2**53 - 1  # every integer up to this one is exact as a double
@@ -78,7 +79,9 @@ def _exact(value: Any) -> Any:
 def _refuse_inexact(value: Any) -> None:
     if isinstance(value, float):
         if abs(value) > EXACT_MAX:
-            raise InvalidRequest(f"{value} is too large for a JSON number; send it as text.")
+            raise InvalidRequest(
+                Sentence("{number} is too large for a JSON number; send it as text.", number=value)
+            )
     elif isinstance(value, dict):
         for item in value.values():
             _refuse_inexact(item)
@@ -98,10 +101,20 @@ def refuse_unsafe_text(value: Any, where: str = "", depth: int = 0) -> None:
     Raises ``UnsafeText``, naming the place, or ``InvalidRequest`` when nested too deeply.
     """
     if depth > MAX_DEPTH:
-        raise InvalidRequest(f"{where[:80]} is nested more than {MAX_DEPTH} levels deep.")
+        raise InvalidRequest(
+            Sentence(
+                "{place} is nested more than {most} levels deep.",
+                place=where[:80],
+                most=MAX_DEPTH,
+            )
+        )
     if isinstance(value, str):
         if unsafe := characters.unsafe_in(value):
-            raise UnsafeText(f"{where or 'The text'} contains {unsafe}.")
+            raise UnsafeText(
+                Sentence("{place} contains {character}.", place=where, character=unsafe)
+                if where
+                else Sentence("The text contains {character}.", character=unsafe)
+            )
     elif isinstance(value, dict):
         for key, item in value.items():
             refuse_unsafe_text(key, f"a name in {where or 'the request'}", depth)

@@ -31,6 +31,7 @@ from ledger.models import (
     TransactionQuerySet,
 )
 from ledger.principals import SWEEPER, Principal, Surface
+from ledger.sentences import Sentence
 from ledger.states import FINAL, Move, State
 from ledger.transactions import sign_offs
 from ledger.transactions.coordinator import check_reason
@@ -232,14 +233,17 @@ def _change_hold(
 def check_hold_reason(reason: str) -> None:
     """Raises ``InvalidRequest`` for a reason that is empty, too long or unsafe to show."""
     if not reason.strip():
-        raise InvalidRequest("Say why: the reason is kept in the audit log.")
+        raise InvalidRequest(Sentence("Say why: the reason is kept in the audit log."))
     check_reason(reason)
 
 
 def why_no_hold(row: Any, is_own: bool) -> str:
     """Why a hold on this row could not be placed or released."""
     if row.content_erased_at is not None:
-        return f"Its content was erased on {row.content_erased_at:%Y-%m-%d} under retention."
+        day = f"{row.content_erased_at:%Y-%m-%d}"
+        return Sentence("Its content was erased on {day} under retention.", day=day)
     if is_own:
-        return "You proposed it yourself; somebody else has to do that."
-    return "It is under a legal hold." if row.legal_hold_at else "It is under no legal hold."
+        return Sentence("You proposed it yourself; somebody else has to do that.")
+    if row.legal_hold_at:
+        return Sentence("It is under a legal hold.")
+    return Sentence("It is under no legal hold.")

@@ -6,7 +6,9 @@ from typing import Any
 
 from a2a.git_bus.passes import Pass
 from a2a.models import BusRequest, Strangers
+from ledger.sentences import Sentence
 
+NOT_SIGNED = Sentence("The commit is not signed.")
 # Columns that say who made the commit.
 OF_AUTHOR = ("commit", "author", "signer", "key", "doubt")
 
@@ -50,8 +52,11 @@ def is_refused(row: BusRequest) -> bool:
 def trust_in(row: BusRequest) -> str:
     """One sentence for people: what is known about the sender."""
     if row.signer:
-        return f"Signed by {row.signer} ({row.key})."
+        return Sentence("Signed by {signer} ({key}).", signer=row.signer, key=row.key)
     if row.author:
-        doubt = row.doubt or "The commit is not signed."
-        return f"{doubt} It names {row.author}; nothing proves that."
-    return "Nobody is known to have sent it."
+        return Sentence(
+            "{doubt} It names {author}; nothing proves that.",
+            doubt=Sentence(row.doubt or NOT_SIGNED),
+            author=row.author,
+        )
+    return Sentence("Nobody is known to have sent it.")

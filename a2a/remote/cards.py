@@ -13,6 +13,7 @@ from a2a.remote import outbound
 from a2a.wire.remote import BINDINGS, CAPABILITIES, RemoteCard, card_from_json
 from ledger.errors import InvalidRequest
 from ledger.safe_http import AddressRefused
+from ledger.sentences import Sentence
 
 CARD_PATH = "/.well-known/agent-card.json"
 SKILLS_EXTENSION = "urn:assent:a2a:skills:1"
@@ -20,8 +21,10 @@ SKILLS_EXTENSION = "urn:assent:a2a:skills:1"
 
 class CardRefused(InvalidRequest):
     code = "card_refused"
-    title = "The agent card cannot be used"
-    hint = "Nothing was registered or pinned. Check the address and what the agent offers."
+    title = Sentence("The agent card cannot be used")
+    hint = Sentence(
+        "Nothing was registered or pinned. Check the address and what the agent offers."
+    )
 
 
 class Unreachable(Exception):

@@ -27,6 +27,7 @@ from ledger.agents.callers import Caller
 from ledger.errors import InvalidRequest
 from ledger.models import Scope, id_or_none, new_id
 from ledger.seals import as_text
+from ledger.sentences import Sentence
 from ledger.states import Move
 
 MOST_CHARACTERS = {"message_id": 200, "context_id": 100, "trace_id": 128}
@@ -303,7 +304,9 @@ def _refuse_unstorable(submission: Submission) -> None:
     )
     for name, most in MOST_CHARACTERS.items():
         if len(getattr(submission, name)) > most:
-            raise InvalidRequest(f"{name} is longer than {most} characters.")
+            raise InvalidRequest(
+                Sentence("{name} is longer than {most} characters.", name=name, most=most)
+            )
 
 
 def _idempotency_key(submission: Submission, sent: Envelope | None) -> str:

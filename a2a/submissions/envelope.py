@@ -26,6 +26,7 @@ from a2a.validation import json_schemas, spellings
 from ledger.agents.allowances import covers, narrowed
 from ledger.agents.callers import Caller
 from ledger.models import Scope
+from ledger.sentences import Sentence
 
 EXTENSION = "urn:assent:a2a:envelope:1"
 VERSION = "1.0"
@@ -144,7 +145,11 @@ def _unreadable(errors: list[dict[str, str]]) -> Denial:
 
 
 def over_capacity(skill: Skill) -> Denial:
-    detail = f"{skill.slug} has {skill.max_concurrency} open tasks, as many as it takes."
+    detail = Sentence(
+        "{skill} has {number} open tasks, as many as it takes.",
+        skill=skill.slug,
+        number=skill.max_concurrency,
+    )
     return Denial(Reason.OVER_CAPACITY, detail)
 
 
@@ -217,7 +222,8 @@ def _unknown_skill(request: Request) -> Iterator[Denial]:
 
 
 def _not_offered_by(tenant: str) -> Denial:
-    return Denial(Reason.TENANT_BOUNDARY, f"The skill is not offered by {tenant} to you.")
+    detail = Sentence("The skill is not offered by {tenant} to you.", tenant=tenant)
+    return Denial(Reason.TENANT_BOUNDARY, detail)
 
 
 def _incomplete(request: Request) -> Iterator[Denial]:
@@ -280,7 +286,7 @@ def _our_names() -> set[str]:
 def _expired(request: Request) -> Iterator[Denial]:
     ends = ends_at(request.envelope) if request.envelope is not None else None
     if ends is not None and ends <= timezone.now():
-        yield Denial(Reason.EXPIRED, "The time that its sender gave it is over.")
+        yield Denial(Reason.EXPIRED, Sentence("The time that its sender gave it is over."))
 
 
 def ends_at(envelope: Envelope) -> datetime | None:
@@ -301,11 +307,15 @@ def _other_capability(request: Request) -> Iterator[Denial]:
 
 def _skill_terms(request: Request) -> Iterator[Denial]:
     if request.skill is not None and request.skill.drift:
-        yield Denial(Reason.CARD_DRIFTED, f"The agent's card has changed: {request.skill.drift}")
+        yield Denial(
+            Reason.CARD_DRIFTED,
+            Sentence("The agent's card has changed: {drift}", drift=request.skill.drift),
+        )
     offered = request.skill or request.own
     scope = offered.required_scope if offered else ""
     if scope and not covers(lent_scopes(request), scope):
-        yield Denial(Reason.MISSING_SCOPE, f"The skill asks for the scope {scope!r}.")
+        detail = Sentence("The skill asks for the scope {scope}.", scope=repr(scope))
+        yield Denial(Reason.MISSING_SCOPE, detail)
 
 
 def lent_scopes(request: Request) -> frozenset[str]:
@@ -352,15 +362,18 @@ def why_not_revisable(earlier: Task | None, skill: Skill | None) -> str:
     ``None`` as the earlier task: it is not there, or the caller may not read it.
     """
     if earlier is None:
-        return "The task to revise is not one of yours."
+        return Sentence("The task to revise is not one of yours.")
     if not earlier.is_final:
-        return f"The task to revise has not ended: it is {earlier.get_state_display()}."
+        state = Sentence(earlier.get_state_display())
+        return Sentence("The task to revise has not ended: it is {state}.", state=state)
     if skill is None or earlier.skill_id != skill.pk:
-        return f"The task to revise is one of the skill {earlier.skill_slug}."
+        return Sentence("The task to revise is one of the skill {skill}.", skill=earlier.skill_slug)
     if earlier.content_erased_at is not None:
-        return "The content of the task to revise was erased when its retention was over."
+        return Sentence("The content of the task to revise was erased when its retention was over.")
     if (earlier.revision or 0) >= MOST_REVISIONS:
-        return f"A task has at most {MOST_REVISIONS} revisions, one after the other."
+        return Sentence(
+            "A task has at most {number} revisions, one after the other.", number=MOST_REVISIONS
+        )
     return ""
 
 
@@ -380,4 +393,5 @@ def _input_misfits(request: Request) -> Iterator[Denial]:
     offered = request.skill or request.own
     schema = offered.input_schema if offered else {}
     if errors := json_schemas.misfits(schema, request.input):
-        yield Denial(Reason.SCHEMA_MISMATCH, "The input does not fit the skill's schema.", errors)
+        detail = Sentence("The input does not fit the skill's schema.")
+        yield Denial(Reason.SCHEMA_MISMATCH, detail, errors)

@@ -31,6 +31,7 @@ from ledger import intents
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import new_id
 from ledger.principals import SWEEPER, Principal, Surface
+from ledger.sentences import Sentence
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=30)
 TEXT_MAX = 10_000  # characters
@@ -178,9 +179,9 @@ def answer(
         refuse_unstorable([message.parts, message.metadata, message.message_id])
     question = Question.objects.filter(pk=question_id).first()
     if question is None:
-        raise TaskNotFound("There is no such question.")
+        raise TaskNotFound(Sentence("There is no such question."))
     if question.asked_by == str(by):
-        raise NotAllowed("Nobody answers a question that they asked themselves.")
+        raise NotAllowed(Sentence("Nobody answers a question that they asked themselves."))
     if question.state != QuestionState.OPEN:
         return _repeated(question, value, by)
     if errors := json_schemas.misfits(question.form, value):
@@ -250,18 +251,24 @@ def _repeated(question: Question, value: Any, by: Principal) -> Question:
         if question.answered_by == str(by) and question.answer == value:
             return question
         raise AlreadyAnswered(
-            f"{question.answered_by_name} answered it {question.answered_via}: "
-            f"{as_text(question.answer)[:200]}",
+            Sentence(
+                "{name} answered it {surface}: {answer}",
+                name=question.answered_by_name,
+                surface=Sentence(question.answered_via),
+                answer=as_text(question.answer)[:200],
+            ),
             snapshot=question.task,
             answered_by=question.answered_by_name,
             via=question.answered_via,
         )
     if question.state == QuestionState.WITHDRAWN:
         raise TaskNotPossible(
-            "The task has ended; the question needs no answer any more.", snapshot=question.task
+            Sentence("The task has ended; the question needs no answer any more."),
+            snapshot=question.task,
         )
     raise QuestionExpired(
-        f"Nobody answered within {in_short(question.ttl)}.", snapshot=question.task
+        Sentence("Nobody answered within {time}.", time=in_short(question.ttl)),
+        snapshot=question.task,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema_rs
 
 from a2a.errors import SchemaUnusable
+from a2a.validation import schema_words
 
 MOST_ERRORS = 20
 Schema = dict[str, Any]
@@ -25,13 +26,16 @@ def check(schema: Schema) -> None:
 
 
 def misfits(schema: Schema, value: Any) -> list[dict[str, str]]:
-    """The errors of a value, ``[{"field": "dates.0", "message": …}]``; empty when it fits."""
+    """The errors of a value, ``[{"field": "dates.0", "message": …}]``; empty when it fits.
+
+    Machines read the messages of the validator, people those of ``schema_words``.
+    """
     if not schema:
         return []
     errors: list[dict[str, str]] = []
     for error in _validator(json.dumps(schema)).iter_errors(value):
         place = ".".join(str(step) for step in error.instance_path)
-        errors.append({"field": place, "message": error.message[:500]})
+        errors.append({"field": place, "message": schema_words.message_of(error)})
         if len(errors) == MOST_ERRORS:
             break
     return errors

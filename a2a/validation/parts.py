@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from ledger.errors import InvalidRequest
+from ledger.sentences import Sentence
 
 Part = dict[str, Any]  # one part of a message or artifact, as A2A 1.0 writes it in JSON
 
@@ -52,7 +53,9 @@ def refuse_unstorable(value: Any) -> None:
     while stack:
         item, depth = stack.pop()
         if depth > MAX_DEPTH:
-            raise InvalidRequest(f"It is nested more than {MAX_DEPTH} levels deep.")
+            raise InvalidRequest(
+                Sentence("It is nested more than {most} levels deep.", most=MAX_DEPTH)
+            )
         if isinstance(item, str):
             _refuse_unstorable_text(item)
         elif isinstance(item, int | float):
@@ -66,15 +69,15 @@ def refuse_unstorable(value: Any) -> None:
 
 def _refuse_inexact_number(number: int | float) -> None:
     if isinstance(number, float) and not math.isfinite(number):
-        raise InvalidRequest("A number is not finite.")
+        raise InvalidRequest(Sentence("A number is not finite."))
     if isinstance(number, int) and abs(number) > LARGEST_EXACT:
-        raise InvalidRequest("An integer lies beyond ±2⁵³; send it as text.")
+        raise InvalidRequest(Sentence("An integer lies beyond ±2⁵³; send it as text."))
 
 
 def _refuse_unstorable_text(text: str) -> None:
     if "\x00" in text:
-        raise InvalidRequest("The text contains U+0000, which cannot be kept.")
+        raise InvalidRequest(Sentence("The text contains U+0000, which cannot be kept."))
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidRequest("The text contains half of a surrogate pair.") from None
+        raise InvalidRequest(Sentence("The text contains half of a surrogate pair.")) from None

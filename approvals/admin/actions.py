@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 
+from approvals.presentation.sentences import refusal_and_hint
 from approvals.web.forms import ReasonField
 from ledger.admin.transactions import OPERATE
 from ledger.errors import LedgerError, NotFound
@@ -86,7 +87,7 @@ class RowActions(ModelAdmin):
             except NotFound:
                 raise Http404 from None
             except LedgerError as refusal:
-                self.message_user(request, f"{refusal.detail} {refusal.hint}", messages.ERROR)
+                self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
             else:
                 self.message_user(request, f"{title}: recorded.", messages.SUCCESS)
             return redirect(back, pk)

@@ -22,6 +22,7 @@ from approvals.desk.policies import who_can
 from approvals.http.middleware import roles_of
 from approvals.models import Role
 from approvals.people import principal_of
+from approvals.presentation.sentences import in_words
 from ledger.admin.base import ReadOnly, SearchedByIndex
 from ledger.admin.transactions import OPERATE
 from ledger.errors import NotAllowed, NotFound
@@ -83,8 +84,8 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
     @admin.display(description="who sent it")
     def trust(self, row: BusRequest) -> str:
         if not row.is_ours:
-            return origins.trust_in(row)
-        return f"We did. The answer: {origins.trust_in(row)}" if row.author else "We did."
+            return in_words(origins.trust_in(row))
+        return f"We did. The answer: {in_words(origins.trust_in(row))}" if row.author else "We did."
 
     @admin.display(description="sent by us", boolean=True)
     def sent_by_us(self, row: BusRequest) -> bool:

@@ -10,6 +10,7 @@ from ledger.errors import LedgerError, NotFound
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal, Surface
+from ledger.sentences import Sentence
 
 # From which progress each wish can be carried out, of requests that others have sent.
 POSSIBLE = {
@@ -26,7 +27,7 @@ class WishImpossible(LedgerError):
 
     code = "wish_impossible"
     status = 409
-    title = "Not possible with the request as it is"
+    title = Sentence("Not possible with the request as it is")
 
 
 def possible_for(row: BusRequest) -> list[Wish]:
@@ -49,7 +50,10 @@ def wish_for(pk: int, wish: Wish, *, by: Principal, via: Surface, reason: str) -
             raise NotFound()
         if wish not in possible_for(row):
             raise WishImpossible(
-                f"The request is {row.get_progress_display()} by now. Nothing was changed."
+                Sentence(
+                    "The request is {state} by now. Nothing was changed.",
+                    state=Sentence(row.get_progress_display()),
+                )
             )
         row.wish, row.wished_by, row.wished_blob = wish, by.name[:200], row.blob
         row.save(update_fields=["wish", "wished_by", "wished_blob"])

@@ -124,7 +124,8 @@ def review(
         raise NotAllowed(may.why_not)
     if not row.verdict:
         keepers = [row.decision.kept_by, policies.keeper_of(row.decision.transaction.proposed_by)]
-        require_another_person(user, filter(None, keepers), "kept one of its agents")
+        deed = _("{name} has kept one of its agents.")
+        require_another_person(user, filter(None, keepers), deed)
     return coordinator.review(review_id, verdict, by=by, via=via, reason=reason)
 
 
@@ -199,9 +200,9 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
         approvals = policies.counted_approvals(row)
         earlier = [given.kept_by or given.principal for given in approvals]
         if row.state == State.PREPARED:
-            require_another_person(user, earlier, "approved it")
+            require_another_person(user, earlier, _("{name} has approved it."))
         elif row.settlement is not None:
-            require_another_person(user, [row.settlement["by"]], "proposed it")
+            require_another_person(user, [row.settlement["by"]], _("{name} has proposed it."))
         yield
 
 

@@ -27,6 +27,7 @@ from approvals.desk import policies
 from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.people import principal_of
+from approvals.presentation.sentences import in_words
 from ledger.agents.callers import Caller
 from ledger.characters import cleaned, one_line
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
@@ -90,7 +91,7 @@ def may_revise(task: Task, roles: Roles) -> May:
     if skill is None or not (skill.is_active and skill.agent.is_active):
         return May(False, _("Its skill is not offered any more."))
     why_not = why_not_revisable(task, skill)
-    return May(False, why_not) if why_not else YES
+    return May(False, in_words(why_not)) if why_not else YES
 
 
 def takes_files(skill: Skill) -> bool:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _, pgettext
 
 from approvals.desk import policies
 from approvals.desk.signatures import Signatures
+from approvals.presentation.kept_words import kept_in_words
 from approvals.presentation.vocabulary import first_large, in_words
 from ledger.errors import LedgerError
 from ledger.models import Event, Transaction
@@ -146,6 +147,8 @@ CLASSES = ("Error", "Exception", "Timeout", "Refused")
 
 def error_in_words(error: str) -> str:
     """What went wrong, without the name of a class, as a sentence."""
+    if (kept := kept_in_words(error)) != error:
+        return kept
     found = RAISED.fullmatch(error.strip())
     if found and found[1]:
         return _("The tool broke off; its log has more under {number}.").format(number=found[1])

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed
@@ -57,16 +58,18 @@ def maker_of_link(person: User) -> str:
 
 def require_another_person(person: User, earlier: Iterable[str], deed: str) -> None:
     """Raises ``NotAllowed`` if one of the earlier principals could sign in as this person, or the
-    other way round. ``deed`` completes the sentence "Alice has …"."""
+    other way round. ``deed`` is a sentence of what ``{name}``, the other one, has done."""
     for other in User.objects.filter(pk__in=[key for key in map(_key_of, earlier) if key]):
         if other.pk != person.pk and (
             could_sign_in_as(str(principal_of(other)), person)
             or could_sign_in_as(str(principal_of(person)), other)
         ):
             raise NotAllowed(
-                f"{name_of(other)} has {deed}, and one of you opened the account of the other or "
-                f"set its password less than {WINDOW.days} days ago: somebody else has to.",
-                hint="Nothing was decided.",
+                _(
+                    "{deed} One of you opened the account of the other or set its password less "
+                    "than {days} days ago: somebody else has to."
+                ).format(deed=deed.format(name=name_of(other)), days=WINDOW.days),
+                hint=_("Nothing was decided."),
             )
 
 

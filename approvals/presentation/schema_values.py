@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _, gettext_noop
 
 from a2a.validation import json_schemas
 from approvals.presentation.schema_forms import Node, Schema, as_json, whole_number
+from approvals.presentation.sentences import in_words
 
 JSON, FURTHER = "~json", "~more"  # suffixes of names; no JSON pointer ends so
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -304,10 +305,7 @@ def _place_misfits(form: Node, misfits: list[dict[str, str]]) -> None:
 
 
 def _in_words(node: Node, misfit: dict[str, str], rest: str) -> str:
-    if " does not match " in misfit["message"] and "pattern" in node.schema:
-        says = _("It does not have the form that is asked for: {pattern}")
-        return says.format(pattern=str(node.schema["pattern"])[:100])
-    message = misfit["message"][:300]
+    message = in_words(misfit["message"])[:300]
     if node.kind == "list" and rest.isdecimal():
         return _("Line {number}: {message}").format(number=int(rest) + 1, message=message)
     return message

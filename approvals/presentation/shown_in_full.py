@@ -13,14 +13,18 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.translation import gettext as _
 
 from a2a.models import Question
 from approvals.presentation import labels
+from approvals.presentation.sentences import in_words
 from ledger import principals
 from ledger.errors import NotAllowed
 from ledger.models import Transaction
+from ledger.sentences import Sentence
 from ledger.states import State
 
+LONGEST = 120  # characters of the name of one text
 DESK, SLACK = principals.Surface.WEB, principals.Surface.SLACK
 
 
@@ -70,58 +74,67 @@ class Coverage:
 class NotShownInFull(NotAllowed):
     code = "not_shown_in_full"
     status = 409
-    title = "Not everything was shown"
-    hint = "Nothing was decided. Open it on the desk, choose “Show everything”, then decide."
+    title = Sentence("Not everything was shown")
+    hint = Sentence(
+        "Nothing was decided. Open it on the desk, choose “Show everything”, then decide."
+    )
 
 
 def coverage(row: Transaction, surface: str) -> Coverage:
     """What the surface leaves out of a transaction when it is opened there."""
     shown, limits = _coverage(list(parts_of(row)), surface), SURFACES.get(surface)
     more = len(row.warnings) - limits.warnings_most if limits else 0
-    return Coverage((*shown.missing, f"{more} more warnings")) if more > 0 else shown
+    if more <= 0:
+        return shown
+    return Coverage((*shown.missing, Sentence("{number} more warnings", number=more)))
 
 
 def question_coverage(question: Question, surface: str) -> Coverage:
     """What the surface leaves out of a question and its evidence."""
     shown = _coverage(list(parts_of_question(question)), surface)
     has_files = any("text" not in part and "data" not in part for part in question.evidence)
-    return Coverage((*shown.missing, "a file")) if has_files and surface != DESK else shown
+    if has_files and surface != DESK:
+        return Coverage((*shown.missing, Sentence("a file")))
+    return shown
 
 
 def parts_of(row: Transaction) -> Iterator[Part]:
     """Every text that the intent digest covers, and the reason that the agent gave."""
-    yield Part("the summary", row.action_summary)
+    yield Part(Sentence("the summary"), row.action_summary)
     for number, warning in enumerate(row.warnings, 1):
-        yield Part(f"warning {number}", str(warning))
+        yield Part(Sentence("warning {number}", number=number), str(warning))
     for field in labels.compared(row):
         if field.is_validated:
             yield Part(field.name, labels.plain(field.validated))
         if field.is_requested and (field.is_changed or not field.is_validated):
-            yield Part(f"{field.name} as requested", labels.plain(field.requested))
-    yield Part("the operation key", row.operation_key)
+            yield Part(
+                Sentence("{name} as requested", name=field.name), labels.plain(field.requested)
+            )
+    yield Part(Sentence("the operation key"), row.operation_key)
     if row.stated_reason.strip():
-        yield Part("the agent's reason", row.stated_reason)
+        yield Part(Sentence("the agent's reason"), row.stated_reason)
 
 
 def parts_of_question(question: Question) -> Iterator[Part]:
-    yield Part("the question", question.text)
+    yield Part(Sentence("the question"), question.text)
     for number, part in enumerate(question.evidence, 1):
-        yield Part(f"evidence {number}", labels.evidence(part))
+        yield Part(Sentence("evidence {number}", number=number), labels.evidence(part))
 
 
 def _coverage(parts: list[Part], surface: str) -> Coverage:
     limits = SURFACES.get(surface)
     if limits is None:
-        return Coverage(("everything",))
-    missing = [
-        f"{part.name[:80]} ({len(part.text):,} characters)"
+        return Coverage((Sentence("everything"),))
+    missing: list[str] = [
+        Sentence("{name} ({number} characters)", name=part.name, number=len(part.text))
         for part in parts
         if not _fits(part, limits)
     ]
     if len(parts) > limits.parts_most:
-        missing.append(f"{len(parts) - limits.parts_most} fields")
+        missing.append(Sentence("{number} fields", number=len(parts) - limits.parts_most))
     if not missing and sum(_cost(part, limits) for part in parts) > limits.all_most:
-        missing.append(f"{sum(len(part.text) for part in parts):,} characters together")
+        number = sum(len(part.text) for part in parts)
+        missing.append(Sentence("{number} characters together", number=number))
     return Coverage(tuple(missing))
 
 
@@ -158,16 +171,19 @@ def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
         return
     if via == DESK and constant_time_compare(proof, proof_of(row, user)):
         return
-    raise NotShownInFull(f"It was not shown in full: {missing_texts(shown)}.")
+    texts = missing_texts(shown)
+    raise NotShownInFull(_("It was not shown in full: {texts}.").format(texts=texts))
 
 
 def check_question(question: Question, *, via: str) -> None:
     """Raises ``NotShownInFull`` if the surface is too small for the question; the desk never is."""
     if via != DESK and not question_coverage(question, via).is_complete:
-        raise NotShownInFull(hint="Nothing was answered. Open it on the desk.")
+        raise NotShownInFull(hint=_("Nothing was answered. Open it on the desk."))
 
 
 def missing_texts(shown: Coverage) -> str:
     """``the summary (2,900 characters), 12 fields and 3 more``."""
-    first, more = shown.missing[:3], len(shown.missing) - 3
-    return ", ".join(first) + (f" and {more} more" if more > 0 else "")
+    first = ", ".join(in_words(text)[:LONGEST] for text in shown.missing[:3])
+    if (more := len(shown.missing) - 3) <= 0:
+        return first
+    return _("{first} and {number} more").format(first=first, number=more)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django import template
 from django.conf import settings
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
@@ -19,7 +20,7 @@ from a2a.states import TaskState
 from approvals.desk import policies, votes
 from approvals.desk.inbox import Entry
 from approvals.metrics import Metric
-from approvals.presentation import labels, shown_in_full, times, vocabulary
+from approvals.presentation import labels, sentences, shown_in_full, times, vocabulary
 from ledger.contracts import results
 from ledger.models import Event, Transaction
 from ledger.states import FINAL, State
@@ -234,12 +235,20 @@ def figure(metrics: dict[str, Metric], series: str) -> int:
 @register.filter
 def rounded(seconds: float) -> str:
     """``0.004`` as ``4 ms``, ``75`` as ``75 s``, ``5400`` as ``1.5 h``."""
-    for size, unit in ((86_400, "d"), (3600, "h"), (60 * 2, "min")):
-        if seconds >= size:
-            if unit == "min":
-                return f"{seconds / 60:.0f} min"
-            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    if seconds >= 86_400:
+        return _("%(number)s d") % {"number": _with_a_digit(seconds / 86_400)}
+    if seconds >= 3600:
+        return _("%(number)s h") % {"number": _with_a_digit(seconds / 3600)}
+    if seconds >= 120:
+        return _("%(number)s min") % {"number": f"{seconds / 60:.0f}"}
+    if seconds >= 1:
+        return _("%(number)s s") % {"number": number_format(seconds, 1)}
+    return _("%(number)s ms") % {"number": f"{seconds * 1000:.0f}"}
+
+
+def _with_a_digit(number: float) -> str:
+    number = round(number, 1)
+    return number_format(number, 0 if number.is_integer() else 1)
 
 
 @register.filter
@@ -278,6 +287,9 @@ def code_marked(text: str) -> SafeString:
         for number, part in enumerate(text.split("`"))
     ]
     return mark_safe("".join(parts))
+
+
+register.filter("said", sentences.in_words)
 
 
 @register.filter

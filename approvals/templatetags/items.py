@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from a2a.states import TaskState
 from approvals.desk import signatures, state_lines
 from approvals.presentation import labels, shown_in_full, vocabulary
 from approvals.presentation.details import Detail
+from approvals.presentation.kept_words import kept_in_words
 from approvals.templatetags.desk import folded, tone
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
@@ -26,6 +26,7 @@ register.filter("in_title", vocabulary.title_of)
 register.filter("error_in_words", state_lines.error_in_words)
 register.filter("risk_words", labels.risk_words)
 register.filter("length_of_time", state_lines.length)
+register.filter("reason_in_words", kept_in_words)  # why a task or a transaction ended
 
 VERDICT_OF = {
     EventKind.APPROVAL_RECORDED: Verdict.APPROVE,
@@ -185,19 +186,6 @@ def kind_words(kind: str) -> str:
         "answered": _("answered"),
     }
     return words[kind]
-
-
-# What the protocol says to machines when nobody answered; the wire keeps it as it is.
-UNANSWERED = re.compile(r"INPUT_REQUIRED not resolved within (.+) timeout")
-
-
-@register.filter
-def reason_in_words(reason: str) -> str:
-    """Why a task ended, for people: ``Nobody answered within 10 minutes.``"""
-    found = UNANSWERED.fullmatch(reason.strip())
-    if not found:
-        return reason
-    return _("Nobody answered within {time}.").format(time=found[1])
 
 
 @register.filter

@@ -12,6 +12,8 @@ from django.utils.translation import gettext as _
 
 from a2a.git_bus import origins
 from a2a.models import BusRequest, GitBus, Progress
+from approvals.presentation.kept_words import kept_in_words
+from approvals.presentation.sentences import in_words
 
 SHOWN = 20  # requests of one bus
 WAITING = (Progress.LEFT, Progress.HELD, Progress.PROBLEM)
@@ -50,5 +52,5 @@ def _why(row: BusRequest) -> str:
         return _("Claimed by {who}, and not answered.").format(who=who)
     if row.progress == Progress.HELD:
         held = _("For {method}. A person is asked whether to take it.").format(method=row.method)
-        return f"{held} {origins.trust_in(row)}"
-    return row.problem or _("Left in the inbox.")
+        return f"{held} {in_words(origins.trust_in(row))}"
+    return kept_in_words(row.problem) or _("Left in the inbox.")

@@ -31,6 +31,7 @@ from approvals.people import (
     second_steps,
 )
 from approvals.people.company_sign_in import CompanyRefused
+from approvals.presentation.sentences import refusal_in_words
 from approvals.web import entering
 from approvals.web.sign_in import CHALLENGE, TooBusy, hashing_turn
 from ledger.errors import LimitReached, NotPossible
@@ -91,7 +92,7 @@ def company_callback(request: HttpRequest) -> HttpResponse:
     except CompanyRefused as refusal:
         return _company_refused(request, refusal)
     except NotPossible as refusal:
-        messages.error(request, refusal.detail)
+        messages.error(request, refusal_in_words(refusal))
         return redirect("desk:account" if request.user.is_authenticated else "desk:sign-in")
     rates.sign_in_succeeded(address, "")
     return answer
@@ -171,7 +172,9 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
         link = links.find(token, *BY_LINK)
     except (NotPossible, LimitReached) as refusal:
         status = 429 if isinstance(refusal, LimitReached) else 410
-        return render(request, "registration/join.html", {"problem": refusal.detail}, status=status)
+        return render(
+            request, "registration/join.html", {"problem": refusal_in_words(refusal)}, status=status
+        )
     rates.sign_in_succeeded(entering.address_of(request), "")
     person = _of(link)
     form = SetPasswordForm(person, request.POST or None)
@@ -209,7 +212,7 @@ def join_passkey_options(request: HttpRequest, token: str) -> HttpResponse:
         person = _of(links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER))
         options, state = passkeys.begin_adding(person)
     except NotPossible as refusal:
-        return JsonResponse({"problem": refusal.detail}, status=410)
+        return JsonResponse({"problem": refusal_in_words(refusal)}, status=410)
     request.session[CHALLENGE] = state
     entering.begun(request)
     return JsonResponse(options)
@@ -229,7 +232,7 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
     except ValueError:
         return JsonResponse({"problem": _("The browser's answer cannot be read.")}, status=422)
     except NotPossible as refusal:
-        return JsonResponse({"problem": refusal.detail}, status=409)
+        return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
     entering.enter(request, _of(link))
     entering.keep_secret(request, "new_codes", " ".join(codes))
     return JsonResponse({"location": reverse("desk:account-codes")})

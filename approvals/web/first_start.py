@@ -26,6 +26,7 @@ from qrcode.image.svg import SvgPathImage
 from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Role, SignInLink
 from approvals.people import accounts, links, notices, principal_of
+from approvals.presentation.sentences import refusal_in_words
 from approvals.web import entering
 from approvals.web.entering import person_of
 from approvals.web.sign_in import TooBusy, hashing_turn
@@ -61,7 +62,9 @@ def first_account(request: HttpRequest, token: str) -> HttpResponse:
     try:
         link = links.find(token, LinkPurpose.FIRST)
     except NotPossible as refusal:
-        return render(request, "first/account.html", {"problem": refusal.detail}, status=410)
+        return render(
+            request, "first/account.html", {"problem": refusal_in_words(refusal)}, status=410
+        )
     form = FirstAccountForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:

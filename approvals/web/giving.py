@@ -24,6 +24,7 @@ from approvals.desk import giving, policies
 from approvals.desk.giving import Work
 from approvals.presentation import schema_forms, schema_values
 from approvals.presentation.schema_forms import Node
+from approvals.presentation.sentences import in_words as said_in_words, refusal_in_words
 from approvals.web.forms import SPANS, GiveForm
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.errors import IdempotencyKeyReused, LedgerError, NotAllowed, NotFound
@@ -76,7 +77,7 @@ def give(request: HttpRequest, skill_id: int) -> HttpResponse:
     except NotFound:
         raise Http404 from None
     except NotAllowed as refusal:
-        return _refused(request, refusal.detail, reverse("desk:tasks"))
+        return _refused(request, refusal_in_words(refusal), reverse("desk:tasks"))
     page = Page(skill, schema_forms.form_of(skill.input_schema))
     if request.method == "POST":
         return _given(request, page)
@@ -133,11 +134,11 @@ def _given(request: HttpRequest, page: Page) -> HttpResponse:
         page.made = giving.task_of(user, work) if work is not None else None
         return _page(request, page, 409)
     except LedgerError as refusal:
-        page.problem = refusal.detail
+        page.problem = refusal_in_words(refusal)
         return _page(request, page, refusal.status)
     task = submitted.task
     if task.state == TaskState.REJECTED:
-        page.problem = _("It was not taken: {reason}").format(reason=task.reason)
+        page.problem = _("It was not taken: {reason}").format(reason=said_in_words(task.reason))
         page.made = task
         return _page(request, page, 422)
     address = reverse("desk:task", args=[task.pk])

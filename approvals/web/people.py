@@ -35,6 +35,7 @@ from approvals.people import (
     second_operator,
     ways_in,
 )
+from approvals.presentation.sentences import refusal_and_hint
 from approvals.presentation.vocabulary import in_words
 from approvals.web import entering
 from ledger import principals
@@ -234,7 +235,7 @@ def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> Ht
     try:
         row = verb(change_id, by=_operator(request), via=Surface.WEB)
     except LedgerError as refusal:
-        messages.error(request, f"{refusal.detail} {refusal.hint}")
+        messages.error(request, refusal_and_hint(refusal))
     else:
         if row.kind == ChangeKind.ACCESS_RESET and verb is second_operator.confirm:
             return _reset_link(request, row.user)

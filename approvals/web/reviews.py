@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals.desk import decisions, policies, supervisors
 from approvals.people import principal_of
+from approvals.presentation.sentences import refusal_in_words
 from approvals.web.forms import ReviewForm
 from approvals.web.requests import roles_of_request, tenants_of_request
 from ledger.errors import LedgerError, NotFound
@@ -42,7 +43,7 @@ def review(request: HttpRequest, review_id: int) -> HttpResponse:
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:
-        return _page(request, refusal.status, refusal.detail)
+        return _page(request, refusal.status, refusal_in_words(refusal))
     return redirect(reverse("desk:reviews") + place)
 
 

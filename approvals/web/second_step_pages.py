@@ -21,6 +21,7 @@ from approvals.people import (
     second_steps,
     ways_in,
 )
+from approvals.presentation.sentences import refusal_in_words
 from approvals.web import entering
 from approvals.web.entering import confirmed_person, person_of
 from approvals.web.sign_in import CHALLENGE, used_passkey
@@ -118,7 +119,7 @@ def passkey_options(request: HttpRequest) -> HttpResponse:
         try:
             options, state = passkeys.begin_adding(person)
         except NotPossible as refusal:
-            return JsonResponse({"problem": refusal.detail}, status=409)
+            return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
     request.session[CHALLENGE] = state
     return JsonResponse(options)
 
@@ -139,7 +140,7 @@ def add_passkey(request: HttpRequest) -> HttpResponse:
     except ValueError:
         return JsonResponse({"problem": _("The browser's answer cannot be read.")}, status=422)
     except NotPossible as refusal:
-        return JsonResponse({"problem": refusal.detail}, status=409)
+        return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
     there = show_new(request, new, _("Your passkey is added."))
     return JsonResponse({"location": there["Location"]})
 

@@ -22,6 +22,7 @@ from approvals.desk import decisions, giving, policies
 from approvals.people import principal_of
 from approvals.presentation import labels
 from approvals.presentation.answer_forms import Unreadable, answer_from, fields_of
+from approvals.presentation.sentences import refusal_in_words
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
@@ -56,7 +57,9 @@ def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
         raise Http404 from None
     except LedgerError as refusal:
         row = _question(request, question_id)
-        return _question_page(request, row, status=refusal.status, problem=refusal.detail)
+        return _question_page(
+            request, row, status=refusal.status, problem=refusal_in_words(refusal)
+        )
     if not wants_fragment(request):
         return redirect("desk:question", question_id)
     return _question_page(request, _question(request, question_id))
@@ -146,7 +149,9 @@ def cancel(request: HttpRequest, task_id: UUID) -> HttpResponse:
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:
-        return _task_page(request, task_id, status=refusal.status, problem=refusal.detail)
+        return _task_page(
+            request, task_id, status=refusal.status, problem=refusal_in_words(refusal)
+        )
     if not wants_fragment(request):
         return redirect("desk:task", task_id)
     return _task_page(request, task_id)

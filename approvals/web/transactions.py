@@ -33,6 +33,7 @@ from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.people import name_of, principal_of
 from approvals.presentation import details, labels, shown_in_full
+from approvals.presentation.sentences import refusal_in_words
 from approvals.web.forms import (
     ApproveForm,
     CompensateForm,
@@ -112,7 +113,7 @@ def _decide(
         faster = state_lines.who_was_faster(refusal, timezone.now())
         # Whoever wanted the same has lost nothing by it.
         is_same = bool(faster) and WANTED.get(verb) == refusal.extra.get("decision")
-        problem = faster or refusal.detail
+        problem = faster or refusal_in_words(refusal)
         return _item(request, row, status=refusal.status, problem=problem, is_same=is_same)
     if not wants_fragment(request):
         return redirect("desk:transaction", transaction_id)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
 from ledger.errors import InvalidArguments
+from ledger.sentences import Sentence
 
 SUMMARY_MAX = 3_000  # characters
 
@@ -28,8 +29,13 @@ def validated(model: type[BaseModel], name: str, arguments: Any) -> BaseModel:
             for error in refusal.errors(include_url=False, include_context=False)
         ]
         raise InvalidArguments(
-            f"{len(errors)} argument{'s' if len(errors) > 1 else ''} of {name} "
-            "cannot be used as sent.",
+            Sentence(
+                "{number} arguments of {name} cannot be used as sent.",
+                number=len(errors),
+                name=name,
+            )
+            if len(errors) > 1
+            else Sentence("1 argument of {name} cannot be used as sent.", name=name),
             errors=errors[:50],
         ) from refusal
 

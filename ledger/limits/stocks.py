@@ -23,6 +23,7 @@ from ledger.limits import refusals, terms
 from ledger.limits.bounded import Bounded
 from ledger.limits.terms import Limit, Of
 from ledger.principals import Principal
+from ledger.sentences import Sentence
 
 RECOUNT_S = 5.0
 # A full stock is counted again so often: somebody may have made room.
@@ -178,7 +179,12 @@ def reached(limit: Limit, of: Of, most: int, wait_s: float = 0) -> LimitReached:
     """The refusal of a request that would exceed a limit; ``wait_s`` if it is known how long."""
     meaning = terms.MEANINGS[limit]
     return LimitReached(
-        f"At most {most:,} {meaning.unit} per {of}.",
+        Sentence(
+            "At most {most} {unit} per {of}.",
+            most=f"{most:,}",
+            unit=Sentence(meaning.unit),
+            of=Sentence(str(of)),
+        ),
         retry_after_s=math.ceil(wait_s) or meaning.retry_s,
         limit=str(limit),
         of=str(of),

@@ -18,6 +18,7 @@ from ledger.errors import (
 )
 from ledger.models import Ending, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
+from ledger.sentences import Sentence
 from ledger.transactions import insert
 from ledger.transactions.decisions import (
     already_decided,
@@ -96,7 +97,9 @@ def reject(
 ) -> Transaction:
     """Reject; the reason is passed on to the agent. Raises as ``approve`` does."""
     if not reason.strip():
-        raise InvalidRequest("A rejection needs a reason; it is what the agent learns from.")
+        raise InvalidRequest(
+            Sentence("A rejection needs a reason; it is what the agent learns from.")
+        )
     return decide(
         transaction_id,
         Verdict.REJECT,

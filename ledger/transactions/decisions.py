@@ -26,6 +26,7 @@ from ledger.errors import (
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, Principal, Surface
 from ledger.seals import Link
+from ledger.sentences import Sentence
 from ledger.states import EventKind, State
 from ledger.transactions import reviews, sign_offs
 from ledger.transactions.reasons import check_reason
@@ -148,8 +149,12 @@ def _approvers(
     voter = sign_offs.voter_of(str(vote.by), sealed)
     if voter in approvers:
         raise NotAllowed(
-            "An agent of the same keeper has approved it, or the keeper: together they have one "
-            f"vote, and the contract of {row.tool} asks for {row.quorum}."
+            Sentence(
+                "An agent of the same keeper has approved it, or the keeper: together they have "
+                "one vote, and the contract of {tool} asks for {number}.",
+                tool=row.tool,
+                number=row.quorum,
+            )
         )
     return approvers | {voter}
 
@@ -185,9 +190,9 @@ def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> Non
         raise NotAllowed("Only a supervising agent passes a decision on.")
     if not sign_offs.may_sign_off(by, in_contract):
         raise NotAllowed(
-            f"The contract of {row.tool} asks for a person to decide."
+            Sentence("The contract of {tool} asks for a person to decide.", tool=row.tool)
             if vote.by.is_agent
-            else f"The contract of {row.tool} asks for an approver."
+            else Sentence("The contract of {tool} asks for an approver.", tool=row.tool)
         )
     if not sign_offs.may_sign_off(by, sign_offs.required_approver(in_contract, earlier)):
         raise NotPossible(snapshot=row)
@@ -206,20 +211,26 @@ def _same_again_or_refuse(
     if snapshot.intent_digest != digest:
         raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
     if own is not None:
-        raise AlreadyDecided(f"You have {_done(Verdict(own.verdict))}.", snapshot=snapshot)
+        raise AlreadyDecided(YOU_HAVE[Verdict(own.verdict)], snapshot=snapshot)
     passed_on = snapshot.decisions.filter(verdict=Verdict.PASS_ON).first()
     if passed_on is not None and by.is_agent:
         raise AlreadyDecided(
-            f"{passed_on.principal_name} has passed it on: people decide on it.",
+            Sentence(
+                "{name} has passed it on: people decide on it.", name=passed_on.principal_name
+            ),
             snapshot=snapshot,
             decided_by=passed_on.principal,
             decision=str(passed_on.verdict),
         )
-    raise Expired("Its time was up; nobody can decide on it any more.", snapshot=snapshot)
+    text = Sentence("Its time was up; nobody can decide on it any more.")
+    raise Expired(text, snapshot=snapshot)
 
 
-def _done(verdict: Verdict) -> str:
-    return "passed it on to people" if verdict == Verdict.PASS_ON else f"{verdict.label} it"
+YOU_HAVE = {
+    Verdict.APPROVE: Sentence("You have approved it."),
+    Verdict.REJECT: Sentence("You have rejected it."),
+    Verdict.PASS_ON: Sentence("You have passed it on to people."),
+}
 
 
 def already_decided(snapshot: Transaction) -> NotPossible:
@@ -233,11 +244,19 @@ def already_decided(snapshot: Transaction) -> NotPossible:
     )
     event = snapshot.events.filter(kind__in=decisive).order_by("-seq").first()
     if event is None:
-        return AlreadyDecided(f"It is {snapshot.get_state_display()}.", snapshot=snapshot)
+        return AlreadyDecided(
+            Sentence("It is {state}.", state=Sentence(snapshot.get_state_display())),
+            snapshot=snapshot,
+        )
     error = Expired if event.kind == EventKind.EXPIRED else AlreadyDecided
     return error(
-        f"{event.kind.capitalize()} by {event.principal_name} via {event.via} "
-        f"at {event.at:%Y-%m-%d %H:%M:%S} UTC.",
+        Sentence(
+            "{outcome} by {name} via {surface} at {at} UTC.",
+            outcome=Sentence(event.kind.capitalize()),
+            name=event.principal_name,
+            surface=event.via,
+            at=f"{event.at:%Y-%m-%d %H:%M:%S}",
+        ),
         snapshot=snapshot,
         decided_by=event.principal,
         decided_by_name=event.principal_name,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ledger import intents
 from ledger.errors import InvalidRequest
+from ledger.sentences import Sentence
 
 REASON_MAX = 2_000  # characters
 
 
 def check_reason(reason: str) -> None:
     if len(reason) > REASON_MAX:
-        raise InvalidRequest(f"A reason has at most {REASON_MAX} characters.")
+        raise InvalidRequest(Sentence("A reason has at most {most} characters.", most=REASON_MAX))
     intents.refuse_unsafe_text(reason, "reason")

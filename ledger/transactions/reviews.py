@@ -9,6 +9,7 @@ from ledger import states
 from ledger.errors import AlreadyDecided, InvalidRequest, NotFound, NotPossible
 from ledger.models import Decision, Event, Review, ReviewVerdict, Transaction
 from ledger.principals import Principal, Surface
+from ledger.sentences import Sentence
 from ledger.states import State
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import advance
@@ -41,15 +42,15 @@ def review(
     """
     check_reason(reason)
     if verdict == ReviewVerdict.OTHERWISE and not reason.strip():
-        raise InvalidRequest("Say what you would have decided, and why.")
+        raise InvalidRequest(Sentence("Say what you would have decided, and why."))
     with atomic():
         row = Review.objects.select_for_update().filter(pk=review_id).first()
         if row is None:
-            raise NotFound("There is no such review.")
+            raise NotFound(Sentence("There is no such review."))
         if row.verdict:
             if (row.reviewer, row.verdict) == (str(by), verdict):
                 return row
-            raise AlreadyDecided(f"{row.reviewer_name} has reviewed it.")
+            raise AlreadyDecided(Sentence("{name} has reviewed it.", name=row.reviewer_name))
         _lock_reviewable(row)
         Review.objects.filter(pk=review_id).update(
             verdict=verdict, reviewer=str(by), reviewer_name=by.display_name, at=Now()
@@ -69,6 +70,8 @@ def _lock_reviewable(row: Review) -> None:
     """Keep decisions and the erasure away until the review is written."""
     tx = Transaction.objects.select_for_update().get(pk=row.decision.transaction_id)
     if tx.state == State.PREPARED:
-        raise NotPossible("It is not decided yet; review it afterwards.", snapshot=tx)
+        raise NotPossible(Sentence("It is not decided yet; review it afterwards."), snapshot=tx)
     if tx.content_erased_at is not None:
-        raise NotPossible("Its content was erased: there is nothing left to review.", snapshot=tx)
+        raise NotPossible(
+            Sentence("Its content was erased: there is nothing left to review."), snapshot=tx
+        )

@@ -20,6 +20,7 @@ from ledger.contracts import tool_named, tools
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
+from ledger.sentences import Sentence
 from ledger.states import EventKind, Move, Outcome, State
 from ledger.transactions import sign_offs
 from ledger.transactions.reasons import check_reason
@@ -60,12 +61,12 @@ def resolve(
     ``InvalidRequest, NotPossible, NotFound``.
     """
     if not reason.strip():
-        raise InvalidRequest("Say how you know: the reason is kept in the audit log.")
+        raise InvalidRequest(Sentence("Say how you know: the reason is kept in the audit log."))
     check_reason(reason)
     intents.refuse_unsafe_text(receipt, "receipt")
     verb = OUTCOMES.get(outcome)
     if verb is None:
-        raise InvalidRequest(f"{outcome!r:.40} is not an outcome.")
+        raise InvalidRequest(Sentence("{text} is not an outcome.", text=f"{outcome!r:.40}"))
     row = _row(transaction_id, by)
     verb(row, _Order(outcome, receipt.strip()[:RECEIPT_MAX], by, via, reason))
     return Transaction.objects.get(pk=transaction_id)
@@ -77,15 +78,18 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
     Where two operators are needed, the first call only proposes.
     """
     if not reason.strip():
-        raise InvalidRequest("A compensation needs a reason.")
+        raise InvalidRequest(Sentence("A compensation needs a reason."))
     check_reason(reason)
     row = _row(transaction_id, by)
     if not tool_named(row.tool).has("compensate"):
-        raise NotPossible(f"{row.tool} declares no compensation.", snapshot=row)
+        raise NotPossible(Sentence("{tool} declares no compensation.", tool=row.tool), snapshot=row)
     if row.content_erased_at is not None:
         raise NotPossible(
-            f"Its content was erased on {row.content_erased_at:%Y-%m-%d} under retention: the "
-            "tool cannot be told what to make up for.",
+            Sentence(
+                "Its content was erased on {day} under retention: the tool cannot be told what to "
+                "make up for.",
+                day=f"{row.content_erased_at:%Y-%m-%d}",
+            ),
             snapshot=row,
         )
     order = _Order(Outcome.COMPENSATE, "", by, via, reason)
@@ -183,9 +187,13 @@ class _Order:
         """Another operator proposed the same. Raises ``NotPossible`` for another proposal."""
         if (before["outcome"], before["receipt"]) != (self.outcome, self.receipt):
             raise NotPossible(
-                f"{before['by_name']} has proposed something else: {described(before)}.",
+                Sentence(
+                    "{name} has proposed something else: {proposal}.",
+                    name=before["by_name"],
+                    proposal=described(before),
+                ),
                 snapshot=row,
-                hint="Order the same to confirm it, or decline it first.",
+                hint=Sentence("Order the same to confirm it, or decline it first."),
             )
         return before["by"] != str(self.by) and self._is_sealed(row, before)
 
@@ -200,9 +208,11 @@ class _Order:
             or proposals[-1].principal != before["by"]
         ):
             raise NotPossible(
-                "What was proposed does not stand in the sealed log: the row was changed.",
+                Sentence(
+                    "What was proposed does not stand in the sealed log: the row was changed."
+                ),
                 snapshot=row,
-                hint="Have the ledger verified: manage.py verify_ledger.",
+                hint=Sentence("Have the ledger verified: manage.py verify_ledger."),
             )
         return True
 
@@ -227,8 +237,10 @@ class _Order:
 
 def described(proposal: dict[str, str]) -> str:
     """``nothing happened`` or ``committed, receipt re_1``."""
-    outcome = proposal["outcome"].replace("_", " ")
-    return f"{outcome}, receipt {proposal['receipt']}" if proposal["receipt"] else outcome
+    outcome = Sentence(proposal["outcome"].replace("_", " "))
+    if not proposal["receipt"]:
+        return outcome
+    return Sentence("{outcome}, receipt {receipt}", outcome=outcome, receipt=proposal["receipt"])
 
 
 # --- in doubt -------------------------------------------------------------------------------
@@ -236,7 +248,7 @@ def described(proposal: dict[str, str]) -> str:
 
 def _committed(row: Transaction, order: _Order) -> None:
     if not order.receipt:
-        raise InvalidRequest("Without a receipt nothing counts as committed.")
+        raise InvalidRequest(Sentence("Without a receipt nothing counts as committed."))
     order.settle(
         row,
         states.COMMIT,
@@ -262,7 +274,10 @@ def _retry(row: Transaction, order: _Order) -> None:
     """Let a worker run it again with the same operation key, which makes both runs one."""
     if not tool_named(row.tool).contract.retry_safe:
         raise NotPossible(
-            f"{row.tool} is not retry-safe: running it again could do it twice.", snapshot=row
+            Sentence(
+                "{tool} is not retry-safe: running it again could do it twice.", tool=row.tool
+            ),
+            snapshot=row,
         )
     # A proposal from before this run says nothing about the outcome of the run.
     order.take(row, states.ORDER_RETRY, attempts=0, next_attempt_at=Now(), settlement=None)
@@ -273,7 +288,7 @@ def _retry(row: Transaction, order: _Order) -> None:
 
 def _late(row: Transaction) -> Q:
     if not row.late_receipt:
-        raise NotPossible("No late receipt waits here.", snapshot=row)
+        raise NotPossible(Sentence("No late receipt waits here."), snapshot=row)
     return Q(late_receipt=row.late_receipt)
 
 
@@ -283,9 +298,15 @@ def _keep_receipt(row: Transaction, order: _Order) -> None:
     others = Transaction.objects.holding(row.tenant, row.operation_key).exclude(pk=row.pk)
     if other := others.first():
         raise NotPossible(
-            f"Transaction {other.pk} has this operation by now and is {other.get_state_display()}.",
+            Sentence(
+                "Transaction {id} has this operation by now and is {state}.",
+                id=other.pk,
+                state=Sentence(other.get_state_display()),
+            ),
             snapshot=row,
-            hint="Reject or withdraw that one first; or say that this one was dealt with outside.",
+            hint=Sentence(
+                "Reject or withdraw that one first; or say that this one was dealt with outside."
+            ),
         )
     order.receipt = receipt
     order.settle(
@@ -326,15 +347,22 @@ def _let_go(row: Transaction, order: _Order) -> None:
     """What the rollback would have done was done by hand. Never hides an effect."""
     if not _nobody_rolls_back(row):
         raise NotPossible(
-            f"The rollback of {row.tool} was tried {row.attempts} times; it is tried again.",
+            Sentence(
+                "The rollback of {tool} was tried {number} times; it is tried again.",
+                tool=row.tool,
+                number=row.attempts,
+            ),
             snapshot=row,
-            hint=f"By hand only after {STUCK_AFTER} attempts, or when the tool is gone.",
+            hint=Sentence(
+                "By hand only after {number} attempts, or when the tool is gone.",
+                number=STUCK_AFTER,
+            ),
         )
     if not had_no_effect(row):
         raise NotPossible(
-            "Its events do not prove that nothing was carried out.",
+            Sentence("Its events do not prove that nothing was carried out."),
             snapshot=row,
-            hint="Settle its receipt first.",
+            hint=Sentence("Settle its receipt first."),
         )
     step = states.LET_GO_FAILED if row.ending == Ending.FAILED else states.LET_GO
     only_if = Q(late_receipt="", receipt="")

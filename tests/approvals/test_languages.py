@@ -70,12 +70,29 @@ def test_rest_answers_in_english_whatever_language_is_asked_for(db):
     assert [operation for operation, english, german in told if english != german] == []
 
 
-def answer(scene, operation, caller, scope, headers=()):
+@pytest.mark.parametrize("body", ["{", "[]", "{}", json.dumps({"arguments": {"a": "\u202e"}})])
+def test_rest_refuses_in_english_whatever_language_is_asked_for(db, body):
+    scene = Scene()
+    callers = (("owner", Scope.PROPOSE), ("owner", Scope.SUBMIT), ("worker", Scope.WORK))
+    told = [
+        (operation, *(answer(scene, operation, *by, words, body=body) for words in ((), GERMAN)))
+        for operation in all_operations()
+        if re.match(r"(POST|PUT|PATCH) /api/", operation) and not operation.endswith("/docs")
+        for by in callers
+    ]
+
+    assert any(status in {400, 422} for _, (status, _), _ in told)
+    assert [operation for operation, english, german in told if english != german] == []
+
+
+def answer(scene, operation, caller, scope, headers=(), body=None):
     """Status and body, without what differs from one answer to the next; nothing is kept."""
     method = operation.partition(" ")[0].lower()
     doorbell.redis().flushdb()  # nobody polls too fast here
     said = request_of(operation, scene)
     said["headers"] = {**said.get("headers", {}), **dict(headers)}
+    if body is not None:
+        said |= {"data": body, "content_type": "application/json"}
     with atomic():
         response = getattr(scene.agent(caller, scope), method)(address_of(operation, scene), **said)
         body = b"".join(response.streaming_content) if response.streaming else response.content
@@ -91,6 +108,9 @@ def test_a2a_answers_in_english_whatever_language_is_asked_for(orchestrator, con
         ("GetTask", {"id": "01a1fb78-53c5-70b5-af29-92d7960ba506"}),
         ("SendMessage", {"message": {"messageId": "m", "role": "ROLE_USER", "parts": []}}),
         ("SendMessage", {}),
+        ("CancelTask", {"id": "01a1fb78-53c5-70b5-af29-92d7960ba506"}),
+        ("CancelTask", {"id": "no id"}),
+        ("NoSuchMethod", {}),
     ):
         assert peer.rpc(method, params, headers=GERMAN) == peer.rpc(method, params), method
     card = "/.well-known/agent-card.json"

@@ -130,7 +130,7 @@ def test_what_is_typed_becomes_the_value():
         ({"type": "boolean"}, "maybe", "yes or no"),
         ({"type": "array", "items": {"type": "integer"}}, "1\nb", "“b” is not a number"),
         ({"type": "array", "items": {"type": "string", "maxLength": 2}}, "ab\nabc", "Line 2: "),
-        ({"type": "array", "items": {}, "minItems": 2}, "[1]", "1"),
+        ({"type": "array", "items": {}, "minItems": 2}, "[1]", "at least this many entries: 2"),
         ({"anyOf": [{"type": "integer"}, {"type": "array"}]}, '{"a": }', "not JSON (line 1"),
         ({"anyOf": [{"type": "integer"}, {"type": "array"}]}, "[NaN]", "not JSON"),
         ({"anyOf": [{"type": "integer"}, {"type": "array"}]}, "[" * 100_000, "not JSON"),
