@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackMessage, SlackWorkspace
+from approvals.presentation.sentences import refusal_in_words
 from approvals.slack import identities
 from approvals.slack.api.calls import NETWORK
 from approvals.slack.api.credentials import NoSuchApp, SlackApp, apps
@@ -30,7 +31,7 @@ class Refused(Exception):
 
 def refused_by_verb(error: LedgerError) -> Refused:
     text = _("{detail}. Your click changed nothing.")
-    return Refused(text.format(detail=error.detail.rstrip(".")))
+    return Refused(text.format(detail=refusal_in_words(error).rstrip(".")))
 
 
 def apps_that_signed(source: Source) -> list[SlackApp]:
