@@ -200,9 +200,10 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         )
         yield rows.filter(pk__in=list(keys.values_list("transaction_id", flat=True)[:MOST_FOUND]))
         yield rows.filter(HOLDS_ITS_KEY, operation_key=value)
-        if len(value) >= SHORTEST_PREFIX:  # a range of the same index
-            upto = value + search.LAST_CHARACTER
-            yield rows.filter(HOLDS_ITS_KEY, operation_key__gte=value, operation_key__lt=upto)
+        if len(value) >= SHORTEST_PREFIX:
+            for tenant in sorted(tenants_of(request)):
+                begun = Transaction.objects.with_key_beginning(tenant, value, MOST_FOUND)
+                yield rows.filter(pk__in=begun)
         if ":" in value:
             yield rows.filter(pk__in=self._with_words_of(request, value))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.db import models
 from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.expressions import RawSQL
@@ -87,6 +89,16 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
     def holding(self, tenant: str, operation_key: str) -> TransactionQuerySet:
         """The one transaction, if any, that has this operation key."""
         return self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key=operation_key)
+
+    def with_key_beginning(self, tenant: str, begin: str, most: int) -> list[UUID]:
+        """Those that hold an operation key which begins so, among the first ``most`` from there.
+
+        In any collation these come after ``begin`` and close together; nothing is certain to come
+        after all of them, not even the last character of Unicode, so that there is no upper bound.
+        """
+        first = self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key__gte=begin)
+        keys = first.order_by("operation_key").values_list("pk", "operation_key")[:most]
+        return [pk for pk, key in keys if key.startswith(begin)]
 
 
 class Transaction(models.Model):

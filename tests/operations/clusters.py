@@ -74,11 +74,14 @@ def shell(commands: str, **environment: object) -> str:
 
 
 class Cluster:
-    """One server in a folder of its own, on a port of 127.0.0.1; everyone there is trusted."""
+    """One server in a folder of its own, on a port of 127.0.0.1; everyone there is trusted.
 
-    def __init__(self, home: Path, name: str) -> None:
+    ``environment`` is that of its programs: ``LANG`` is the order of its texts.
+    """
+
+    def __init__(self, home: Path, name: str, **environment: object) -> None:
         self.data, self.log = home / name, home / f"{name}.log"
-        self.port = free_port()
+        self.port, self._environment = free_port(), environment
 
     def create(self, settings: str = "") -> Cluster:
         self._shell("initdb --username=postgres --auth=trust -D $PGDATA >/dev/null")
@@ -119,9 +122,8 @@ class Cluster:
         return row[0] if row else None
 
     def _shell(self, commands: str, lines: str = "") -> str:
-        return shell(
-            commands, PGDATA=self.data, LOG=self.log, PGPORT=self.port, LINES_OF_SETTINGS=lines
-        )
+        about = {"PGDATA": self.data, "LOG": self.log, "PGPORT": self.port}
+        return shell(commands, LINES_OF_SETTINGS=lines, **about, **self._environment)
 
 
 def _lives(process_id: int) -> bool:
