@@ -14,11 +14,16 @@ function nameOf(field) {
   return text(group?.querySelector("label, legend"));
 }
 
+// In the lists of jobs: the box of a row is named after the row's link, the one in the head after all.
+const wordForAll = document.querySelector("script[data-select-all]")?.dataset.selectAll;
+const nameOfBox = (field) =>
+  field.id === "action-toggle" ? wordForAll : field.type === "checkbox" && text(field.closest("tr")?.querySelector("a"));
+
 function nameFields(root) {
   for (const field of root.querySelectorAll("input:not([type=hidden]), select, textarea")) {
     if (field.labels?.length || field.getAttribute("aria-label")) continue;
     const half = field.classList.contains("vTimeField") ? text(field.previousSibling) || "Time" : "";
-    const name = [nameOf(field), half].filter(Boolean).join(", ");
+    const name = [nameOf(field) || nameOfBox(field), half].filter(Boolean).join(", ");
     if (name) field.setAttribute("aria-label", name);
   }
 }
