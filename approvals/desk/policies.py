@@ -223,7 +223,7 @@ def undo_in_contract(row: Transaction) -> str:
     tool = tools.get(row.tool)
     if tool is None:
         return ""
-    return tool.contract.compensation_of(row.payload, money(row)) or tool.contract.undo
+    return tool.contract.compensation_of(row.arguments, money(row)) or tool.contract.undo
 
 
 def can_compensate(row: Transaction) -> bool:

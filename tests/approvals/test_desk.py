@@ -34,6 +34,24 @@ def test_what_waits_is_listed_with_who_what_how_much_and_whether_it_can_be_undon
         assert words in page
 
 
+def test_the_dialog_that_makes_good_says_what_was_done_and_what_happens_now(as_olga, approved):
+    # As proposed there is no currency: what the compensation says comes from the plan.
+    row = approved("pay", reference="order-77", amount="48.20")
+    execution.commit(row.pk)
+    row.refresh_from_db()
+
+    page = as_olga.get(f"/transactions/{row.pk}/").content.decode()
+
+    dialog = page.partition(f'<dialog id="compensate-{row.pk}"')[2].partition("</dialog>")[0]
+    for words in (
+        "Pay 48.20 EUR for order-77",
+        "Take €48.20 back for order-77.",
+        "Pay",
+        row.receipt,
+    ):
+        assert words in dialog
+
+
 def test_an_approver_approves_and_sees_it_signed_off(as_alice, a_payment, alice):
     row = a_payment()
 
