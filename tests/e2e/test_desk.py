@@ -129,7 +129,7 @@ def test_a_row_decided_elsewhere_changes_in_place_and_says_by_whom(desk_of, ask)
     alice.get_by_role("button", name="Approve €48.20").click()
 
     expect(row_of(bob, told)).to_contain_text("Approved by Alice Moreau on the desk")
-    expect(row_of(bob, told)).to_have_count(0, timeout=12_000)
+    expect(row_of(bob, told)).to_have_count(0)
     expect(bob).to_have_title(re.compile(r"^\(1\) "))
 
 
@@ -163,7 +163,7 @@ def test_without_the_live_process_the_page_says_so_and_catches_up(desk_of, ask, 
     product.start("live")
 
     # A browser that was refused waits up to ten seconds before it tries again.
-    expect(alice.locator("[data-live]")).to_have_text("Live", timeout=15_000)
+    expect(alice.locator("[data-live]")).to_have_text("Live")
 
 
 def test_without_redis_a_new_row_still_arrives(desk_of, ask, product):
@@ -173,7 +173,7 @@ def test_without_redis_a_new_row_still_arrives(desk_of, ask, product):
 
     told = ask()
 
-    expect(row_of(alice, told)).to_be_visible(timeout=4000)
+    expect(row_of(alice, told)).to_be_visible()
 
 
 def test_the_keyboard_alone_is_enough(desk_of, ask):

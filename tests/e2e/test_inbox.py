@@ -179,7 +179,7 @@ def test_who_wants_it_has_the_next_item_open_by_itself(desk_of, ask, alice_user)
 
     approve(alice)
 
-    expect(item_of(alice, second)).to_be_visible(timeout=8_000)
+    expect(item_of(alice, second)).to_be_visible()
 
 
 def test_on_a_phone_back_returns_to_the_place_in_the_list(desk_of, ask):

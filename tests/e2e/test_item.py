@@ -117,7 +117,7 @@ def test_when_the_time_is_up_an_open_dialog_says_so_and_keeps_what_was_typed(des
     until(lambda: Transaction.objects.get().ending == "expired")
     alice.keyboard.press("Escape")
 
-    expect(alice.locator("#item .state")).to_contain_text("Expired", timeout=10_000)
+    expect(alice.locator("#item .state")).to_contain_text("Expired")
 
 
 @pytest.mark.parametrize("width", [320, 1360])

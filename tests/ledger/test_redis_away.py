@@ -25,7 +25,9 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc"),
 ]
-ONE_LIMIT_S = redis_client.ANSWER_S + redis_client.CONNECT_S + 0.2
+# Whoever asks a hung Redis waits at least ``ANSWER_S``; what is compared with it below would else
+# take as long many times over, and on a slow machine it takes far less than it.
+A_FEW_LIMITS_S = 4 * (redis_client.ANSWER_S + redis_client.CONNECT_S)
 
 
 @contextmanager
@@ -50,13 +52,18 @@ def seconds_of(action: Callable[[], Any]) -> float:
     return time.monotonic() - began
 
 
+def quickest(action: Callable[[], Any]) -> float:
+    """The least of a few times: a busy machine delays some of them, a limit delays them all."""
+    return min(seconds_of(action) for _ in range(5))
+
+
 def test_a_job_is_enqueued_within_the_limit_and_the_next_ones_fail_at_once():
     with hung_redis():
         first = seconds_of(lambda: jobs.enqueue("commit", "1"))
         others = seconds_of(lambda: [jobs.enqueue("commit", str(n)) for n in range(200)])
 
-        assert first < ONE_LIMIT_S
-        assert others < 0.2
+        assert first < A_FEW_LIMITS_S
+        assert others < A_FEW_LIMITS_S
         assert not jobs.enqueue("commit", "1")
 
     assert jobs.enqueue("commit", "1")
@@ -66,34 +73,36 @@ def test_all_that_asks_redis_shares_the_breaker():
     with hung_redis():
         jobs.enqueue("commit", "1")
 
-        assert seconds_of(lambda: polling.count_reads({"acme": 1})) < 0.1
-        assert seconds_of(lambda: list(metrics.infrastructure(None))) < 0.5
+        reads = seconds_of(lambda: [polling.count_reads({"acme": 1}) for _ in range(50)])
+        assert reads < A_FEW_LIMITS_S
+        assert quickest(lambda: list(metrics.infrastructure(None))) < redis_client.ANSWER_S
         for name in settings.RQ_QUEUES:
             with pytest.raises(redis_client.RedisIsAway):
                 django_rq.get_queue(name).is_empty()
 
 
 def test_a_sign_off_takes_at_most_one_limit_longer(as_alice, a_payment):
-    before, first, second = a_payment(), a_payment(), a_payment()
+    payments = iter([a_payment() for _ in range(11)])
 
-    def approve(payment: Any) -> None:
+    def approve() -> None:
+        payment = next(payments)
         as_alice.post(f"/transactions/{payment.pk}/approve", {"digest": payment.intent_digest})
         payment.refresh_from_db()
         assert payment.state == State.APPROVED
 
-    approve(before)  # the first page of a process takes longer
+    usual = quickest(approve)
     with hung_redis():
-        assert seconds_of(lambda: approve(first)) < ONE_LIMIT_S + 0.5
-        assert seconds_of(lambda: approve(second)) < 0.5
+        assert seconds_of(approve) < usual + A_FEW_LIMITS_S
+        assert quickest(approve) < usual + redis_client.ANSWER_S
 
 
 def test_a_process_that_rings_in_the_background_waits_for_nothing(a_payment, monkeypatch):
     monkeypatch.setattr(doorbell, "_background", doorbell._Background())
     payment = a_payment()
     with hung_redis():
-        ring = seconds_of(lambda: doorbell.ring(1, payment.pk, "acme", "approved", [1, 2]))
+        ring = quickest(lambda: doorbell.ring(1, payment.pk, "acme", "approved", [1, 2]))
 
-    assert ring < 0.1
+    assert ring < redis_client.ANSWER_S
 
 
 def test_bells_in_the_background_are_rung_in_order(a_payment, monkeypatch):
