@@ -16,6 +16,8 @@ from django.utils import translation
 from django.utils.translation import get_language
 
 from approvals.desk.policies import money
+from approvals.http.preferences import formats_of
+from approvals.presentation.amounts import reader_locale
 from ledger.contracts import key_fields, tools
 from ledger.models import Transaction
 
@@ -38,13 +40,13 @@ def confirmation_word(row: Transaction) -> str:
 
 def word_for_machines(row: Transaction) -> str:
     """The same text in English, for what is signed or stored whatever the language."""
-    with translation.override("en"):
+    with translation.override("en"), formats_of(""):
         return names_of_target(row)[0] if row.amount is None else _typable(money(row))
 
 
 def _typable(text: str) -> str:
     """Without the spaces that no keyboard has."""
-    return text.replace("\u2009", "").replace("\u00a0", " ")
+    return text.replace("\u2009", "").replace("\u00a0", " ").replace("\u202f", " ")
 
 
 def is_confirmed(typed: str, row: Transaction) -> bool:
@@ -122,7 +124,8 @@ def _without_sign(text: str, signs: list[str]) -> str:
 
 def signs_of(currency: str) -> list[str]:
     """How the currency may be written beside an amount: its code and its signs."""
-    locales = ("en", (get_language() or "en").replace("-", "_"), "en_AU")
+    of_language = (get_language() or "en").replace("-", "_")
+    locales = ("en", of_language, str(reader_locale()), "en_AU")
     symbols = [get_currency_symbol(currency, locale=locale) for locale in locales]
     return list(dict.fromkeys([currency, *symbols]))
 

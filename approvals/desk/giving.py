@@ -15,7 +15,6 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from a2a import remote, submissions
@@ -27,6 +26,7 @@ from approvals.desk import policies
 from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.people import principal_of
+from approvals.presentation.amounts import number_written
 from approvals.presentation.sentences import in_words
 from ledger.agents.callers import Caller
 from ledger.characters import cleaned, one_line
@@ -168,9 +168,7 @@ def parts_of(files: list[UploadedFile[Any]]) -> list[dict[str, Any]]:
             _(
                 "The files have {size} kB together; at most {most} kB go along. Put larger ones "
                 "where the agent can fetch them, and give it the address."
-            ).format(
-                size=number_format(size // 1000, force_grouping=True), most=LARGEST_FILES // 1000
-            )
+            ).format(size=number_written(size // 1000), most=LARGEST_FILES // 1000)
         )
     return [_part_of(each) for each in files]
 

@@ -1,7 +1,10 @@
-"""Middleware: pages in the language and the time zone of the person who reads them."""
+"""Middleware: pages in the language, time zone and formats of the person who reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -19,8 +22,27 @@ FOR_MACHINES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/", "/metric
 TIME_ZONE_COOKIE = "time_zone"  # what the browser says; written by clock.js
 
 
+# The locale of dates, numbers and money, as ``de-CH``; empty: as the language has them.
+_formats: ContextVar[str] = ContextVar("formats", default="")
+
+
+@contextmanager
+def formats_of(locale: str) -> Iterator[None]:
+    """Dates, numbers and money are written as in this locale; what is signed never is."""
+    token = _formats.set(locale)
+    try:
+        yield
+    finally:
+        _formats.reset(token)
+
+
+def chosen_formats() -> str:
+    """The locale that the reader chose; empty where they chose none."""
+    return _formats.get()
+
+
 class PersonalPages:
-    """Activates language and time zone: the account's, else the browser's; sets
+    """Activates language, time zone and formats: the account's, else the browser's; sets
     ``request.preferences``."""
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -36,7 +58,11 @@ class PersonalPages:
         request.preferences = preferences  # type: ignore[attr-defined]
         language = preferences.language or translation.get_language_from_request(request)
         zone = preferences.time_zone or request.COOKIES.get(TIME_ZONE_COOKIE, "")
-        with translation.override(language), timezone.override(zone_named(zone)):
+        with (
+            translation.override(language),
+            timezone.override(zone_named(zone)),
+            formats_of(preferences.formats),
+        ):
             response = self.get_response(request)
         response.headers.setdefault("Content-Language", language)
         return response

@@ -14,7 +14,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _, ngettext
 
 from a2a.models import Question
-from approvals.http.preferences import preferences_of
+from approvals.http.preferences import formats_of, preferences_of
 from approvals.models import About
 from approvals.notifications.concerns import Item
 
@@ -31,8 +31,15 @@ class Words:
 
 @contextmanager
 def language_of(person: User) -> Iterator[None]:
-    """Texts of this block are in the person's language; without a choice, the installation's."""
-    with translation.override(preferences_of(person).language or settings.LANGUAGE_CODE):
+    """Texts of this block are in the person's language; without a choice, the installation's.
+
+    Money and numbers are in the formats that they chose.
+    """
+    chosen = preferences_of(person)
+    with (
+        translation.override(chosen.language or settings.LANGUAGE_CODE),
+        formats_of(chosen.formats),
+    ):
         yield
 
 

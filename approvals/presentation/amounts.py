@@ -1,4 +1,8 @@
-"""Amounts of money as people read them: in the active language."""
+"""Money and numbers as people read them: in the formats they chose, else in those of the language.
+
+Only how a number is written depends on this. What is signed, compared or sealed is a ``Decimal``,
+or its words in English.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import re
 from decimal import Decimal
 
 from babel import Locale, UnknownLocaleError
-from babel.numbers import format_currency
+from babel.numbers import format_currency, format_decimal
 from django.utils.translation import get_language
 
+from approvals.http.preferences import chosen_formats
 from ledger.usage.usual import Range
 
 
@@ -18,12 +23,32 @@ def written(amount: Decimal, currency: str) -> str:
     return re.sub(r"([A-Za-z])(?=\d)", "\\1\u2009", text)
 
 
+def number_written(number: float | Decimal, decimals: int | None = None) -> str:
+    """``2,900`` in English, ``2.900`` in German; without ``decimals`` as many as it has."""
+    pattern = None if decimals is None else "#,##0" + ("." + "0" * decimals if decimals else "")
+    return format_decimal(
+        Decimal(str(number)),
+        pattern,
+        locale=reader_locale(),
+        decimal_quantization=pattern is not None,
+    )
+
+
 def reader_locale() -> Locale:
-    """Babel's locale of the active language; English where there is none."""
+    """Babel's locale of the chosen formats, else of the active language; English without one."""
+    return chosen_locale() or locale_named(get_language() or "en") or Locale("en")
+
+
+def chosen_locale() -> Locale | None:
+    """Babel's locale of the formats that the reader chose."""
+    return locale_named(chosen_formats())
+
+
+def locale_named(name: str) -> Locale | None:
     try:
-        return Locale.parse(get_language() or "en", sep="-")
+        return Locale.parse(name, sep="-") if name else None
     except (UnknownLocaleError, ValueError):
-        return Locale("en")
+        return None
 
 
 def span(amounts: Range) -> str:

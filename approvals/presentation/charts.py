@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from django.utils import formats
+from approvals.presentation.amounts import number_written
 
 WIDTH, HEIGHT = 720, 160
 
@@ -77,8 +77,8 @@ def plain(value: Any) -> Cell:
 
 
 def grouped(number: int) -> str:
-    """With the separators of the reader's language: ``119,671``."""
-    return formats.number_format(number, force_grouping=True)
+    """With the separators of the reader: ``119,671``."""
+    return number_written(number)
 
 
 def stacked(columns: Sequence[Sequence[tuple[float, str, str]]], most: float) -> list[Bar]:

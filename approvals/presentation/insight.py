@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 
-from django.utils import formats
 from django.utils.translation import gettext as _, ngettext
 
 from approvals.presentation import vocabulary
@@ -22,6 +21,7 @@ from approvals.presentation.charts import (
     strip,
 )
 from approvals.presentation.spans import span_of
+from approvals.presentation.times import day_of_month
 from ledger.principals import Principal
 from ledger.states import EventKind
 from ledger.usage import buckets
@@ -154,7 +154,7 @@ def _approved_share(counts: Counter[str]) -> str:
 
 
 def _day(day: date) -> str:
-    return formats.date_format(day, "MONTH_DAY_FORMAT")
+    return day_of_month(day)
 
 
 def waits_chart(times: Times) -> Chart:

@@ -14,10 +14,10 @@ from datetime import date
 from typing import Any
 
 from django.http import QueryDict
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _, gettext_noop
 
 from a2a.validation import json_schemas
+from approvals.presentation.amounts import number_written
 from approvals.presentation.schema_forms import Node, Schema, as_json, whole_number
 from approvals.presentation.sentences import in_words
 
@@ -204,7 +204,7 @@ def _read_text(node: Node, text: str) -> str:
 
 
 def _grouped(number: int) -> str:
-    return number_format(number, use_l10n=True, force_grouping=True)
+    return number_written(number)
 
 
 def _read_date(node: Node, text: str) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from a2a.errors import AnswerInvalid
+from approvals.presentation.amounts import number_written
 from ledger.errors import LedgerError
 from ledger.sentences import Sentence
 
@@ -28,7 +28,7 @@ def in_words(text: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        return number_format(value, use_l10n=True, force_grouping=True)
+        return number_written(value)
     return in_words(value) if isinstance(value, str) else str(value)
 
 

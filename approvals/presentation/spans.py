@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
+from approvals.presentation.amounts import number_written
+
 
 def span_of(seconds: float | None) -> str:
     """``8 s``, ``2.2 min``, ``1.5 h``; empty of nothing."""
@@ -19,4 +21,5 @@ def span_of(seconds: float | None) -> str:
 
 
 def _one_digit(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0") if number < 10 else f"{number:.0f}"
+    number = round(number, 1 if number < 10 else 0)
+    return number_written(number, 0 if number.is_integer() else 1)

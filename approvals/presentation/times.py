@@ -1,13 +1,17 @@
-"""Times as people say them, in the active language and time zone; scripts keep them current."""
+"""Times as people say them, in the reader's language, time zone and formats; scripts keep them
+current."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
+from babel.dates import format_skeleton, format_time
 from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+
+from approvals.presentation.amounts import chosen_locale
 
 
 def moment(at: datetime | None, counts_down: bool = False) -> SafeString | str:
@@ -34,10 +38,23 @@ def _time(at: datetime, kind: str, text: str) -> SafeString:
 def absolute(at: datetime) -> str:
     """``21:32:54`` for a time of today, else ``Fri 14 Nov, 21:32``; with the year if another."""
     local, today = timezone.localtime(at), timezone.localtime()
-    if local.date() == today.date():
+    is_today, is_this_year = local.date() == today.date(), local.year == today.year
+    if locale := chosen_locale():  # as static/js/clock.js writes it
+        if is_today:
+            return format_time(local, "medium", locale=locale)
+        day = format_skeleton("MMMEd" if is_this_year else "yMMMEd", local, locale=locale)
+        return f"{day}, {format_time(local, 'short', locale=locale)}"
+    if is_today:
         return local.strftime("%H:%M:%S")
-    year = "" if local.year == today.year else " Y"
+    year = "" if is_this_year else " Y"
     return formats.date_format(local, f"D j M{year}, H:i")
+
+
+def day_of_month(day: date) -> str:
+    """``November 14``, in the formats of the reader."""
+    if locale := chosen_locale():
+        return format_skeleton("MMMMd", day, locale=locale)
+    return formats.date_format(day, "MONTH_DAY_FORMAT")
 
 
 def exact(at: datetime) -> str:

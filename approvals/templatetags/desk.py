@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django import template
 from django.conf import settings
-from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
@@ -21,6 +20,7 @@ from approvals.desk import policies, votes
 from approvals.desk.inbox import Entry
 from approvals.metrics import Metric
 from approvals.presentation import labels, sentences, shown_in_full, times, vocabulary
+from approvals.presentation.amounts import number_written
 from ledger.contracts import results
 from ledger.models import Event, Transaction
 from ledger.states import FINAL, State
@@ -242,13 +242,13 @@ def rounded(seconds: float) -> str:
     if seconds >= 120:
         return _("%(number)s min") % {"number": f"{seconds / 60:.0f}"}
     if seconds >= 1:
-        return _("%(number)s s") % {"number": number_format(seconds, 1)}
+        return _("%(number)s s") % {"number": number_written(seconds, 1)}
     return _("%(number)s ms") % {"number": f"{seconds * 1000:.0f}"}
 
 
 def _with_a_digit(number: float) -> str:
     number = round(number, 1)
-    return number_format(number, 0 if number.is_integer() else 1)
+    return number_written(number, 0 if number.is_integer() else 1)
 
 
 @register.filter

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from django import template
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from a2a.models import Task
 from a2a.states import TaskState
 from approvals.desk import signatures, state_lines
 from approvals.presentation import labels, shown_in_full, vocabulary
+from approvals.presentation.amounts import number_written
 from approvals.presentation.details import Detail
 from approvals.presentation.kept_words import kept_in_words
 from approvals.templatetags.desk import folded, tone
@@ -45,7 +45,7 @@ def is_cut(text: Any) -> bool:
 @register.filter
 def characters(text: Any) -> str:
     """The length of the text: ``2,900``."""
-    return number_format(len(str(text)), use_l10n=True, force_grouping=True)
+    return number_written(len(str(text)))
 
 
 @register.filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -17,6 +18,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from approvals.http.preferences import formats_of
 from approvals.models import CompanyIdentity, Preferences, Theme
 from approvals.notifications import wishes
 from approvals.people import (
@@ -28,6 +30,7 @@ from approvals.people import (
     second_steps,
     ways_in,
 )
+from approvals.presentation import amounts
 from approvals.slack import is_configured as slack_is_configured
 from approvals.web import entering, live, notifications
 from approvals.web.entering import confirmed_person, person_of
@@ -40,6 +43,15 @@ from ledger.limits import rates
 from ledger.principals import Surface
 
 FORMATS = ("en-GB", "en-US", "de-DE", "de-CH", "de-AT", "fr-FR", "es-ES", "it-IT", "sv-SE", "ja-JP")
+
+
+# What each of the formats looks like, beside its name.
+SAMPLE, SAMPLE_CURRENCY = Decimal("1234.50"), "CHF"
+
+
+def _in_short(name: str) -> tuple[str, str]:
+    with formats_of(name):
+        return name, f"{name} · {amounts.written(SAMPLE, SAMPLE_CURRENCY)}"
 
 
 class ProfileForm(forms.ModelForm):
@@ -89,7 +101,7 @@ class PreferencesForm(forms.ModelForm):
         choices = {
             "language": [of_browser, *settings.LANGUAGES],
             "time_zone": [of_browser, *((name, name.replace("_", " ")) for name in zones)],
-            "formats": [of_browser, *((name, name) for name in FORMATS)],
+            "formats": [("", _("As the language has them")), *map(_in_short, FORMATS)],
             "theme": [
                 ("", _("As the system")),
                 (Theme.LIGHT.value, _("Light")),
