@@ -164,8 +164,10 @@ class Watcher:
         is_first = self._is_first_look
         for tenant, changed in (await self._lost(is_first)).items():
             await self._tell(tenant, changed)
-        if is_first:  # what happened between the first socket and this look is not told
+        if is_first:  # nobody was told what happened between the first socket and this look
             await check(list(self.sockets))
+            for socket in list(self.sockets) if self._seen else []:
+                socket.tell_of_a_gap()
         self._is_first_look = False
 
     async def _check(self) -> None:
@@ -292,6 +294,11 @@ class DeskSocket:
         self._is_due = True
         if self._sending is None:
             self._sending = asyncio.create_task(self._send_what_is_due())
+
+    def tell_of_a_gap(self) -> None:
+        """The page asks for what changed since it last heard something."""
+        self._told += 1
+        self.tell([])
 
     async def _send_what_is_due(self) -> None:
         try:
