@@ -32,6 +32,7 @@ from ledger.principals import Surface, system
 
 CHANNEL = "reset_letter"
 SELDOM = timedelta(minutes=10)  # one letter in this time, however often strangers ask
+A_DAY, MOST_A_DAY = timedelta(days=1), 5  # letters to one address, for all its accounts together
 SIGN_IN = system("sign_in", "The sign-in page")
 
 
@@ -46,7 +47,7 @@ def ask(username: str) -> None:
         # Of requests at the same time, one.
         rows = User.objects.select_for_update().filter(username=without_nul(username))
         person = rows.first()
-        if person is None or not _may_get_one(person) or _was_asked(person):
+        if person is None or not _may_get_one(person) or _had_enough(person):
             return
         owed = [(CHANNEL, str(principal_of(person)))]
         record(person, ChangeKind.RESET_ASKED, by=SIGN_IN, via=Surface.WEB, also_owed=owed)
@@ -61,11 +62,17 @@ def _may_get_one(person: User) -> bool:
     return person.is_active and bool(person.email) and has_more
 
 
-def _was_asked(person: User) -> bool:
-    chain = account_changes.chain_of(str(principal_of(person)))
-    return Event.objects.filter(
-        subject=chain, kind=ChangeKind.RESET_ASKED, at__gt=Now() - SELDOM
-    ).exists()
+def _had_enough(person: User) -> bool:
+    """Whether a letter went out a moment ago, or to this address as many as go out in a day."""
+    of_address = User.objects.filter(email__iexact=person.email)
+    chains = [account_changes.chain_of(str(principal_of(each))) for each in of_address]
+    asked = Event.objects.filter(
+        subject__in=chains, kind=ChangeKind.RESET_ASKED, at__gt=Now() - A_DAY
+    )
+    own = account_changes.chain_of(str(principal_of(person)))
+    if asked.filter(subject=own, at__gt=Now() - SELDOM).exists():
+        return True
+    return asked[:MOST_A_DAY].count() >= MOST_A_DAY
 
 
 class ResetLetters:

@@ -11,6 +11,6 @@ def replace(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    # For what ends from now on; what ended before keeps the terms that it has.
+    # For what ends from now on; `manage.py rebuild_search` fills those of what ended before.
     dependencies = [("ledger", "0012_usage")]
     operations = [migrations.RunPython(replace, migrations.RunPython.noop)]

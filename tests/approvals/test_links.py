@@ -195,3 +195,29 @@ def test_without_mail_the_page_says_who_helps(db):
     page = Client().get("/sign-in/forgotten/").content.decode()
 
     assert "Ask an operator" in page
+
+
+def test_one_address_gets_five_letters_in_a_day_for_all_its_accounts_together(
+    alice_user, bob_user, settings, monkeypatch
+):
+    settings.EMAIL_URL = "smtp://localhost"
+    monkeypatch.setattr(reset_letters, "SELDOM", timedelta(0))
+    User.objects.filter(pk=alice_user.pk).update(email="desk@example.com")
+    User.objects.filter(pk=bob_user.pk).update(email="Desk@example.com")
+
+    for username in ("alice", "bob", "alice", "bob", "alice", "bob", "alice"):
+        reset_letters.ask(username)
+
+    assert Delivery.objects.filter(channel=reset_letters.CHANNEL).count() == 5
+
+
+def test_another_address_gets_its_letter_all_the_same(alice_user, bob_user, settings, monkeypatch):
+    settings.EMAIL_URL = "smtp://localhost"
+    monkeypatch.setattr(reset_letters, "SELDOM", timedelta(0))
+    User.objects.filter(pk=alice_user.pk).update(email="alice@example.com")
+    User.objects.filter(pk=bob_user.pk).update(email="bob@example.com")
+
+    for username in ("alice",) * 6 + ("bob",):
+        reset_letters.ask(username)
+
+    assert Delivery.objects.filter(channel=reset_letters.CHANNEL).count() == 6

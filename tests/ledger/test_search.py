@@ -7,10 +7,12 @@ from datetime import timedelta
 from importlib import import_module
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
 from ledger import execution, retention, search
+from ledger.management.commands import rebuild_search
 from ledger.models import SearchTerm, Transaction
 from ledger.search import Found, Wanted
 from ledger.transactions import coordinator
@@ -240,3 +242,29 @@ def test_what_ended_is_found_by_its_amount_and_by_names_without_accents(a_paymen
     found = search.find(search.Wanted(frozenset({"acme"}), text), 10)
 
     assert [each.pk for each in found.rows] == [row.pk]
+
+
+def test_what_ended_before_there_were_terms_is_found_once_they_are_rebuilt(ended, monkeypatch):
+    monkeypatch.setattr(rebuild_search, "BATCH", 2)
+    rows = [ended(f"Chloé-{number}") for number in range(3)]
+    before = set(SearchTerm.objects.values_list("term", "transaction_id"))
+    SearchTerm.objects.all().delete()
+    assert search.find(Wanted(ACME, "Chloe"), 10).rows == []
+
+    call_command("rebuild_search", verbosity=0)
+    call_command("rebuild_search", verbosity=0)
+
+    assert search.find(Wanted(ACME, "Chloe"), 10).rows == rows[::-1]
+    assert set(SearchTerm.objects.values_list("term", "transaction_id")) == before
+
+
+def test_rebuilding_brings_nothing_back_of_what_was_erased(ended):
+    row = ended("Chloé-1")
+    end_retention(row.pk)
+    retention.erase_due()
+    left = set(SearchTerm.objects.values_list("term", flat=True))
+
+    call_command("rebuild_search", verbosity=0)
+
+    assert Transaction.objects.get(pk=row.pk).content_erased_at is not None
+    assert set(SearchTerm.objects.values_list("term", flat=True)) == left
