@@ -16,6 +16,8 @@ from bench.engines import engines, free_port, web
 
 ROWS, AGENTS = 500, 25  # no agent more than its share of the list
 NEW_ROWS, PAUSE_S = 60, 0.3
+# New rows are more urgent than the others: the desk has only the most urgent ones in its first page.
+NEW_TTL_S = 300
 OPENED = 11  # times
 FIRST_PAINT_MS, NEW_ROW_MS = 1_000, 250  # the limits
 CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
@@ -111,7 +113,8 @@ def _new_rows(page: Any, address: str, tokens: list[str]) -> list[float]:
 
 
 def _prepare(address: str, token: str) -> str:
-    body = json.dumps({"tool": "measured", "arguments": {"name": uuid.uuid4().hex}}).encode()
+    proposal = {"tool": "measured", "arguments": {"name": uuid.uuid4().hex}, "ttl_s": NEW_TTL_S}
+    body = json.dumps(proposal).encode()
     headers = {
         "Authorization": f"Bearer {token}",
         "Idempotency-Key": uuid.uuid4().hex,
