@@ -16,7 +16,7 @@ from bench.engines import engines, free_port, web
 
 ROWS, AGENTS = 500, 25  # no agent more than its share of the list
 NEW_ROWS, PAUSE_S = 60, 0.3
-# New rows are more urgent than the others: the desk has only the most urgent ones in its first page.
+# More urgent than the others: the first page of the desk has the most urgent rows alone.
 NEW_TTL_S = 300
 OPENED = 11  # times
 FIRST_PAINT_MS, NEW_ROW_MS = 1_000, 250  # the limits

@@ -344,10 +344,12 @@ class AgentTokenAdmin(Undeletable):
 
     def _show_once(self, request: HttpRequest, row: AgentToken, token: str) -> None:
         text = format_html(
-            "The token of {} is <code>{}</code>. It is not shown again. "
-            '<button type="button" class="button" data-copy data-copied="{}">{}</button>',
-            row.agent.name,
-            token,
+            '{} <button type="button" class="button" data-copy data-copied="{}">{}</button>',
+            format_html(
+                _("The token of {agent} is {token}. It is not shown again."),
+                agent=row.agent.name,
+                token=format_html("<code>{}</code>", token),
+            ),
             _("Copied"),
             _("Copy"),
         )
