@@ -34,15 +34,20 @@ def python_client(name: str) -> list[str]:
     the test where the registry is out of reach; in CI that is a failure.
     """
     folder = PEERS / name
-    wanted = (folder / "requirements.txt").read_bytes() + sys.version.encode()
+    python = python_with(name, folder / "requirements.txt")
+    return [str(python), "-I", str(folder / "client.py")]
+
+
+def python_with(name: str, requirements: Path) -> Path:
+    """A Python with what ``requirements`` pins, each with what it needs itself."""
+    wanted = requirements.read_bytes() + sys.version.encode()
     home = ENVIRONMENTS / f"{name}-{hashlib.sha256(wanted).hexdigest()[:12]}"
-    python = home / "bin" / "python"
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     with (ENVIRONMENTS / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "complete").exists():
-            _make_environment(home, folder / "requirements.txt")
-    return [str(python), "-I", str(folder / "client.py")]
+            _make_environment(home, requirements)
+    return home / "bin" / "python"
 
 
 def _make_environment(home: Path, requirements: Path) -> None:
@@ -58,4 +63,4 @@ def _make_environment(home: Path, requirements: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     if os.environ.get("CI"):
         raise AssertionError(f"{requirements} did not install: {done.stderr[-2000:]}")
-    pytest.skip(f"{requirements.parent.name} did not install: {done.stderr.strip()[-200:]}")
+    pytest.skip(f"{home.name} did not install: {done.stderr.strip()[-200:]}")
