@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core import signing
 from django.core.mail import send_mail
 from django.db.models.functions import Now
 from django.db.transaction import atomic
@@ -32,6 +33,7 @@ from ledger.principals import Surface, system
 
 CHANNEL = "reset_letter"
 SELDOM = timedelta(minutes=10)  # one letter in this time, however often strangers ask
+ADDRESS_SALT, ADDRESS_VALID = "approvals.own_address", timedelta(hours=1)
 A_DAY, MOST_A_DAY = timedelta(days=1), 5  # letters to one address, for all its accounts together
 SIGN_IN = system("sign_in", "The sign-in page")
 
@@ -96,6 +98,9 @@ class ResetLetters:
             old = json.loads(delivery.event.details)["edits"]["email"][0]
             with mail_server.turn():
                 tell_old_address(person, old)
+        elif delivery.event.kind == ChangeKind.EMAIL_ASKED:
+            with mail_server.turn():
+                send_address_letter(person, delivery.event)
         elif _may_get_one(person):
             with mail_server.turn():
                 send_letter(person)
@@ -115,6 +120,19 @@ def tell_old_address(person: User, old: str) -> None:
             "not know why, tell an operator at once."
         ) % {"username": person.get_username(), "address": settings.PUBLIC_URL}
         send_mail(_("Your address at Assent was changed"), text, None, [old])
+
+
+def send_address_letter(person: User, event: Event) -> None:
+    """To the address that the person wants: opened there, its link shows that they read it."""
+    if not person.is_active:
+        return
+    token = signing.dumps(event.pk, salt=ADDRESS_SALT)
+    at = f"{settings.PUBLIC_URL.rstrip('/')}/account/email/{token}/"
+    chosen = Preferences.objects.filter(user=person).values_list("language", flat=True).first()
+    with translation.override(chosen or settings.LANGUAGE_CODE):
+        text = render_to_string("registration/address_mail.txt", {"person": person, "at": at})
+        wanted = json.loads(event.details)["address"]
+        send_mail(_("Confirm your address at Assent"), text, None, [wanted])
 
 
 def send_letter(person: User) -> None:

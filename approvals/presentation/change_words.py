@@ -13,6 +13,7 @@ WORDS = frozenset(
         gettext_noop("opened an account"),
         gettext_noop("changed the name"),
         gettext_noop("changed the e-mail address"),
+        gettext_noop("asked for another e-mail address, and has to confirm it"),
         gettext_noop("opened the account again"),
         gettext_noop("closed the account"),
         gettext_noop("changed the password"),

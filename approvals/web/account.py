@@ -24,20 +24,23 @@ from approvals.notifications import wishes
 from approvals.people import (
     accounts,
     company_sign_in,
+    own_address,
     passkeys,
     principal_of,
     record,
+    reset_letters,
     second_steps,
     ways_in,
 )
 from approvals.presentation import amounts
+from approvals.presentation.sentences import refusal_in_words
 from approvals.slack import is_configured as slack_is_configured
 from approvals.web import entering, live, notifications
 from approvals.web.entering import confirmed_person, person_of
 from approvals.web.requests import roles_of_request
 from approvals.web.sign_in import TooBusy, hashing_turn
 from ledger.characters import lookalikes, unsafe_in
-from ledger.errors import LimitReached
+from ledger.errors import LimitReached, NotPossible
 from ledger.events.account_changes import ChangeKind
 from ledger.limits import rates
 from ledger.principals import Surface
@@ -124,6 +127,7 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
     context = {
         "profile": ProfileForm(instance=person),
         "email": EmailForm(instance=person),
+        "sends_letters": reset_letters.are_possible(),
         "preferences": PreferencesForm(instance=preferences),
         "passkeys": passkeys.of(person),
         "has_app": second_steps.has(person, second_steps.Type.TOTP),
@@ -158,9 +162,40 @@ def profile(request: HttpRequest) -> HttpResponse:
 @confirmed_person
 @require_POST
 def email(request: HttpRequest) -> HttpResponse:
-    """Change one's own address, to which a link to a new password may go."""
-    form = EmailForm(request.POST, instance=User.objects.get(pk=person_of(request).pk))
-    return _relabel(request, form, "email", _("Your e-mail address is changed."))
+    """Change one's own address, to which a link to a new password may go.
+
+    Where this installation sends e-mail, a letter to the new address has to be confirmed first.
+    """
+    person = User.objects.get(pk=person_of(request).pk)
+    before, form = person.email, EmailForm(request.POST, instance=person)
+    wanted = form.cleaned_data["email"] if form.is_valid() else ""
+    if not reset_letters.are_possible() or wanted in {"", before}:
+        return _relabel(request, form, "email", _("Your e-mail address is changed."))
+    try:
+        own_address.ask(person, wanted)
+    except NotPossible as refusal:
+        messages.error(request, refusal_in_words(refusal))
+    else:
+        told = _("A letter is on its way to {address}. It counts once you open the link in it.")
+        messages.success(request, told.format(address=wanted))
+    return redirect("desk:account")
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def confirm_email(request: HttpRequest, token: str) -> HttpResponse:
+    """Opening the link shows the address; only pressing the button makes it count."""
+    person, page = person_of(request), "account/address.html"
+    try:
+        address = own_address.asked_with(token, person)
+        if request.method == "POST":
+            own_address.confirm(token, person)
+    except NotPossible as refusal:
+        return render(request, page, {"problem": refusal_in_words(refusal)}, status=409)
+    if request.method != "POST":
+        return render(request, page, {"address": address})
+    messages.success(request, _("Your e-mail address is changed."))
+    return redirect("desk:account")
 
 
 def _relabel(request: HttpRequest, form: forms.ModelForm, name: str, said: str) -> HttpResponse:

@@ -92,6 +92,7 @@ urlpatterns = [
     path("account/", account.account, name="account"),
     path("account/profile", account.profile, name="account-profile"),
     path("account/email", account.email, name="account-email"),
+    path("account/email/<str:token>/", account.confirm_email, name="account-confirm-email"),
     path("account/preferences", account.preferences, name="account-preferences"),
     path("account/sessions/end", account.end_other_sessions, name="account-end-others"),
     path("account/sessions/<int:session_id>/end", account.end_session, name="account-end-session"),

@@ -30,6 +30,7 @@ class ChangeKind(StrEnum):
     USER_CREATED = "user_created"
     USER_RENAMED = "user_renamed"
     EMAIL_CHANGED = "email_changed"
+    EMAIL_ASKED = "email_change_asked"
     USER_ACTIVATED = "user_activated"
     USER_DEACTIVATED = "user_deactivated"
     PASSWORD_CHANGED = "password_changed"
@@ -97,6 +98,7 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.USER_CREATED: "opened an account",
     ChangeKind.USER_RENAMED: "changed the name",
     ChangeKind.EMAIL_CHANGED: "changed the e-mail address",
+    ChangeKind.EMAIL_ASKED: "asked for another e-mail address, and has to confirm it",
     ChangeKind.USER_ACTIVATED: "opened the account again",
     ChangeKind.USER_DEACTIVATED: "closed the account",
     ChangeKind.PASSWORD_CHANGED: "changed the password",

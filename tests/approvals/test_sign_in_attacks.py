@@ -144,10 +144,11 @@ def test_a_closed_account_that_is_opened_again_has_no_old_links_and_sessions(ali
 def test_who_reads_the_old_address_is_told_that_another_one_counts(alice_with_address, with_mail):
     client = Client()
     client.post("/sign-in/", {"username": "alice", "password": "alice"})
-    client.post("/account/email", {"email": "thief@example.com"})
+    client.post(wants(client, "thief@example.com"))
+    mail.outbox.clear()
     deliver()
 
-    [letter] = mail.outbox
+    [letter] = [each for each in mail.outbox if each.to != ["thief@example.com"]]
     assert letter.to == ["alice@example.com"]
     assert "another e-mail address" in letter.body
     assert "thief" not in letter.body
@@ -510,3 +511,78 @@ def test_expired_sessions_are_deleted_with_their_lines_in_the_list(alice_user, m
 
     assert counts == [(2, 2), (1, 1), (1, 1)]
     assert is_in(clients[3])
+
+
+# --- another address of one's own -----------------------------------------------------------------
+
+
+def wants(client: Client, address: str) -> str:
+    """Ask for another address; returns the path of the link in the letter to it."""
+    client.post("/account/email", {"email": address})
+    mail.outbox.clear()
+    deliver()
+    [letter] = [each for each in mail.outbox if each.to == [address]]
+    return re.search(r"http://[^/]+(/account/email/\S+)", letter.body)[1]
+
+
+@pytest.fixture
+def alice_in(alice_with_address, with_mail) -> Client:
+    client = Client()
+    client.post("/sign-in/", {"username": "alice", "password": "alice"})
+    return client
+
+
+def address_of_alice() -> str:
+    return User.objects.get(username="alice").email
+
+
+def test_another_address_counts_once_its_reader_has_confirmed_it(alice_in):
+    before = address_of_alice()
+    path = wants(alice_in, "new@example.com")
+
+    page = alice_in.get(path).content.decode()
+    assert "new@example.com" in page
+    assert address_of_alice() == before  # opening it changes nothing
+
+    alice_in.post(path)
+    mail.outbox.clear()
+    deliver()
+
+    assert address_of_alice() == "new@example.com"
+    assert [before] in [letter.to for letter in mail.outbox]  # who reads the old one is told
+
+
+def test_the_link_to_another_address_works_once_and_for_its_person_alone(alice_in, bob_user):
+    path = wants(alice_in, "new@example.com")
+
+    assert signed_in(bob_user).post(path).status_code == 409
+    assert Client().get(path).status_code == 302
+    assert alice_in.get(f"{path[:-3]}x/").status_code == 409
+    assert alice_in.post(path).status_code == 302
+    assert alice_in.post(path).status_code == 409
+    assert address_of_alice() == "new@example.com"
+
+
+def test_a_later_wish_ends_the_link_of_the_earlier_one(alice_in):
+    earlier = wants(alice_in, "first@example.com")
+    alice_in.post("/account/email", {"email": "second@example.com"})
+
+    assert alice_in.post(earlier).status_code == 409
+    assert address_of_alice() == "alice@example.com"
+
+
+def test_the_link_to_another_address_lapses(alice_in, monkeypatch):
+    path = wants(alice_in, "new@example.com")
+    monkeypatch.setattr(reset_letters, "ADDRESS_VALID", timedelta(seconds=-1))
+
+    assert alice_in.post(path).status_code == 409
+    assert address_of_alice() == "alice@example.com"
+
+
+def test_nobody_has_letters_sent_to_many_addresses(alice_in):
+    for number in range(7):
+        alice_in.post("/account/email", {"email": f"stranger-{number}@example.com"})
+    deliver()
+
+    assert len(mail.outbox) == 5
+    assert address_of_alice() == "alice@example.com"

@@ -140,6 +140,7 @@ WITHOUT_JOB = {
 # Not told to the person whose account it is: it is not about a person, or is no news to them.
 NOT_TOLD_TO_THE_PERSON = {
     "user_created",
+    "email_change_asked",
     "user_deactivated",
     "sessions_ended",
     "change_requested",
