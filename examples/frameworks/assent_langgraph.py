@@ -33,7 +33,7 @@ def prepare(desk: Assent, tool: str, arguments: dict[str, Any], runtime: ToolRun
     """Propose one call of the model. Raises ``Refused, Unreachable``."""
     thread = str(runtime.config["configurable"]["thread_id"])
     key = key_of("langgraph", thread, str(runtime.tool_call_id))
-    return desk.prepare(tool, arguments, key=key, run_id=thread[:200])
+    return desk.prepare(tool, arguments, key=key, run_id=thread)
 
 
 def settle(desk: Assent, graph: Any, config: RunnableConfig) -> Command[Any] | None:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from assent_client import Assent, Intent
+from assent_client import Assent, AsyncAssent, Intent
 
 RUN = "run-7"
 
@@ -23,6 +23,14 @@ RUN = "run-7"
 class Desk(Assent):
     def prepare(self, *said: Any, **more: Any) -> Intent:
         intent = super().prepare(*said, **more)
+        if os.environ.get("ASSENT_DIE"):
+            os._exit(9)
+        return intent
+
+
+class AsyncDesk(AsyncAssent):
+    async def prepare(self, *said: Any, **more: Any) -> Intent:
+        intent = await super().prepare(*said, **more)
         if os.environ.get("ASSENT_DIE"):
             os._exit(9)
         return intent
@@ -41,5 +49,6 @@ class Stage:
         print(json.dumps({"waiting": waiting, "told": self.told, "said": said}))  # noqa: T201
 
 
-def call_id(number: int) -> str:
-    return f"call-{number}"
+def call_id(number: int, action: str = "start") -> str:
+    """A model that is asked again gives its calls other ids."""
+    return f"call-{number}" if action != "again" else f"called-again-{number}"

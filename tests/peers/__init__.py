@@ -63,4 +63,4 @@ def _make_environment(home: Path, requirements: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     if os.environ.get("CI"):
         raise AssertionError(f"{requirements} did not install: {done.stderr[-2000:]}")
-    pytest.skip(f"{home.name} did not install: {done.stderr.strip()[-200:]}")
+    pytest.skip(f"{requirements} did not install: {done.stderr.strip()[-200:]}")
