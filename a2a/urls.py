@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from a2a.cards import views
+from a2a.mcp import resource
 from a2a.remote import push_receiver
 
 app_name = "a2a"
@@ -22,6 +23,9 @@ urlpatterns = [
     path(f"{SKILL}/v0.3/.well-known/agent-card.json", views.v03_card),
     path(f"{SKILL}/v0.3/.well-known/agent.json", views.v03_card),
     path("api/v1/.well-known/agent-card.json", views.dialect, name="dialect-card"),
+    # RFC 9728 puts the path of the resource behind; older clients leave it out.
+    path(".well-known/oauth-protected-resource/mcp", resource.metadata, name="mcp-resource"),
+    path(".well-known/oauth-protected-resource", resource.metadata),
     path("a2a/news/<int:mirror_id>", push_receiver.news, name="news"),
     path("a2a/schemas/<str:name>", views.schema, name="schema"),
 ]

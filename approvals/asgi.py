@@ -15,6 +15,7 @@ django.setup(set_prefix=False)
 
 from channels.security.websocket import OriginValidator  # noqa: E402
 
+from a2a.mcp import app as mcp  # noqa: E402
 from a2a.protocol import app  # noqa: E402
 from approvals import health, wsgi  # noqa: E402
 from approvals.http import fast_path  # noqa: E402
@@ -80,6 +81,8 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
             await desk(scope, receive, send)
         else:
             await send({"type": "websocket.close"})
+    elif mcp.is_ours(scope["path"]):
+        await mcp.application(scope, receive, send)
     elif app.is_ours(scope["path"]):
         await app.application()(scope, receive, send)
     elif scope["method"] == "POST" and _hashes(scope["path"]):

@@ -13,6 +13,7 @@ class Surface(StrEnum):
     SLACK = "slack"
     REST = "api"
     A2A = "a2a"
+    MCP = "mcp"
     GIT = "git"
     ADMIN = "admin"
     COMMAND = "command"

@@ -178,6 +178,7 @@ def surface(via: str) -> str:
         Surface.REST: _("by REST"),
         Surface.GIT: _("over a git repository"),
         Surface.A2A: _("by A2A"),
+        Surface.MCP: _("by MCP"),
         Surface.ADMIN: _("in the admin"),
         Surface.COMMAND: _("by a command"),
         Surface.SYSTEM: _("automatically"),

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
-from pydantic_core import to_jsonable_python
 
-from ledger import contracts, intents
+from ledger import contracts
 from ledger.agents import allowances
+from ledger.api.readings import ToolFailed, read_with
 from ledger.api.schemas import CallIn, CallOut, ToolOut
-from ledger.characters import without_nul
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
 from ledger.http import AgentBearer, caller_of, problem
 from ledger.http.schemas import BODY, refusals
-from ledger.models import Reading, Scope
+from ledger.models import Scope
 
-logger = logging.getLogger(__name__)
 router = Router(auth=AgentBearer(), tags=["tools"])
 
 
@@ -76,39 +70,12 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
                 hint="Propose it: POST /api/v1/transactions.",
             )
         raise UnknownTool(f"There is no read-only tool named {name!r:.80}.")
-    intents.refuse_unsafe_text(body.arguments)
-    arguments = tool.validate(body.arguments)
-    reading = Reading(
-        tenant=caller.tenant,
-        agent=str(caller.principal),
-        tool=name,
-        arguments=arguments.model_dump(mode="json"),
-    )
     try:
-        result = _in_time(
-            tool, **{field: getattr(arguments, field) for field in type(arguments).model_fields}
-        )
-        text = json.dumps(to_jsonable_python(result, fallback=repr, inf_nan_mode="strings"))
-    except Exception as failure:
-        logger.warning("%s failed", name, exc_info=True)
-        reading.error = without_nul(f"{type(failure).__name__}: {failure}"[:2000])
-        reading.save()
-        return problem(
-            502, "tool_failed", "The tool failed", f"{name} did not answer.", "Try again later."
-        )
-    reading.result_hash = hashlib.sha256(text.encode()).hexdigest()
-    reading.save()
-    answer = f'{{"reading_id": "{reading.pk}", "result": {text}}}'
+        reading_id, text = read_with(caller, tool, body.arguments)
+    except ToolFailed as failure:
+        return problem(502, "tool_failed", "The tool failed", str(failure), "Try again later.")
+    answer = f'{{"reading_id": "{reading_id}", "result": {text}}}'
     return HttpResponse(answer, content_type="application/json")
-
-
-def _in_time(tool: ReadonlyTool, **arguments: Any) -> Any:
-    """The tool's result. Raises ``TimeoutError``; the thread of a tool that hangs is abandoned."""
-    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=tool.name)
-    try:
-        return pool.submit(tool, **arguments).result(tool.timeout.total_seconds())
-    finally:
-        pool.shutdown(wait=False)
 
 
 def describe(tool: Tool[Any, Any]) -> dict[str, Any]:

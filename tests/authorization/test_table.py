@@ -70,7 +70,7 @@ PARTS = {
     "the desk": lambda operation: (
         " /api/" not in operation
         and " /admin/" not in operation
-        and not operation.startswith("A2A ")
+        and not operation.startswith(("A2A ", "MCP "))
     ),
 }
 
@@ -114,6 +114,8 @@ PUBLIC = {
     "GET /.well-known/agent-card.json",
     "GET /.well-known/agent.json",
     "GET /.well-known/jwks.json",
+    "GET /.well-known/oauth-protected-resource",
+    "GET /.well-known/oauth-protected-resource/mcp",
     "GET /a2a/.well-known/agent-card.json",
     "GET /a2a/schemas/{name}",
     "GET /a2a/skills/{skill}/.well-known/agent-card.json",

@@ -1,0 +1,137 @@
+"""What the tools do, in a thread: propose, read, ask, look, withdraw. None of them decides."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+from a2a import submissions, tasks
+from a2a.errors import TaskNotPossible
+from a2a.mcp.catalogue import ASK, CANCEL, REASON, REASON_MAX, WAIT
+from a2a.mcp.requests import INVALID_PARAMS, Fault, Json
+from a2a.mcp.standings import Standing, of_task, refusal_of, result_of, standing_of
+from a2a.submissions import Submission
+from ledger import contracts
+from ledger.agents.callers import Caller
+from ledger.api.readings import ToolFailed, read_with
+from ledger.api.rendering import render_token
+from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
+from ledger.http.polling import Pace, pace_of
+from ledger.models import Scope
+from ledger.principals import Surface
+from ledger.transactions import coordinator
+from ledger.transactions.coordinator import Proposal
+
+VIA = Surface.MCP
+# A client's own name for a call, in ``_meta``: whoever repeats it gets the same transaction.
+OUR_KEY, CLAUDE_KEY = "assent/idempotency-key", "claudecode/toolUseId"
+KEY_MAX = 200
+
+# A standing may still change; a result is all there is to say.
+Called = Standing | Json
+
+
+def call(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
+    """Call a tool. Raises ``Fault`` for one that the caller may not use, and ``LedgerError``."""
+    if name == WAIT:
+        return standing_of(caller, arguments.get("transaction_id"))
+    if name == CANCEL:
+        return withdraw(caller, arguments.get("transaction_id"), _reason(arguments, "reason"))
+    if name == ASK:
+        return _ask(caller, arguments, meta)
+    if not caller.may_use(name):
+        raise Fault(INVALID_PARAMS, f"There is no tool named {name!r:.80} that you may use.")
+    if name in contracts.readonly_tools:
+        return _read(caller, name, arguments)
+    return _propose(caller, name, arguments, meta)
+
+
+def _propose(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
+    caller.require(Scope.PROPOSE)
+    reason = ""
+    if REASON not in contracts.tool_named(name).arguments_model.model_fields:
+        reason = _reason(arguments, REASON)
+        arguments = {key: value for key, value in arguments.items() if key != REASON}
+    try:
+        answer = coordinator.prepare(
+            Proposal(tool=name, arguments=arguments, reason=reason),
+            by=caller.principal,
+            tenant=caller.tenant,
+            key=_key(meta),
+            via=VIA,
+            render=render_token,
+        )
+    except PlanRefused as refusal:
+        return refusal_of(refusal)
+    return standing_of(caller, answer.transaction_id)
+
+
+def _read(caller: Caller, name: str, arguments: Json) -> Json:
+    caller.require(Scope.PROPOSE)
+    try:
+        reading_id, text = read_with(caller, contracts.readonly_tools[name], arguments)
+    except ToolFailed as failure:
+        body = {"status": "failed", "is_final": True, "sentence": str(failure)}
+        return result_of(body, is_error=True)
+    body = {"status": "succeeded", "reading_id": str(reading_id), "result": json.loads(text)}
+    return result_of(body, is_error=False)
+
+
+def _ask(caller: Caller, arguments: Json, meta: Json) -> Standing:
+    caller.require(Scope.SUBMIT)
+    submission = Submission(skill=ASK, input=arguments, idempotency_key=_key(meta))
+    return of_task(submissions.submit(submission, caller=caller, via=VIA).task)
+
+
+def withdraw(caller: Caller, subject: Any, reason: str = "") -> Standing:
+    """Withdraw what the caller proposed or asked. Raises ``LedgerError`` once it is decided."""
+    standing = standing_of(caller, subject)
+    if standing.is_task:
+        tasks.cancel_as_client(
+            tasks.visible(caller, standing.subject), caller=caller, via=VIA, reason=reason
+        )
+    else:
+        caller.require(Scope.PROPOSE)
+        coordinator.cancel(standing.subject, by=caller.principal, via=VIA, reason=reason)
+    return standing_of(caller, standing.subject)
+
+
+def withdraw_if_possible(caller: Caller, subject: Any) -> None:
+    """``tasks/cancel``, which only asks for it: what is decided goes its way."""
+    try:
+        withdraw(caller, subject)
+    except (AlreadyDecided, Expired, TaskNotPossible):
+        return
+
+
+def look(caller: Caller, subject: UUID) -> Standing | None:
+    """How it stands now; ``None`` if the caller may not see it any more."""
+    try:
+        return standing_of(caller, subject)
+    except LedgerError:
+        return None
+
+
+def poll(caller: Caller, subject: Any) -> tuple[Standing, bool]:
+    """How it stands, and whether the agent asks for it too often."""
+    standing = standing_of(caller, subject)
+    return standing, pace_of(caller, standing.subject) is Pace.REFUSED
+
+
+def _reason(arguments: Json, name: str) -> str:
+    reason = arguments.get(name) or ""
+    if not isinstance(reason, str) or len(reason) > REASON_MAX:
+        raise InvalidRequest(f"{name} is a text of at most {REASON_MAX} characters.")
+    return reason
+
+
+def _key(meta: Json) -> str:
+    """The idempotency key of a call. Without a name of its own, the operation alone tells it."""
+    if isinstance(own := meta.get(OUR_KEY), str) and own:
+        return own
+    if isinstance(use := meta.get(CLAUDE_KEY), str) and use:
+        fits = len(use) <= KEY_MAX and use.isprintable()
+        return f"mcp:{use if fits else hashlib.sha256(use.encode('utf-8', 'replace')).hexdigest()}"
+    return f"mcp:{uuid4()}"

@@ -1,0 +1,58 @@
+"""Running read-only tools for agents, with a record of each run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+from pydantic_core import to_jsonable_python
+
+from ledger import intents
+from ledger.agents.callers import Caller
+from ledger.characters import without_nul
+from ledger.contracts import ReadonlyTool
+from ledger.models import Reading
+
+logger = logging.getLogger(__name__)
+
+
+class ToolFailed(Exception):
+    """A read-only tool did not answer, or with what cannot be written. It is recorded."""
+
+
+def read_with(caller: Caller, tool: ReadonlyTool, arguments: Any) -> tuple[UUID, str]:
+    """The id of the record and the tool's result as JSON. Raises ``ToolFailed, InvalidRequest``."""
+    intents.refuse_unsafe_text(arguments)
+    checked = tool.validate(arguments)
+    reading = Reading(
+        tenant=caller.tenant,
+        agent=str(caller.principal),
+        tool=tool.name,
+        arguments=checked.model_dump(mode="json"),
+    )
+    try:
+        result = _in_time(
+            tool, **{field: getattr(checked, field) for field in type(checked).model_fields}
+        )
+        text = json.dumps(to_jsonable_python(result, fallback=repr, inf_nan_mode="strings"))
+    except Exception as failure:
+        logger.warning("%s failed", tool.name, exc_info=True)
+        reading.error = without_nul(f"{type(failure).__name__}: {failure}"[:2000])
+        reading.save()
+        raise ToolFailed(f"{tool.name} did not answer.") from failure
+    reading.result_hash = hashlib.sha256(text.encode()).hexdigest()
+    reading.save()
+    return reading.pk, text
+
+
+def _in_time(tool: ReadonlyTool, **arguments: Any) -> Any:
+    """The tool's result. Raises ``TimeoutError``; the thread of a tool that hangs is abandoned."""
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=tool.name)
+    try:
+        return pool.submit(tool, **arguments).result(tool.timeout.total_seconds())
+    finally:
+        pool.shutdown(wait=False)
