@@ -120,11 +120,20 @@ def outcome_of(row: Row, *, is_own: bool = True) -> OutcomeForAgent:
         return OPEN[row.state]
     reason = row.ending_reason if is_own else ""
     if row.state == State.REFUSED:
-        begins = "It was refused before anybody was asked"
-        return OutcomeForAgent(OutcomeKind.REFUSED, f"{_with(begins, reason)} {NOT_AGAIN}")
+        return refused_by_tool(reason)
     if row.late_receipt:
         return LATE
     return _ended(row, reason)
+
+
+def refused_by_tool(reason: str) -> OutcomeForAgent:
+    """The tool would not plan it: other arguments may do, and nobody was asked in vain."""
+    begins = _with("The tool refused it before anybody was asked", reason)
+    return OutcomeForAgent(
+        OutcomeKind.REFUSED,
+        f"{begins} Nothing was carried out. It may be proposed again with other arguments.",
+        do_not_retry=False,
+    )
 
 
 def _succeeded(receipt: str) -> OutcomeForAgent:

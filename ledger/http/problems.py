@@ -8,8 +8,9 @@ from typing import Any
 from django.http import HttpResponse
 
 from ledger.database import sessions
-from ledger.errors import DatabaseAway, LedgerError
+from ledger.errors import DatabaseAway, LedgerError, PlanRefused
 from ledger.http.responses import json_response
+from ledger.outcomes import refused_by_tool
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,10 @@ def not_authenticated() -> HttpResponse:
 
 
 def problem_of(error: LedgerError) -> HttpResponse:
-    response = problem(
-        error.status, error.code, error.title, error.detail, error.hint, **error.extra
-    )
+    extra = error.extra
+    if isinstance(error, PlanRefused):
+        extra = {**extra, "outcome": refused_by_tool(str(error.detail)).as_json()}
+    response = problem(error.status, error.code, error.title, error.detail, error.hint, **extra)
     if retry_after := getattr(error, "retry_after_s", None):
         response["Retry-After"] = str(retry_after)
     return response

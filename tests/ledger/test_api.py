@@ -240,6 +240,13 @@ def test_a_refused_plan_is_kept_and_said_again_for_the_same_key(as_helpdesk):
     first, again = as_helpdesk.propose(**said), as_helpdesk.propose(**said)
 
     body = problem(first, 422, "plan_refused")
+    outcome = body["outcome"]
+    assert (outcome["kind"], outcome["is_final"], outcome["do_not_retry"]) == (
+        "refused",
+        True,
+        False,
+    )
+    assert body["detail"] in outcome["sentence"]
     assert body["detail"] == "There is no such payment."
     assert problem(again, 422, "plan_refused")["transaction_id"] == body["transaction_id"]
     row = Transaction.objects.get()

@@ -23,7 +23,7 @@ def row(state: str, ending: str = "", **more: str) -> Any:
 # (kind, do_not_retry) of each state in which the ending does not matter.
 BY_STATE = {
     State.PREPARED: ("pending", True),
-    State.REFUSED: ("refused", True),
+    State.REFUSED: ("refused", False),
     State.APPROVED: ("pending", True),
     State.COMMITTING: ("pending", True),
     State.COMMITTED: ("succeeded", True),
