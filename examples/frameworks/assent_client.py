@@ -201,7 +201,7 @@ def _answer(request: _Request, patience_s: float = PATIENCE_S) -> _Flow[httpx.Re
         except httpx.TransportError as error:
             failure = Unreachable(f"Assent does not answer ({type(error).__name__}: {error}).")
         else:
-            if answer.status_code < 400:
+            if answer.is_success or answer.status_code == 304:
                 return answer
             failure = Refused(answer)
             if answer.status_code not in BUSY and failure.code != "request_in_progress":
@@ -270,9 +270,13 @@ def _wait(transaction_id: str, timeout: float | None) -> _Flow[Outcome]:
 
 
 def _outcome(row: dict[str, Any]) -> Outcome:
+    outcome = row["outcome"]
     return Outcome(
         transaction_id=row["transaction_id"],
-        **row["outcome"],
+        kind=outcome["kind"],
+        is_final=outcome["is_final"],
+        sentence=outcome["sentence"],
+        do_not_retry=outcome["do_not_retry"],
         url=row["links"]["desk"],
         reason=row["ending_reason"],
         decided_by=[one["principal_name"] or one["principal"] for one in row["decisions"]],

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.db.models.functions import Now
 
 from a2a import submissions
 from a2a.models import Question, Task
+from a2a.protocol import updates
+from a2a.protocol.updates import Since
 from a2a.submissions import Submission
 from a2a.tasks import questions
 from ledger import execution
@@ -97,6 +100,23 @@ def test_a_task_tells_of_doubt_although_only_its_transaction_moved(peer, alice):
     execution.commit(row.pk)
 
     assert outcome_of(peer, task) == ("in_doubt", False)
+
+
+def test_the_plain_dialect_and_the_stream_say_the_outcome_too(peer, alice):
+    task = prepared(peer)
+    row = decide("approve", alice)
+    execution.commit(row.pk)
+
+    read = peer.http("GET", f"/api/v1/tasks/{task['id']}").json()
+    (told,) = updates.updates_since([Since(peer.token, UUID(task["id"]), 0)])
+    last = told.bodies[-1]["statusUpdate"]["metadata"][FACTS]
+
+    row.refresh_from_db()
+    assert read["outcome"]["kind"] == "succeeded"
+    assert row.receipt in read["outcome"]["sentence"]
+    assert last["outcome"] == read["outcome"]
+    earlier = [body["statusUpdate"]["metadata"] for body in told.bodies if "statusUpdate" in body]
+    assert ["outcome" in each[FACTS] for each in earlier] == [False] * (len(earlier) - 1) + [True]
 
 
 def no_answer():

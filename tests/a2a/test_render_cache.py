@@ -10,6 +10,7 @@ import pytest
 from a2a.models import Task
 from a2a.protocol import render_cache
 from a2a.protocol.render_cache import RenderCache
+from a2a.states import TaskState
 from ledger.models import new_id
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,6 +32,17 @@ def test_a_task_is_kept_until_it_changes_or_others_need_the_room(tasks):
     for task in tasks[1:]:
         cache.put(task, b"other")
     assert cache.get(tasks[0].pk, AT) is None
+
+
+def test_a_task_whose_transaction_moves_without_it_is_kept_only_until_the_sign_off(tasks):
+    cache, (waiting, working) = RenderCache(), tasks[:2]
+    waiting.transaction_id = working.transaction_id = new_id()
+    waiting.state, working.state = TaskState.AUTH_REQUIRED, TaskState.WORKING
+
+    cache.put(waiting, b"waiting")
+    cache.put(working, b"working")
+
+    assert (cache.get(waiting.pk, AT), cache.get(working.pk, AT)) == (b"waiting", None)
 
 
 class Interrupted(datetime):

@@ -108,6 +108,23 @@ def test_a_refusal_is_not_asked_for_again_and_says_whether_to_correct_it():
     assert (len(seen), told["status"], told["do_not_retry"]) == (1, "refused", False)
 
 
+def test_an_address_that_leads_elsewhere_is_refused_and_not_followed():
+    desk, seen = played(httpx.Response(301, headers={"Location": "http://elsewhere/"}))
+
+    with pytest.raises(Refused, match="HTTP 301"):
+        desk.get(ID)
+
+    assert len(seen) == 1
+
+
+def test_members_of_later_versions_are_ignored():
+    told = row("failed", is_final=True, later="more")
+    told["outcome"]["later"] = "more"
+    desk, _ = played(httpx.Response(200, json=told))
+
+    assert desk.get(ID).kind == "failed"
+
+
 def test_what_no_other_arguments_would_change_is_not_to_be_tried_again():
     desk, _ = played(httpx.Response(404, json={"code": "unknown_tool", "detail": "No such tool."}))
 

@@ -44,6 +44,14 @@ BY_ENDING = {
 }
 
 
+ENDED = {State.ROLLING_BACK, State.ABORTED, State.FAILED}
+
+
+def test_each_state_and_each_ending_stands_in_these_tables():
+    assert set(BY_STATE) | ENDED == set(State)
+    assert set(BY_ENDING) == set(ENDINGS)
+
+
 def expected(state: str, ending: str) -> tuple[str, bool]:
     if state in BY_STATE:
         return BY_STATE[State(state)]
