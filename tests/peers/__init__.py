@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 PEERS = Path(__file__).parent
-JAVASCRIPT = PEERS / "javascript"
 ENVIRONMENTS = PEERS.parent.parent / ".assent" / "peers"
 
 
-def javascript_client() -> list[str]:
-    """The command of the JavaScript client; its one package is installed when first asked for."""
-    with (JAVASCRIPT / "package.json").open() as lock:
+def javascript_client(name: str = "javascript", package: str = "@a2a-js") -> list[str]:
+    """The command of a JavaScript client; its one package is installed when first asked for."""
+    folder = PEERS / name
+    with (folder / "package.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may ask at once
-        if not (JAVASCRIPT / "node_modules" / "@a2a-js").exists():
+        if not (folder / "node_modules" / package).exists():
             npm = shutil.which("npm") or "npm"
-            subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=JAVASCRIPT, check=True)
-    return [shutil.which("node") or "node", str(JAVASCRIPT / "client.mjs")]
+            subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, check=True)
+    return [shutil.which("node") or "node", str(folder / "client.mjs")]
 
 
 def python_client(name: str) -> list[str]:
