@@ -11,8 +11,7 @@ from ninja import Field, Schema
 from pydantic import create_model
 
 from ledger.contracts import published_types
-from ledger.http.schemas import In, Reason, Text200
-from ledger.outcomes import OutcomeKind
+from ledger.http.schemas import In, OutcomeOut, Reason, Text200
 
 LedgerStatus = Literal[
     "planned", "in_progress", "succeeded", "failed", "compensating", "compensated"
@@ -101,17 +100,6 @@ class Links(Schema):
     self: str
     wait: str = Field(description="Long-poll: answers as soon as something changes.")
     desk: str = Field(description="Where people decide.")
-
-
-class OutcomeOut(Schema):
-    """How the transaction stands, for programs and for the model behind an agent."""
-
-    kind: OutcomeKind = Field(description="`pending` and `in_doubt` are not final.")
-    is_final: bool = Field(description="Nothing more will come of it: go on.")
-    sentence: str = Field(description="To be given to the model as it is.")
-    do_not_retry: bool = Field(
-        description="Do not propose it again, in this or another form, unless a person asks for it."
-    )
 
 
 class Standing(Schema):

@@ -7,6 +7,8 @@ from typing import Annotated
 from ninja import Field, Schema
 from pydantic import ConfigDict
 
+from ledger.outcomes import OutcomeKind
+
 Text200 = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=2000)]
 
@@ -20,6 +22,17 @@ class FieldError(Schema):
     message: str
 
 
+class OutcomeOut(Schema):
+    """How the transaction stands, for programs and for the model behind an agent."""
+
+    kind: OutcomeKind = Field(description="`pending` and `in_doubt` are not final.")
+    is_final: bool = Field(description="Nothing more will come of it: go on.")
+    sentence: str = Field(description="To be given to the model as it is.")
+    do_not_retry: bool = Field(
+        description="Do not propose it again, in this or another form, unless a person asks for it."
+    )
+
+
 class Problem(Schema):
     """RFC 9457. ``type`` is stable; ``detail`` says what happened, ``hint`` what to do next."""
 
@@ -30,6 +43,7 @@ class Problem(Schema):
     hint: str
     code: str = Field(description="The last part of `type`; docs/errors.md lists them.")
     errors: list[FieldError] = Field([], description="What is wrong with which field.")
+    outcome: OutcomeOut | None = Field(None, description="Of `plan_refused`: how it ended.")
 
 
 def refusals(*statuses: int, is_open: bool = False) -> dict[int, type[Schema]]:
