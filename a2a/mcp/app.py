@@ -50,7 +50,7 @@ async def application(scope: Any, receive: Any, send: Send) -> None:
         await _away(send, None, database_away(failure, "MCP", is_read=True))
         return
     if caller is None:
-        challenge = f'Bearer resource_metadata="{settings.PUBLIC_URL}{METADATA}"'
+        challenge = f'Bearer resource_metadata="{settings.LIVE_URL}{METADATA}"'
         body = error_message(None, UNAUTHORIZED)
         await send_json(send, body, 401, www_authenticate=challenge)
     elif scope["method"] != "POST":

@@ -14,7 +14,7 @@ from a2a.mcp.requests import INVALID_PARAMS, Fault, Json
 from a2a.mcp.standings import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.submissions import Submission
 from ledger import contracts
-from ledger.agents.callers import Caller
+from ledger.agents.callers import Caller, caller_with
 from ledger.api.readings import ToolFailed, read_with
 from ledger.api.rendering import render_token
 from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
@@ -106,10 +106,11 @@ def withdraw_if_possible(caller: Caller, subject: Any) -> None:
         return
 
 
-def look(caller: Caller, subject: UUID) -> Standing | None:
-    """How it stands now; ``None`` if the caller may not see it any more."""
+def look(token: str, subject: UUID) -> Standing | None:
+    """How it stands now; ``None`` if the token, perhaps revoked by now, does not show it."""
+    caller = caller_with(token)
     try:
-        return standing_of(caller, subject)
+        return None if caller is None else standing_of(caller, subject)
     except LedgerError:
         return None
 

@@ -19,14 +19,22 @@ from ledger.agents.callers import Caller
 from ledger.api.rendering import versioned
 from ledger.api.visibility import visible_to
 from ledger.contracts import RequiredApprover
-from ledger.errors import LedgerError, NotFound
+from ledger.errors import LedgerError, NotFound, PlanRefused
 from ledger.http import address_of
 from ledger.models import Transaction, id_or_none
-from ledger.outcomes import NOT_FINAL, OutcomeKind, outcome_of
+from ledger.outcomes import (
+    NOT_FINAL,
+    OutcomeForAgent,
+    OutcomeKind,
+    outcome_of,
+    refused_by_tool,
+)
 from ledger.states import Ending
 
 Json = dict[str, Any]
 SUCCEEDED = OutcomeKind.SUCCEEDED
+# Statuses of refusals after which another attempt, perhaps a corrected one, makes sense.
+MAY_BE_RETRIED = frozenset({409, 422, 429, 502, 503, 504})
 ANSWERED = "It was answered."
 UNANSWERED = "It waits for a person's answer. Do not ask again: wait for it."
 # Polls of a task: often while it is young, seldom once it waits for hours.
@@ -94,12 +102,17 @@ def result_of(body: Json, *, is_error: bool) -> Json:
 
 def refusal_of(refusal: LedgerError) -> Json:
     """A call that came to nothing, as a result that the model can act on."""
+    outcome = OutcomeForAgent(
+        OutcomeKind.REFUSED,
+        f"{refusal.title}. {refusal.detail} {refusal.hint}",
+        do_not_retry=refusal.status not in MAY_BE_RETRIED,
+    )
+    if isinstance(refusal, PlanRefused):
+        outcome = refused_by_tool(refusal.detail)
     body = {
-        "status": "refused",
-        "is_final": True,
+        "status": outcome.kind.value,
+        **outcome.as_json(),
         "code": refusal.code,
-        "sentence": f"{refusal.title}. {refusal.detail} {refusal.hint}",
-        "do_not_retry": refusal.status not in {409, 422, 429, 502, 503, 504},
         **refusal.extra,
     }
     return result_of(json.loads(json.dumps(body, default=str)), is_error=True)

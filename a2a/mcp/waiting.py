@@ -57,7 +57,7 @@ async def _changed(client: Client, standing: Standing, seconds: float) -> Standi
     poll = Poll(client.token, standing.subject, standing.etag)
     try:
         has_waited = await polls.until_changed(poll, seconds, client.address)
-        seen = await quick.run(client.name, calls.look, client.caller, standing.subject)
+        seen = await quick.run(client.name, calls.look, client.token, standing.subject)
     except (LedgerError, *CONNECTION_LOST):
         return None  # too many wait, or the database is away: it is told how it stood
     if seen is None or not (has_waited or seen.etag != standing.etag):

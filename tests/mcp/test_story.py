@@ -7,9 +7,13 @@ import asyncio
 import httpx
 import pytest
 from django.db import connections
+from django.utils import timezone
 
+from a2a.models import Question
+from a2a.tasks import questions
 from ledger import execution
 from ledger.batches import in_thread
+from ledger.execution import recording
 from ledger.models import AgentToken, Reading, Scope, Transaction
 from ledger.states import State
 from ledger.transactions import coordinator
@@ -206,6 +210,39 @@ def test_tasks_are_only_for_requests_that_declare_them(token):
     assert (answer.status_code, message_in(answer)["error"]["code"]) == (400, -32021)
 
 
+def test_a_task_in_doubt_works_on_until_somebody_knows(token, alice, the_world):
+    created = result_of(
+        say(token, "tools/call", {"name": "launch", "arguments": {"rocket": "A"}}, tasks=True)
+    )
+    row = Transaction.objects.get()
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    lease = execution.claim(row.pk)
+    recording.record_doubt(lease, "No answer.")
+
+    task = result_of(say(token, "tasks/get", {"taskId": created["taskId"]}, tasks=True))
+    waited = call(token, "assent_wait", {"transaction_id": created["taskId"], "seconds": 0})
+
+    assert task["status"] == "working"
+    assert waited["structuredContent"]["status"] == "in_doubt"
+    assert waited["structuredContent"]["do_not_retry"] is True
+
+
+def test_a_call_tells_nothing_to_a_token_that_was_revoked_meanwhile(token, alice):
+    async def story() -> httpx.Response:
+        params = {"name": "pay", "arguments": payment()}
+        calling = asyncio.create_task(said(token, "tools/call", params))
+        row = await until_there()
+        await in_thread(AgentToken.objects.update, revoked_at=timezone.now())
+        await in_thread(coordinator.approve, row.pk, digest=row.intent_digest, by=alice, via="web")
+        await in_thread(execution.commit, row.pk)
+        return await calling
+
+    told = result_of(in_a_loop(story()))
+
+    assert told["structuredContent"]["status"] == "pending"
+    assert not told["structuredContent"]["receipt"]
+
+
 # --- once -------------------------------------------------------------------------------------
 
 
@@ -229,6 +266,17 @@ def test_a_repeated_use_of_a_tool_is_told_its_refusal_and_proposes_nothing_new(t
 
     assert again["structuredContent"]["status"] == "refused"
     assert Transaction.objects.count() == 1
+
+
+def test_calls_at_the_same_time_are_one_transaction(token):
+    async def story() -> list[httpx.Response]:
+        meta = {"assent/hold-s": 0, "assent/idempotency-key": "k-1"}
+        params = {"name": "pay", "arguments": payment(), "_meta": meta}
+        return await asyncio.gather(*(said(token, "tools/call", params) for _ in range(5)))
+
+    answers = [result_of(answer)["structuredContent"] for answer in in_a_loop(story())]
+
+    assert {answer["transaction_id"] for answer in answers} == {str(Transaction.objects.get().pk)}
 
 
 def test_a_client_that_leaves_cancels_nothing_and_finds_its_call_again(token):
@@ -272,6 +320,17 @@ def test_a_question_to_people_waits_and_can_be_withdrawn(token):
 
     assert asked["structuredContent"]["status"] == "pending"
     assert withdrawn["structuredContent"]["status"] == "withdrawn"
+
+
+def test_the_answer_of_a_person_completes_the_question(token, bob):
+    params = {"name": "ask_a_person", "arguments": {"text": "Which of the two?"}}
+    created = result_of(say(token, "tools/call", params, tasks=True))
+    questions.answer(Question.objects.get().pk, "The first.", by=bob, via="web")
+
+    ended = result_of(say(token, "tasks/get", {"taskId": created["taskId"]}, tasks=True))
+
+    assert ended["status"] == "completed"
+    assert ended["result"]["structuredContent"]["answer"] == "The first."
 
 
 def test_a_call_is_withdrawn_before_anybody_decides(token):
