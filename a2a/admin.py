@@ -15,10 +15,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from a2a import remote
-from a2a.errors import SchemaUnusable
 from a2a.models import Question, RemoteAgent, Skill, Task
 from a2a.remote import CardRefused
-from a2a.validation import json_schemas, spellings
+from a2a.validation import spellings
+from ledger import json_schemas
 from ledger.admin.base import (
     ReadOnly,
     RetentionFilter,
@@ -28,6 +28,7 @@ from ledger.admin.base import (
     tenants_of,
 )
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
+from ledger.errors import SchemaUnusable
 from ledger.models import Tenant, id_or_none
 
 

@@ -10,8 +10,7 @@ LedgerError
 └── InvalidRequest 422
     ├── AnswerInvalid        the answer does not fit the form
     ├── HandOverRefused      the other skill's terms are not met
-    ├── ResultInvalid        the result does not fit the skill's output schema
-    └── SchemaUnusable       a JSON Schema is invalid or refers to other documents
+    └── ResultInvalid        the result does not fit the skill's output schema
 """
 
 from __future__ import annotations
@@ -122,9 +121,3 @@ class HandOverRefused(InvalidRequest):
     code = "hand_over_refused"
     title = Sentence("The task cannot be handed over to this skill")
     hint = Sentence("The task is still yours: go on with it, hand it to another skill, or fail it.")
-
-
-class SchemaUnusable(InvalidRequest):
-    code = "schema_unusable"
-    title = Sentence("The JSON Schema cannot be used")
-    hint = Sentence("Send a JSON Schema (2020-12) without references to other documents.")

@@ -34,6 +34,7 @@ RIGHTS = {
     "ledger_cosignature": APPEND,
     "ledger_tile": KEEP,  # grows; a trigger lets nothing in it change
     "ledger_policydocument": APPEND,
+    "ledger_toolversion": APPEND,
     "ledger_reading": APPEND,
     "approvals_username": APPEND,
     # What goes on, and is never thrown away.
@@ -55,6 +56,7 @@ RIGHTS = {
     "auth_user": KEEP,
     # What people arrange.
     "ledger_tenant": CHANGE,
+    "ledger_registeredtool": CHANGE,
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
     "ledger_limitrefusal": CHANGE,

@@ -279,10 +279,12 @@ LOG_ORIGIN = text("ASSENT_LOG_ORIGIN") or PUBLIC_URL.partition("://")[2].rstrip(
 LOG_FILE = text("ASSENT_LOG_FILE")
 # Witnesses that cosign checkpoints (C2SP tlog-witness): "<address> <verifier key>", by commas.
 WITNESSES = names("ASSENT_WITNESSES")
-# Ed25519 private keys of the agent card and of push notifications: the first signs, all are
+# Ed25519 private keys of the agent card, of push notifications, and of what tools over HTTP are
+# asked: the first signs, all are
 # published, so that what an earlier one signed can still be checked.
 CARD_KEYS = names("ASSENT_CARD_KEY")
 PUSH_KEYS = names("ASSENT_PUSH_KEY")
+TOOL_KEYS = names("ASSENT_TOOL_KEY")
 # AES-256 keys (hexadecimal) of the secrets in the database: the first encrypts, all decrypt.
 ENCRYPTION_KEYS = names("ASSENT_ENCRYPTION_KEYS")
 # Web push (RFC 8292): the P-256 private key (32 bytes, hexadecimal) that signs, for couriers only,

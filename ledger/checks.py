@@ -45,8 +45,11 @@ def check_operation_keys(databases: Sequence[str] | None = None, **_: Any) -> li
         return []  # not migrated yet
 
 
-def changed_key(tool: Tool[Any, Any]) -> Iterator[Error]:
+def changed_key(tool: Tool[Any, Any], tenant: str = "") -> Iterator[Error]:
+    """``tenant`` is that of a registered tool; a Python tool is every tenant's."""
     rows = Transaction.objects.filter(tool=tool.name).exclude(ending=Ending.ABANDONED)
+    if tenant:
+        rows = rows.filter(tenant=tenant)
     # After the erasure the arguments are gone, and with them what the key was made of.
     newest = rows.filter(content_erased_at=None).order_by("-pk").first()
     if newest is None:

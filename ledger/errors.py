@@ -15,6 +15,7 @@
     ├── InvalidRequest 422       the request can never work as it is
     │   ├── InvalidArguments
     │   ├── UnsafeText
+    │   ├── SchemaUnusable   a JSON Schema is invalid or refers to other documents
     │   ├── PlanRefused
     │   └── IdempotencyKeyReused
     ├── IdempotencyKeyMissing 400
@@ -157,6 +158,12 @@ class UnsafeText(InvalidRequest):
     code = "unsafe_text"
     title = Sentence("The text contains characters that could mislead a reader")
     hint = Sentence("Remove control and bidirectional override characters. Nothing was prepared.")
+
+
+class SchemaUnusable(InvalidRequest):
+    code = "schema_unusable"
+    title = Sentence("The JSON Schema cannot be used")
+    hint = Sentence("Send a JSON Schema (2020-12) without references to other documents.")
 
 
 class PlanRefused(InvalidRequest):

@@ -165,7 +165,9 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 def intent_of(row: Any) -> dict[str, Any]:
     """What the approver of ``row`` sees and agrees to; ``intent_digest`` is computed from it."""
+    version = {} if row.tool_version is None else {"tool_version": row.tool_version}
     return {
+        **version,
         "transaction_id": str(row.id),
         "tenant": row.tenant,
         "tool": row.tool,

@@ -103,16 +103,29 @@ def post(
     Raises ``AddressRefused``, ``TimeoutError`` and ``httpx.HTTPError``, of which ``AnswerRefused``
     is one.
     """
-    target = parse(url)
+    request = httpx.Request("POST", parse(url), content=body, headers=headers)
+    return send(
+        request, timeout_s=timeout_s, largest_answer=largest_answer, any_network=any_network
+    )
+
+
+def send(
+    request: httpx.Request, *, timeout_s: float, largest_answer: int, any_network: bool = False
+) -> httpx.Response:
+    """Send one request, and read the answer as ``post`` does. Raises as ``post`` does."""
+    parse(str(request.url))
     transport = SafeTransport(largest_answer=largest_answer, any_network=any_network)
 
     async def exchange() -> httpx.Response:
-        async with (
-            client(transport, timeout_s=timeout_s) as http,
-            http.stream("POST", target, content=body, headers=headers) as response,
-        ):
-            if largest_answer:
-                await response.aread()
+        async with client(transport, timeout_s=timeout_s) as http:
+            for name, value in http.headers.items():
+                request.headers.setdefault(name, value)
+            response = await http.send(request, stream=True)
+            try:
+                if largest_answer:
+                    await response.aread()
+            finally:
+                await response.aclose()
             return response
 
     return asyncio.run(exchange())

@@ -238,6 +238,7 @@ def _keys() -> Iterator[CheckMessage]:
         "ASSENT_AUDIT_KEY": [settings.AUDIT_KEY] if settings.AUDIT_KEY else [],
         "ASSENT_CARD_KEY": settings.CARD_KEYS,
         "ASSENT_PUSH_KEY": settings.PUSH_KEYS,
+        "ASSENT_TOOL_KEY": settings.TOOL_KEYS,
     }
     for name, keys in {**signing, "ASSENT_ENCRYPTION_KEYS": settings.ENCRYPTION_KEYS}.items():
         if not all(_is_key(key) for key in keys):

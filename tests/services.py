@@ -39,6 +39,7 @@ def set_environment() -> None:
         "ASSENT_AUDIT_KEY": "11" * 32,
         "ASSENT_CARD_KEY": "22" * 32,
         "ASSENT_PUSH_KEY": "33" * 32,
+        "ASSENT_TOOL_KEY": "55" * 32,
         "ASSENT_ENCRYPTION_KEYS": "44" * 32,
         "ASSENT_TOOL_APPS": "tests.toolbox,examples.tools",
         "ASSENT_LOG_LEVEL": "ERROR",

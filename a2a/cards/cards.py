@@ -18,6 +18,7 @@ from a2a.states import TaskState
 from a2a.submissions.envelope import EXTENSION
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
+from ledger import signing_keys
 from ledger.http import address_of
 
 PATH = "/.well-known/agent-card.json"
@@ -218,8 +219,8 @@ def _signed(card: pb.AgentCard) -> pb.AgentCard:
     if key is None:
         return card
     header = {
-        "kid": signatures.key_id(key),
-        "alg": signatures.ALGORITHM,
+        "kid": signing_keys.key_id(key),
+        "alg": signing_keys.ALGORITHM,
         "typ": "JOSE",
         "jku": address_of(JWKS_PATH),
     }

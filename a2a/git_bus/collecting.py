@@ -15,8 +15,8 @@ from a2a.git_bus.git import Entry
 from a2a.git_bus.passes import Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusRequest, Progress
-from a2a.validation import json_schemas
 from a2a.validation.parts import refuse_unstorable
+from ledger import json_schemas
 from ledger.characters import unsafe_in
 from ledger.errors import InvalidRequest, LedgerError
 from ledger.execution import crash_points

@@ -18,7 +18,7 @@ from a2a.git_bus.passes import Pass
 from a2a.git_bus.record import VIA
 from a2a.models import BusMethod, BusRequest, Progress, Strangers, Task
 from a2a.submissions import Submission
-from a2a.validation import json_schemas
+from ledger import json_schemas
 from ledger.agents.callers import Caller
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
 from ledger.execution import crash_points

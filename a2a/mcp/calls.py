@@ -17,6 +17,8 @@ from ledger import contracts
 from ledger.agents.callers import Caller, caller_with
 from ledger.api.readings import ToolFailed, read_with
 from ledger.api.rendering import render_token
+from ledger.catalogue import tool_named
+from ledger.contracts import Tool
 from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
 from ledger.http.polling import Pace, pace_of
 from ledger.models import Scope
@@ -41,22 +43,24 @@ def call(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
         return withdraw(caller, arguments.get("transaction_id"), _reason(arguments, "reason"))
     if name == ASK:
         return _ask(caller, arguments, meta)
-    if not caller.may_use(name):
-        raise Fault(INVALID_PARAMS, f"There is no tool named {name!r:.80} that you may use.")
-    if name in contracts.readonly_tools:
+    is_allowed = caller.may_use(name)
+    if is_allowed and name in contracts.readonly_tools:
         return _read(caller, name, arguments)
-    return _propose(caller, name, arguments, meta)
+    tool = tool_named(caller.tenant, name) if is_allowed else None
+    if tool is None:
+        raise Fault(INVALID_PARAMS, f"There is no tool named {name!r:.80} that you may use.")
+    return _propose(caller, tool, arguments, meta)
 
 
-def _propose(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
+def _propose(caller: Caller, tool: Tool[Any, Any], arguments: Json, meta: Json) -> Called:
     caller.require(Scope.PROPOSE)
     reason = ""
-    if REASON not in contracts.tool_named(name).arguments_model.model_fields:
+    if REASON not in tool.arguments_model.model_fields:
         reason = _reason(arguments, REASON)
         arguments = {key: value for key, value in arguments.items() if key != REASON}
     try:
         answer = coordinator.prepare(
-            Proposal(tool=name, arguments=arguments, reason=reason),
+            Proposal(tool=tool.name, arguments=arguments, reason=reason),
             by=caller.principal,
             tenant=caller.tenant,
             key=_key(meta),

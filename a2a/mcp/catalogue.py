@@ -7,6 +7,7 @@ from typing import Any
 from a2a.models.builtin_skills import ASK_A_PERSON
 from ledger import contracts
 from ledger.agents.callers import Caller
+from ledger.catalogue import tools_of
 from ledger.contracts import ConsequenceLevel, ReadonlyTool, RequiredApprover, Tool
 from ledger.models import Scope
 
@@ -34,7 +35,7 @@ def tools_for(caller: Caller) -> list[Json]:
     return [
         *(
             _tool(tool)
-            for name, tool in contracts.tools.items()
+            for name, tool in tools_of([caller.tenant]).items()
             if name not in own and caller.may_use(name)
         ),
         *(

@@ -22,7 +22,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from a2a.errors import Reason
 from a2a.models import Skill, Task
 from a2a.models.builtin_skills import OwnSkill
-from a2a.validation import json_schemas, spellings
+from a2a.validation import spellings
+from ledger import json_schemas
 from ledger.agents.allowances import covers, narrowed
 from ledger.agents.callers import Caller
 from ledger.models import Scope

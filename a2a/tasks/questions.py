@@ -25,9 +25,8 @@ from a2a.models.answerers import APPROVER, CLIENT
 from a2a.tasks.leases import advance_as_holder, held_by, lease_from_now
 from a2a.tasks.stocks import open_questions
 from a2a.tasks.transitions import advance
-from a2a.validation import json_schemas
 from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
-from ledger import intents
+from ledger import intents, json_schemas
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import new_id
 from ledger.principals import SWEEPER, Principal, Surface

@@ -18,7 +18,8 @@ from django.utils.translation import get_language
 from approvals.desk.policies import money
 from approvals.http.preferences import formats_of
 from approvals.presentation.amounts import reader_locale
-from ledger.contracts import key_fields, tools
+from ledger.catalogue import tool_of
+from ledger.contracts import key_fields
 from ledger.models import Transaction
 
 WORD_MOST = 60  # characters that a person can be asked to type
@@ -70,7 +71,7 @@ def names_of_target(row: Transaction) -> list[str]:
 
 
 def _target(row: Transaction) -> str:
-    tool = tools.get(row.tool)
+    tool = tool_of(row)
     for name in key_fields(tool.contract.operation_key) if tool else ():
         value = " ".join(str(row.arguments.get(name, "")).split())
         if name != "tenant" and 0 < len(value) <= WORD_MOST:

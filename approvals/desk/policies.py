@@ -15,7 +15,8 @@ from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
 from approvals.presentation import amounts
 from approvals.presentation.vocabulary import in_words
-from ledger.contracts import ConsequenceLevel, tools
+from ledger.catalogue import tool_of
+from ledger.contracts import ConsequenceLevel
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import Outcome, State
@@ -64,7 +65,7 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
 
 def only_on_the_desk(row: Transaction) -> bool:
     """Whether only the desk may accept the decision. True also for an undeclared tool."""
-    tool = tools.get(row.tool)
+    tool = tool_of(row)
     return tool is None or tool.contract.web_only
 
 
@@ -220,14 +221,14 @@ def money(row: Transaction) -> str:
 
 def undo_in_contract(row: Transaction) -> str:
     """What would be done to undo it, by the tool's contract; empty if that says nothing."""
-    tool = tools.get(row.tool)
+    tool = tool_of(row)
     if tool is None:
         return ""
     return tool.contract.compensation_of(row.arguments, money(row)) or tool.contract.undo
 
 
 def can_compensate(row: Transaction) -> bool:
-    tool = tools.get(row.tool)
+    tool = tool_of(row)
     has_content = row.state == State.COMMITTED and row.content_erased_at is None
     return has_content and tool is not None and tool.has("compensate")
 

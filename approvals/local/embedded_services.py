@@ -261,6 +261,7 @@ KEYS = {
     "secret_key": "ASSENT_SECRET_KEY",
     "card_key": "ASSENT_CARD_KEY",
     "push_key": "ASSENT_PUSH_KEY",
+    "tool_key": "ASSENT_TOOL_KEY",
     VAPID_KEY: "ASSENT_VAPID_KEY",
     "encryption_key": "ASSENT_ENCRYPTION_KEYS",
     AUDIT_KEY: "ASSENT_AUDIT_KEY",

@@ -14,7 +14,7 @@ from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
 from approvals.presentation.vocabulary import first_large, in_words
-from ledger import contracts
+from ledger.catalogue import tool_of
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
 from ledger.principals import Principal, Surface
@@ -149,6 +149,12 @@ def risk_words(level: str) -> str:
     return words.get(level, level.lower())
 
 
+def where_it_runs(row: Transaction) -> str:
+    """The service that would carry it out; empty for a tool of this installation."""
+    tool = tool_of(row)
+    return tool.runs_at if tool is not None else ""
+
+
 def policy(details: dict[str, Any]) -> str:
     """What a supervising agent decided by: ``Refunds 3, §§ 2, 4.1``; empty where it named none."""
     cited = details.get("policy")
@@ -229,7 +235,7 @@ class Field:
 
 def compared(row: Transaction) -> Iterator[Field]:
     """Every single value of the arguments, also those within lists and objects."""
-    tool = contracts.tools.get(row.tool)
+    tool = tool_of(row)
     declared = list(tool.arguments_model.model_fields) if tool else []
     # PostgreSQL's jsonb does not keep the order of names; people expect the tool author's.
     for top in dict.fromkeys([*declared, *row.arguments, *row.payload]):

@@ -16,10 +16,10 @@ from typing import Any
 from django.http import QueryDict
 from django.utils.translation import gettext as _, gettext_noop
 
-from a2a.validation import json_schemas
 from approvals.presentation.amounts import number_written
 from approvals.presentation.schema_forms import Node, Schema, as_json, whole_number
 from approvals.presentation.sentences import in_words
+from ledger import json_schemas
 
 JSON, FURTHER = "~json", "~more"  # suffixes of names; no JSON pointer ends so
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")

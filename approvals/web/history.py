@@ -29,7 +29,8 @@ from approvals.web.forms import (
     HistoryForm,
 )
 from approvals.web.requests import tenants_of_request
-from ledger import contracts, search
+from ledger import search
+from ledger.catalogue import tools_of
 from ledger.models import Transaction
 
 HISTORY_PAGE = 50
@@ -52,7 +53,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "form": form,
         "query": query.urlencode(),
         "found": found,
-        "tool_names": sorted(contracts.tools),
+        "tool_names": sorted(tools_of(tenants_of_request(request))),
         "is_filtered": is_filtered,
         "is_unfolded": any(request.GET.get(name) for name in ("tool", "state", "since", "until")),
         "totals": totals.totals_of(wanted) if is_filtered and found.rows else None,

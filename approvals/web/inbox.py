@@ -28,6 +28,7 @@ from approvals.web.tasks import question_context
 from approvals.web.transactions import item_context, with_history
 from ledger import contracts
 from ledger.api import describe, describe_readonly
+from ledger.catalogue import tools_of
 from ledger.http import problem
 from ledger.models import Event, Transaction, id_or_none
 from ledger.usage.usual import of_tools
@@ -113,8 +114,13 @@ def _changed_since(text: str, tenants: frozenset[str]) -> list[Any] | None:
 def tools(request: HttpRequest) -> HttpResponse:
     usage = of_tools(tenants_of_request(request))
     cards = [
-        {**describe(tool), "contract": tool.contract, "usage": usage.get(name)}
-        for name, tool in sorted(contracts.tools.items())
+        {
+            **describe(tool),
+            "contract": tool.contract,
+            "runs_at": tool.runs_at,
+            "usage": usage.get(name),
+        }
+        for name, tool in sorted(tools_of(tenants_of_request(request)).items())
     ]
     looking = [describe_readonly(tool) for _, tool in sorted(contracts.readonly_tools.items())]
     return render(request, "desk/tools.html", {"cards": cards, "looking": looking})

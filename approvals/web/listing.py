@@ -12,7 +12,7 @@ from approvals.desk.fair_share import MOST_ROWS
 from approvals.desk.votes import voters_of
 from approvals.web.forms import FilterForm
 from approvals.web.requests import viewer_of
-from ledger import contracts
+from ledger.catalogue import tools_of
 
 
 def list_context(request: HttpRequest) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
         "all_waiting": inbox.count_all(viewer) if not shown and filters.is_set else shown,
         "filters": filters,
         "form": form,
-        "tool_names": sorted(contracts.tools),
+        "tool_names": sorted(tools_of(viewer.tenants)),
     }
 
 

@@ -27,6 +27,7 @@ from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
+from ledger.catalogue import registered_names
 from ledger.encryption import new_webhook_secret
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -54,7 +55,7 @@ class KnownTools:
     def clean_tools(self) -> list[str]:
         names: list[str] = self.cleaned_data["tools"] or []
         known = {ALL_TOOLS, *contracts.tools, *contracts.readonly_tools}
-        if unknown := sorted(set(names) - known):
+        if unknown := sorted(set(names) - known - registered_names()):
             raise ValidationError(
                 f"There is no tool named {', '.join(unknown)}. There are: "
                 f"{', '.join(sorted(known - {ALL_TOOLS}))}; * stands for all."
@@ -227,7 +228,8 @@ class AgentTokenForm(forms.ModelForm):
         """Refuse misspelled tools, and ``propose`` beside ``propose:<tool>``."""
         further: list[str] = self.cleaned_data["further_scopes"].split()
         tools = [name.removeprefix(ONE_TOOL) for name in further if name.startswith(ONE_TOOL)]
-        if unknown := sorted({*tools} - {*contracts.tools, *contracts.readonly_tools}):
+        known = {*contracts.tools, *contracts.readonly_tools, *registered_names()}
+        if unknown := sorted({*tools} - known):
             raise ValidationError(f"There is no tool named {', '.join(unknown)}.")
         if tools and Scope.PROPOSE in self.cleaned_data.get("scopes", []):
             raise ValidationError("The scope propose is for every tool: untick it.")

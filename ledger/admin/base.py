@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
 from ledger import contracts
+from ledger.catalogue import tools_of
 from ledger.characters import without_nul
 from ledger.models import Agent
 from ledger.models.agents import Tenant
@@ -195,7 +196,7 @@ class ToolFilter(SimpleListFilter):
     title = parameter_name = "tool"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in sorted(contracts.tools)]
+        return [(name, name) for name in sorted(tools_of(tenants_of(request)))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(tool=self.value()) if self.value() else queryset

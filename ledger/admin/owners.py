@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -15,7 +16,8 @@ from django.utils.html import format_html
 from ledger import safe_http
 from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import SealedEdits
-from ledger.contracts import tools
+from ledger.catalogue import tools_of
+from ledger.contracts import Tool
 from ledger.encryption import new_webhook_secret
 from ledger.events.account_changes import ChangeKind
 from ledger.webhooks.owners import Owner
@@ -34,10 +36,14 @@ class OwnerForm(forms.ModelForm):
             raise ValidationError(str(refusal)) from None
         return url
 
+    def _tools(self) -> Iterable[Tool[Any, Any]]:
+        tenant = self.cleaned_data.get("tenant")
+        return tools_of([tenant.pk] if tenant is not None else []).values()
+
     def clean_service(self) -> str:
         """Refuse a service that owns no tool: it would never get an alert."""
         service: str = self.cleaned_data["service"].strip()
-        known = sorted({tool.contract.owner_service for tool in tools.values()})
+        known = sorted({tool.contract.owner_service for tool in self._tools()})
         if service not in known:
             raise ValidationError(f"No tool is owned by it. There are: {', '.join(known)}.")
         return service

@@ -5,12 +5,12 @@ A tool that is not allowed is refused like one that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import connection
 
-from ledger import contracts
+from ledger.catalogue import tool_named
 from ledger.contracts import Tool
 from ledger.database import use_prepared_statements
 from ledger.errors import UnknownTool
@@ -28,22 +28,22 @@ _ALLOWED = """
 """
 
 
-def allowed_tools(by: Principal, tenant: str) -> frozenset[str]:
-    """Names of the tools, of both kinds, that an agent may use. A new tenant has none."""
+# The lists of a tenant and of an agent, each of names or ``*``; ``None`` stands for no list.
+Lists = Sequence[list[str] | None]
+
+
+def lists_of(by: Principal, tenant: str) -> Lists:
+    """What limits the tools, of both kinds, that an agent may use. A new tenant has none."""
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_ALLOWED, [by.slug if by.tenant == tenant else "", tenant])
         row = cursor.fetchone()
     # Principals that are not agents of this tenant have no row: the tenant's list applies alone.
-    return tools_in_all(row or [[]])
+    return row or [[]]
 
 
-def tools_in_all(lists: Iterable[list[str] | None]) -> frozenset[str]:
-    """Names of the tools, of both kinds, that every list allows. ``None`` stands for no list."""
-    names = frozenset(contracts.tools) | frozenset(contracts.readonly_tools)
-    for allowed in lists:
-        if allowed is not None and ALL_TOOLS not in allowed:
-            names &= frozenset(allowed)
-    return names
+def allow(lists: Lists, name: str) -> bool:
+    """Whether every list allows a tool of this name."""
+    return all(allowed is None or ALL_TOOLS in allowed or name in allowed for allowed in lists)
 
 
 def covers(scopes: Collection[str], wanted: str) -> bool:
@@ -71,14 +71,13 @@ def unknown(name: str) -> UnknownTool:
     return UnknownTool(f"There is no tool named {name!r:.80} that this agent may use.")
 
 
-def tool_for(
-    by: Principal, tenant: str, name: str, allowed: frozenset[str] | None = None
-) -> Tool[Any, Any]:
+def tool_for(by: Principal, tenant: str, name: str, lists: Lists | None = None) -> Tool[Any, Any]:
     """The tool, if the agent may use it. Raises ``UnknownTool`` if not, or if there is none.
 
-    ``allowed`` is ``allowed_tools(by, tenant)``, where that is known.
+    ``lists`` is ``lists_of(by, tenant)``, where that is known.
     """
-    tool = contracts.tools.get(name)
-    if tool is None or name not in (allowed_tools(by, tenant) if allowed is None else allowed):
-        raise unknown(name)
-    return tool
+    if allow(lists_of(by, tenant) if lists is None else lists, name):
+        tool = tool_named(tenant, name)
+        if tool is not None:
+            return tool
+    raise unknown(name)

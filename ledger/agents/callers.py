@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger.agents.allowances import allowed_tools, covers, may_propose, tools_in_all
+from ledger.agents.allowances import Lists, allow, covers, lists_of, may_propose
 from ledger.database import use_prepared_statements
 from ledger.errors import NotAllowed
 from ledger.models import AgentToken, Scope
@@ -39,13 +39,11 @@ class Caller:
 
     def may_use(self, tool: str) -> bool:
         """Whether its tenant, the agent and this token's scopes allow the tool."""
-        return may_propose(self.scopes, tool) and tool in self.allowed_tools
+        return may_propose(self.scopes, tool) and allow(self.lists, tool)
 
     @cached_property
-    def allowed_tools(self) -> frozenset[str]:
-        if self.tools is not None:
-            return tools_in_all(self.tools)
-        return allowed_tools(self.principal, self.tenant)
+    def lists(self) -> Lists:
+        return lists_of(self.principal, self.tenant) if self.tools is None else self.tools
 
 
 def caller_with(token: str) -> Caller | None:

@@ -54,7 +54,7 @@ def _request(new: NewProposal, caller: Caller) -> Request | None:
             key=new.key,
             via=Surface.REST,
             render=render_token,
-            allowed=caller.allowed_tools,
+            lists=caller.lists,
         )
     except LedgerError:
         return None

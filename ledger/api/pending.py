@@ -13,12 +13,13 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 from redis import RedisError
 
-from ledger import contracts, doorbell
+from ledger import doorbell
 from ledger.agents.callers import Caller, callers_with
 from ledger.api.rendering import as_json, seconds_left
 from ledger.api.schemas import Pending
 from ledger.api.tools import describe
 from ledger.batches import Batcher
+from ledger.catalogue import tool_of, tools_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotFound
 from ledger.http import AgentBearer, caller_of, json_response
@@ -134,7 +135,7 @@ def _rendered(page: list[Entry]) -> list[dict[str, Any]]:
 
 
 def _item(row: Transaction) -> dict[str, Any]:
-    tool = contracts.tools.get(row.tool)
+    tool = tool_of(row)
     now = {"expires_in": seconds_left(row)}
     return as_json(row) | now | {"contract": None if tool is None else describe(tool)}
 
@@ -174,7 +175,7 @@ pending = LongPolls(_look_all, topic=_topic)
 
 def wake_supervisors(tenant: str, kind: str, **_: object) -> None:
     """End the long-polls for what is pending in this tenant, in whichever process they wait."""
-    if kind != EventKind.PREPARED or not _is_any_supervised():
+    if kind != EventKind.PREPARED or not _is_any_supervised(tenant):
         return
     try:
         doorbell.redis().publish(doorbell.channel_of(topic_of(tenant)), kind)
@@ -182,8 +183,8 @@ def wake_supervisors(tenant: str, kind: str, **_: object) -> None:
         logger.info("doorbell for the supervisors of %s not rung: %s", tenant, failure)
 
 
-def _is_any_supervised() -> bool:
+def _is_any_supervised(tenant: str) -> bool:
     return any(
         tool.contract.required_approver == RequiredApprover.SUPERVISOR
-        for tool in contracts.tools.values()
+        for tool in tools_of([tenant]).values()
     )

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from ledger import contracts
+from ledger import catalogue, contracts
 from ledger.agents import allowances
 from ledger.api.readings import ToolFailed, read_with
 from ledger.api.schemas import CallIn, CallOut, ToolOut
@@ -29,7 +29,11 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     """Every tool that the caller may use: what it promises, the JSON Schema of its arguments."""
     caller = caller_of(request)
     return [
-        *(describe(tool) for name, tool in contracts.tools.items() if caller.may_use(name)),
+        *(
+            describe(tool)
+            for name, tool in catalogue.tools_of([caller.tenant]).items()
+            if caller.may_use(name)
+        ),
         *(
             describe_readonly(tool)
             for name, tool in contracts.readonly_tools.items()
@@ -45,11 +49,15 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
 )
 def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
     """One tool, with what it promises and the JSON Schema of its arguments."""
-    if not caller_of(request).may_use(name):
+    caller = caller_of(request)
+    if not caller.may_use(name):
         raise allowances.unknown(name)
     if name in contracts.readonly_tools:
         return describe_readonly(contracts.readonly_tools[name])
-    return describe(contracts.tool_named(name))
+    tool = catalogue.tool_named(caller.tenant, name)
+    if tool is None:
+        raise allowances.unknown(name)
+    return describe(tool)
 
 
 @router.post(
@@ -64,7 +72,7 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
         raise allowances.unknown(name)
     tool = contracts.readonly_tools.get(name)
     if tool is None:
-        if name in contracts.tools:
+        if catalogue.tool_named(caller.tenant, name) is not None:
             raise InvalidRequest(
                 f"{name} changes the world; it cannot be called.",
                 hint="Propose it: POST /api/v1/transactions.",

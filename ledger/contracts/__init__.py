@@ -15,8 +15,8 @@
 A companion declares, by name, the arguments of the tool that it needs, and ``context``.
 Tool authors import from this package: ``from ledger.contracts import transactional``.
 
-A further kind of executor (HTTP, MCP, the proposing agent itself) is a further class beside
-``Tool``, with its own ``run``: everything else of a tool stays as it is.
+A tool that runs elsewhere is a further class beside ``Tool``, with its own ``run``
+(``ledger.http_tools``): everything else of a tool stays as it is.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from ledger.contracts.contract import (
     key_fields,
     published_types,
 )
-from ledger.contracts.plan import Context, NothingHappened, Plan
+from ledger.contracts.plan import Context, NothingHappened, NothingHappenedYet, Plan
 from ledger.contracts.registry import (
     declared_twice,
     readonly,
     readonly_tools,
-    tool_named,
     tools,
     transactional,
 )
@@ -48,6 +47,7 @@ __all__ = [
     "Context",
     "Contract",
     "NothingHappened",
+    "NothingHappenedYet",
     "Plan",
     "ReadonlyTool",
     "RequiredApprover",
@@ -60,7 +60,6 @@ __all__ = [
     "published_types",
     "readonly",
     "readonly_tools",
-    "tool_named",
     "tools",
     "transactional",
 ]

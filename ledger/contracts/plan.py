@@ -27,6 +27,10 @@ class NothingHappened(Exception):
     """
 
 
+class NothingHappenedYet(NothingHappened):
+    """As ``NothingHappened``, but the same call may succeed later: a service that is not there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a tool's function may know about its transaction.

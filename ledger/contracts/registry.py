@@ -8,7 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from ledger.contracts.contract import Contract
 from ledger.contracts.tool import ReadonlyTool, Tool
-from ledger.errors import UnknownTool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,14 +43,6 @@ def readonly(
         return tool
 
     return declare
-
-
-def tool_named(name: str) -> Tool[Any, Any]:
-    """Raises ``UnknownTool``."""
-    try:
-        return tools[name]
-    except KeyError:
-        raise UnknownTool(f"There is no tool named {name!r:.80}.") from None
 
 
 def _note_if_declared(name: str) -> None:

@@ -30,6 +30,10 @@ class Tool(Generic[P, R]):
         self.execute = execute
         self.contract = contract
         self.name = execute.__name__
+        # Names the manifest of a tool that is not Python.
+        self.version: str | None = None
+        # Host and port of the service that carries it out; empty for a function of this process.
+        self.runs_at = ""
         self.description = inspect.getdoc(execute) or ""
         self.companions: dict[str, Callable[..., Any]] = {}
 

@@ -64,6 +64,9 @@ class ChangeKind(StrEnum):
     AGENT_DEACTIVATED = "agent_deactivated"
     WEBHOOK_CHANGED = "webhook_changed"
     WEBHOOK_SECRET_RENEWED = "webhook_secret_renewed"
+    TOOL_REGISTERED = "tool_registered"
+    TOOL_CHANGED = "tool_changed"
+    TOOL_WITHDRAWN = "tool_withdrawn"
     TOKEN_ISSUED = "token_issued"
     TOKEN_REVOKED = "token_revoked"
     TOKEN_CHANGED = "token_changed"
@@ -132,6 +135,9 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.AGENT_DEACTIVATED: "switched an agent off",
     ChangeKind.WEBHOOK_CHANGED: "changed where webhooks go",
     ChangeKind.WEBHOOK_SECRET_RENEWED: "renewed the webhook secret",
+    ChangeKind.TOOL_REGISTERED: "registered a tool",
+    ChangeKind.TOOL_CHANGED: "changed a tool",
+    ChangeKind.TOOL_WITHDRAWN: "withdrew a tool",
     ChangeKind.TOKEN_ISSUED: "issued a token",
     ChangeKind.TOKEN_REVOKED: "revoked a token",
     ChangeKind.TOKEN_CHANGED: "changed what a token may do",
@@ -210,19 +216,20 @@ def _lock(chain: UUID) -> None:
 def edits(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
     """What differs, as ``{field: [from, to]}`` in a form that can be sealed."""
     return {
-        field: [_plain(before.get(field)), _plain(value)]
+        field: [plain(before.get(field)), plain(value)]
         for field, value in after.items()
         if before.get(field) != value
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The value in a form that can be sealed."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     return str(value)
 
 

@@ -15,7 +15,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from ledger import states
-from ledger.contracts import Context, Tool, tools
+from ledger.catalogue import tool_of
+from ledger.contracts import Context, Tool
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.models import Transaction
 from ledger.seals import Link
@@ -72,7 +73,7 @@ class Lease:
     @property
     def tool(self) -> Tool[Any, Any] | None:
         """``None`` if the tool is not deployed in this process."""
-        return tools.get(self.row.tool)
+        return tool_of(self.row)
 
     def context(self) -> Context:
         row = self.row

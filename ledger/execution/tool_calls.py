@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
-from ledger.contracts import NothingHappened, Role
+from ledger.contracts import NothingHappened, NothingHappenedYet, Role
 from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
@@ -49,7 +49,7 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class NotCalled:
-    """This worker did not call the tool. An earlier worker may have."""
+    """This call had no effect, or was not made. One of an earlier worker may have had."""
 
     why: str
     may_be_called_again: bool = False
@@ -144,6 +144,8 @@ def _outcome_of(lease: Lease, role: Role) -> Outcome:
         return NotCalled(LEASE_RAN_OUT, may_be_called_again=True)
     try:
         value = tool.run(role, arguments, lease.context())
+    except NothingHappenedYet as refusal:
+        return NotCalled(clean(str(refusal)), may_be_called_again=True)
     except NothingHappened as refusal:
         return Nothing(clean(str(refusal)))
     except Exception as failure:

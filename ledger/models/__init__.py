@@ -16,6 +16,7 @@ from ledger.models.readings import Reading
 from ledger.models.reviews import Agreement, Review, ReviewVerdict
 from ledger.models.search import SearchTerm
 from ledger.models.sweepers import SweeperLease
+from ledger.models.tools import RegisteredTool, ToolVersion
 from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
 from ledger.models.usage import SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
 from ledger.states import Ending
@@ -38,6 +39,7 @@ __all__ = [
     "LimitRefusal",
     "PolicyDocument",
     "Reading",
+    "RegisteredTool",
     "Review",
     "ReviewVerdict",
     "Scope",
@@ -46,6 +48,7 @@ __all__ = [
     "SweeperLease",
     "Tenant",
     "Tile",
+    "ToolVersion",
     "Transaction",
     "TransactionQuerySet",
     "TransactionRow",

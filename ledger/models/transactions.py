@@ -53,8 +53,8 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         return self.exclude(late_receipt="")
 
     def deployed_here(self) -> TransactionQuerySet:
-        """Transactions whose tool is registered in this process."""
-        return self.filter(tool__in=sorted(tools))
+        """Transactions whose tool this process has. It has all that are not Python."""
+        return self.filter(Q(tool__in=sorted(tools)) | Q(tool_version__isnull=False))
 
     def begun_by_nobody(self) -> TransactionQuerySet:
         """Signed off, and no other row of the same operation has a late receipt.
@@ -123,6 +123,9 @@ class Transaction(models.Model):
 
     # The contract as it stood, the request, and the plan.
     tool = models.CharField(max_length=100)
+    tool_version = models.CharField(  # noqa: DJ001
+        max_length=64, null=True, help_text="SHA-256 of its manifest, if it is not Python."
+    )
     owner_service = models.CharField(max_length=100)
     risk_level = models.CharField(max_length=10)
     required_approver = models.CharField(max_length=10)

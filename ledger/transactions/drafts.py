@@ -35,6 +35,7 @@ def columns(
         "expires_at": created_at + request.ttl,
         "retain_until": created_at + contract.retention,
         "tool": request.tool.name,
+        "tool_version": request.tool.version,
         **contract.sealed_terms(),
         **planned.columns(),
     }

@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from ledger import intents
-from ledger.agents.allowances import tool_for
+from ledger.agents.allowances import Lists, tool_for
 from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
 from ledger.models import IdempotencyKey, Transaction, TransactionRow
@@ -115,11 +115,11 @@ def checked(
     key: str,
     via: Surface,
     render: Render,
-    allowed: frozenset[str] | None = None,
+    lists: Lists | None = None,
 ) -> Request:
     """Check a proposal and look up its tool. Reads no transaction.
 
-    ``allowed`` are the tools that the agent may use, where they are known; else they are read.
+    ``lists`` are what limits the tools of the agent, where they are known; else they are read.
     Raises ``IdempotencyKeyMissing, UnknownTool, InvalidRequest``.
     """
     if not key or len(key) > KEY_MAX:
@@ -127,7 +127,7 @@ def checked(
     proposal.check_text(key)
     proposal = proposal.normalised()
     fingerprint = proposal.fingerprint()
-    tool = tool_for(by, tenant, proposal.tool, allowed)
+    tool = tool_for(by, tenant, proposal.tool, lists)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)

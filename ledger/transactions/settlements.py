@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import intents, seals, states
-from ledger.contracts import tool_named, tools
+from ledger.catalogue import deployed_tool_of, tool_of
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
@@ -81,7 +81,7 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
         raise InvalidRequest(Sentence("A compensation needs a reason."))
     check_reason(reason)
     row = _row(transaction_id, by)
-    if not tool_named(row.tool).has("compensate"):
+    if not deployed_tool_of(row).has("compensate"):
         raise NotPossible(Sentence("{tool} declares no compensation.", tool=row.tool), snapshot=row)
     if row.content_erased_at is not None:
         raise NotPossible(
@@ -112,7 +112,7 @@ def needs_a_second(row: Transaction) -> bool:
 
 def open_outcomes(row: Transaction) -> list[Outcome]:
     """The outcomes that ``resolve`` accepts for this row as it is now."""
-    tool = tools.get(row.tool)
+    tool = tool_of(row)
     outcomes: list[Outcome] = []
     if row.state == State.IN_DOUBT:
         outcomes += [Outcome.COMMITTED, Outcome.NOTHING_HAPPENED]
@@ -127,7 +127,7 @@ def open_outcomes(row: Transaction) -> list[Outcome]:
 
 
 def _nobody_rolls_back(row: Transaction) -> bool:
-    return row.tool not in tools or row.attempts >= STUCK_AFTER
+    return tool_of(row) is None or row.attempts >= STUCK_AFTER
 
 
 def had_no_effect(row: Transaction) -> bool:
@@ -272,7 +272,7 @@ def _nothing_happened(row: Transaction, order: _Order) -> None:
 
 def _retry(row: Transaction, order: _Order) -> None:
     """Let a worker run it again with the same operation key, which makes both runs one."""
-    if not tool_named(row.tool).contract.retry_safe:
+    if not deployed_tool_of(row).contract.retry_safe:
         raise NotPossible(
             Sentence(
                 "{tool} is not retry-safe: running it again could do it twice.", tool=row.tool

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from ledger import contracts, intents
+from ledger.catalogue import tool_of
 from ledger.models import Event, SubjectUse, Transaction
 from ledger.states import EventKind
 
@@ -26,7 +27,7 @@ MOST = 100  # of one subject that are looked at
 
 def subject_of(row: Transaction) -> str:
     """The value that people know it by; empty where the contract names none, or it is erased."""
-    tool = contracts.tools.get(row.tool)
+    tool = tool_of(row)
     return "" if tool is None else text_of(row.arguments.get(tool.contract.subject, ""))
 
 
@@ -65,15 +66,14 @@ def first_id_at(at: datetime) -> UUID:
 
 def remember(after: int, upto: int) -> None:
     """Keep the subjects of the transactions that these events have brought into being."""
-    named = {name: tool for name, tool in contracts.tools.items() if tool.contract.subject}
-    if not named:
-        return
+    named = [name for name, tool in contracts.tools.items() if tool.contract.subject]
     is_new = Q(pk__gt=after, pk__lte=upto, kind=EventKind.PREPARED, at__gt=timezone.now() - KEPT)
-    events = Event.objects.filter(is_new, transaction__tool__in=sorted(named))
+    may_have = Q(transaction__tool__in=named) | Q(transaction__tool_version__isnull=False)
+    events = Event.objects.filter(is_new, may_have)
     rows = Transaction.objects.filter(pk__in=events.values("transaction"), content_erased_at=None)
     uses = [
         SubjectUse(row.pk, row.tenant, row.tool, hash_of(row.tenant, row.tool, subject))
-        for row in rows.only("pk", "tenant", "tool", "arguments").iterator()
+        for row in rows.only("pk", "tenant", "tool", "tool_version", "arguments").iterator()
         if (subject := subject_of(row))
     ]
     SubjectUse.objects.bulk_create(uses, batch_size=1_000, ignore_conflicts=True)

@@ -180,9 +180,14 @@ class Sweeper:
 
     def _enqueue_rows(self, name: str, *querysets: TransactionQuerySet) -> None:
         """Enqueue rows; those whose tool this process lacks only now and then."""
-        rows_due = [pair for rows in querysets for pair in rows.values_list("pk", "tool")[:BATCH]]
-        elsewhere = {str(pk) for pk, tool in rows_due if tool not in contracts.tools}
-        self._enqueue_due(name, [pk for pk, _ in rows_due], elsewhere)
+        columns = ("pk", "tool", "tool_version")
+        rows_due = [found for rows in querysets for found in rows.values_list(*columns)[:BATCH]]
+        elsewhere = {
+            str(pk)
+            for pk, tool, version in rows_due
+            if version is None and tool not in contracts.tools
+        }
+        self._enqueue_due(name, [pk for pk, *_ in rows_due], elsewhere)
 
     def _enqueue_due(
         self, name: str, subjects: Iterable[object], elsewhere: Container[str] = ()

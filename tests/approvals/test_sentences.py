@@ -15,11 +15,11 @@ from django.utils import translation
 
 import approvals.admin.bus_wishes
 import approvals.presentation.shown_in_full  # noqa: F401 (all errors are declared)
-from a2a.validation import json_schemas, schema_words
 from approvals.models import Preferences
 from approvals.presentation import kept_words
 from approvals.presentation.kept_words import kept_in_words
 from approvals.presentation.sentences import in_words, refusal_in_words
+from ledger import json_schemas, schema_words
 from ledger.errors import LedgerError
 from ledger.sentences import Sentence
 

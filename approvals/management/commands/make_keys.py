@@ -10,7 +10,15 @@ from django.core.management.base import BaseCommand
 
 from approvals.local.embedded_services import public_vapid_key
 
-NAMES = ("SECRET_KEY", "AUDIT_KEY", "CARD_KEY", "PUSH_KEY", "VAPID_KEY", "ENCRYPTION_KEYS")
+NAMES = (
+    "SECRET_KEY",
+    "AUDIT_KEY",
+    "CARD_KEY",
+    "PUSH_KEY",
+    "TOOL_KEY",
+    "VAPID_KEY",
+    "ENCRYPTION_KEYS",
+)
 
 
 class Command(BaseCommand):

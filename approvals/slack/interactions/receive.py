@@ -20,7 +20,6 @@ from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.models.views import View
 
 from a2a.models import Question, QuestionState
-from a2a.validation import json_schemas
 from approvals.desk import confirmations
 from approvals.presentation.answer_forms import Unreadable
 from approvals.slack.api.credentials import SlackApp, app_of, client_of
@@ -36,6 +35,7 @@ from approvals.slack.rendering.signed_values import (
     read_button,
     read_modal,
 )
+from ledger import json_schemas
 from ledger.models import new_id
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from approvals.slack.languages import in_language_of_message
 from approvals.slack.messages import posting, recipients, routing, thread_replies
 from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
 from approvals.slack.messages.routing import Place
-from ledger import contracts
 from ledger.backoff import Backoff
+from ledger.catalogue import tool_of
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.states import EventKind
@@ -123,7 +123,7 @@ class SlackChannel:
 def _for_sign_off(event: Event) -> Iterator[Owed]:
     row = event.transaction
     assert row is not None
-    tool = contracts.tools.get(row.tool)
+    tool = tool_of(row)
     remind = tool.contract.remind if tool else None
     for place in routing.places_for(row):
         message = _message_at(place, transaction=row)

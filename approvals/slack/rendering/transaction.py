@@ -51,6 +51,7 @@ from approvals.slack.rendering.text import (
 )
 from approvals.slack.rendering.usual import usual
 from ledger import contracts
+from ledger.catalogue import tool_of
 from ledger.models import Transaction
 from ledger.states import State
 
@@ -187,7 +188,7 @@ def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:
     """The payload as it was validated: the fields of the operation key first, then the others in
     the order of the tool's author; and the agent's reason."""
     fields = list(labels.compared(row))
-    tool = contracts.tools.get(row.tool)
+    tool = tool_of(row)
     key = contracts.key_fields(tool.contract.operation_key) if tool else []
     fields.sort(key=lambda field: key.index(field.top) if field.top in key else len(key))
     if fields:
@@ -224,7 +225,9 @@ def _origin(row: Transaction) -> Iterator[Block]:
         name=row.proposed_by_name, principal=row.proposed_by
     )
     risk = _("{risk} risk").format(risk=labels.risk_words(row.risk_level))
-    origin = (asked, row.tool, risk, row.tenant)
+    origin = [asked, row.tool, risk, row.tenant]
+    if host := labels.where_it_runs(row):
+        origin.append(_("runs at {host}, over signed HTTP").format(host=host))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 500)])
     yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED:

@@ -1,6 +1,6 @@
-"""JSON Schema 2020-12: the inputs and outputs of skills, the forms of questions.
+"""JSON Schema 2020-12: arguments of tools, inputs and outputs of skills, forms of questions.
 
-Schemas are written by agents, so nothing is fetched and every pattern matches in linear time.
+Schemas are written by others, so nothing is fetched and every pattern matches in linear time.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from a2a.errors import SchemaUnusable
-from a2a.validation import schema_words
+from ledger import schema_words
+from ledger.errors import SchemaUnusable
 
 MOST_ERRORS = 20
 Schema = dict[str, Any]

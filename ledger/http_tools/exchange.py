@@ -1,0 +1,72 @@
+"""Requests to the service of a tool's owner: signed, bounded, to checked addresses only."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ledger import safe_http
+from ledger.contracts import Context, NothingHappenedYet
+from ledger.http_tools import answers, signing
+from ledger.http_tools.answers import Answer, Meaning
+
+LARGEST_ANSWER = 256 * 1024  # bytes
+LONGEST_PAUSE_S = 30.0
+
+
+def ask(address: str, verb: str, body: Mapping[str, Any], context: Context) -> Meaning:
+    """POST one verb. Raises ``NothingHappenedYet`` where nothing was sent, ``NotProved``, and
+    ``httpx.HTTPError`` and ``TimeoutError``, after which the outcome is not known."""
+    request = httpx.Request(
+        "POST",
+        f"{address}/{verb}",
+        content=json.dumps(body, ensure_ascii=False, allow_nan=False).encode(),
+        headers={
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Idempotency-Key": f'"{quote(context.operation_key, safe=":")}:{verb}"',
+        },
+    )
+    return answers.meaning_of(_answer_to(request, context))
+
+
+def look_up(address: str, context: Context) -> Answer:
+    """GET what became of the operation. Raises as ``ask`` does."""
+    key = quote(context.operation_key, safe="")
+    headers = {"Accept": "application/json"}
+    request = httpx.Request("GET", f"{address}/operations/{key}", headers=headers)
+    return _answer_to(request, context)
+
+
+def _answer_to(request: httpx.Request, context: Context) -> Answer:
+    try:
+        signing.sign(request)
+        response = safe_http.send(
+            request, timeout_s=context.timeout.total_seconds(), largest_answer=LARGEST_ANSWER
+        )
+    except (safe_http.AddressRefused, signing.NotSigned, httpx.ConnectError) as refusal:
+        raise NothingHappenedYet(f"Nothing was sent: {refusal}") from refusal
+    return Answer(response.status_code, answers.object_in(response.content), _pause_in(response))
+
+
+def _pause_in(response: httpx.Response) -> float:
+    """``Retry-After`` in seconds; one second where it is missing, or a date."""
+    text = response.headers.get("Retry-After", "")
+    return min(float(text), LONGEST_PAUSE_S) if text.isascii() and text.isdigit() else 1.0
+
+
+def deadline_of(context: Context) -> float:
+    return time.monotonic() + context.timeout.total_seconds()
+
+
+def pause(seconds: float, deadline: float) -> bool:
+    """Wait; ``False``, and no wait, if that would end after the deadline."""
+    if time.monotonic() + seconds >= deadline:
+        return False
+    time.sleep(seconds)
+    return True

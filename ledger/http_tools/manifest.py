@@ -1,0 +1,164 @@
+"""The manifest of a tool over HTTP: where it runs, its arguments, and what its owner promises."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from ledger import intents, json_schemas, safe_http
+from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel
+from ledger.errors import InvalidRequest, SchemaUnusable
+
+RECEIPT = "id"  # the member of ``receipt`` that proves success
+SCHEMA_MOST = 50_000  # characters as JSON
+Seconds = Annotated[float, Field(gt=0, le=100 * 365 * 86_400)]
+Route = Literal["plan", "rollback", "compensate", "find_receipt"]
+
+
+class ManifestRefused(Exception):
+    """The manifest is not one; the text says where and why."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=10_000)
+
+
+class ContractTerms(_Strict):
+    """The fields of ``Contract`` that a manifest may set, durations in seconds."""
+
+    owner_service: Annotated[str, Field(min_length=1, max_length=100)]
+    operation_key: Annotated[str, Field(min_length=1, max_length=300)]
+    operation_key_aliases: dict[str, date] = {}
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 30
+    risk_level: RiskLevel = RiskLevel.HIGH
+    required_approver: RequiredApprover = RequiredApprover.HUMAN
+    consequence_level: ConsequenceLevel = ConsequenceLevel.IRREVERSIBLE
+    retry_safe: bool = False
+    quorum: Annotated[int, Field(ge=1, le=20)] = 1
+    ttl_s: Seconds = 900
+    min_ttl_s: Seconds = 5
+    max_ttl_s: Seconds = 86_400
+    retention_s: Seconds = 7 * 365 * 86_400
+    undo: Annotated[str, Field(max_length=300)] = ""
+    web_only: bool = False
+    remind_s: Seconds | None = None
+    subject: str = ""
+    compensation: Annotated[str, Field(max_length=300)] = ""
+
+    @field_validator("operation_key", "compensation")
+    @classmethod
+    def _names_only(cls, template: str) -> str:
+        return _checked_template(template)
+
+    @field_validator("operation_key_aliases")
+    @classmethod
+    def _names_only_in_aliases(cls, aliases: dict[str, date]) -> dict[str, date]:
+        return {_checked_template(template): last_day for template, last_day in aliases.items()}
+
+    def contract(self) -> Contract:
+        terms = self.model_dump()
+        durations: dict[str, Any] = {
+            name.removesuffix("_s"): value if value is None else timedelta(seconds=value)
+            for name, value in terms.items()
+            if name.endswith("_s")
+        }
+        others = {name: value for name, value in terms.items() if not name.endswith("_s")}
+        return Contract(receipt=RECEIPT, **others, **durations)
+
+
+class Manifest(_Strict):
+    """One version of a tool. Its canonical JSON is hashed, and the hash is part of each intent."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,99}$")]
+    kind: Literal["http"] = "http"
+    address: Annotated[str, Field(max_length=500)]
+    description: Annotated[str, Field(max_length=3000)] = ""
+    arguments: dict[str, Any]
+    routes: list[Route] = []
+    # A 404 for an operation proves that it was not carried out and never will be.
+    receipts_are_complete: bool = False
+    contract: ContractTerms
+
+    @model_validator(mode="after")
+    def _is_usable(self) -> Self:
+        intents.refuse_unsafe_text(self.model_dump(mode="json"), "the manifest")
+        _check_address(self.address)
+        _check_arguments(self.arguments)
+        if len(set(self.routes)) < len(self.routes):
+            raise ValueError("a route is named twice")
+        if self.receipts_are_complete and "find_receipt" not in self.routes:
+            raise ValueError("receipts_are_complete needs the route find_receipt")
+        return self
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> Manifest:
+        """Raises ``ManifestRefused``, which names every member that is wrong."""
+        try:
+            return cls.model_validate(value)
+        except (ValidationError, InvalidRequest) as refusal:
+            raise ManifestRefused(_explained(refusal)) from refusal
+
+    def as_json(self) -> dict[str, Any]:
+        """What is stored and hashed: every member, also those at their defaults."""
+        return self.model_dump(mode="json")
+
+    @property
+    def sha256(self) -> str:
+        return intents.digest_of(self.as_json())
+
+
+def _checked_template(template: str) -> str:
+    """Nothing but text and ``{names}``: Python's formats would read attributes, and fill memory."""
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as failure:
+        raise ValueError(f"the template is broken: {failure}") from None
+    for _, name, spec, conversion in parts:
+        if spec or conversion or (name is not None and not name.isidentifier()):
+            raise ValueError(f"{{{name}}} must be the plain name of an argument")
+    return template
+
+
+def _check_address(address: str) -> None:
+    try:
+        safe_http.check_form(address)
+    except safe_http.AddressRefused as refusal:
+        raise ValueError(f"the address cannot be called: {refusal}") from None
+    if "?" in address or "#" in address or address.endswith("/"):
+        raise ValueError("the address has no query, no fragment and no slash at its end")
+
+
+def _check_arguments(schema: dict[str, Any]) -> None:
+    if len(intents.canonical(schema)) > SCHEMA_MOST:
+        raise ValueError(f"the schema of the arguments has more than {SCHEMA_MOST} characters")
+    try:
+        json_schemas.check(schema)
+    except SchemaUnusable as refusal:
+        raise ValueError(f"the schema of the arguments: {refusal.detail}") from refusal
+    if schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
+        raise ValueError("the arguments are an object: set type and properties")
+    if schema.get("additionalProperties") is not False:
+        raise ValueError("set additionalProperties to false: what nobody declared nobody reads")
+    if wrong := [name for name in schema["properties"] if not name.isidentifier()]:
+        raise ValueError(f"{wrong[0]!r:.80} cannot be the name of an argument")
+
+
+def _explained(refusal: ValidationError | InvalidRequest) -> str:
+    if not isinstance(refusal, ValidationError):
+        return refusal.detail
+    texts = [
+        f"{'.'.join(map(str, error['loc'])) or 'the manifest'}: {error['msg']}"
+        for error in refusal.errors(include_url=False, include_context=False)
+    ]
+    return "; ".join(texts[:20])

@@ -1,0 +1,193 @@
+"""``HttpTool``: a tool whose functions are requests to the service of its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, Role, Tool
+from ledger.errors import PlanRefused
+from ledger.http_tools import answers, exchange
+from ledger.http_tools.answers import AskLater, Done, Meaning, NotProved, Refused
+from ledger.http_tools.arguments import model_of
+from ledger.http_tools.manifest import Manifest
+
+
+class HttpTool(Tool[..., Any]):
+    """One version of a tool over HTTP. Equal manifests are equal tools."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        super().__init__(_not_here, manifest.contract.contract())
+        self.manifest = manifest
+        self.name = manifest.name
+        self.description = manifest.description
+        self.version = manifest.sha256
+        self.runs_at = urlsplit(manifest.address).netloc
+        self.companions = dict.fromkeys(manifest.routes, _not_here)
+
+    @cached_property
+    def arguments_model(self) -> type[BaseModel]:
+        return model_of(self.manifest.arguments, self.name)
+
+    def meaning_of(self, arguments: BaseModel) -> dict[str, Any]:
+        """The arguments as JSON in which 1 and 1.0 are the same."""
+        meaning: dict[str, Any] = _without_fractions_of_zero(arguments.model_dump(mode="json"))
+        return meaning
+
+    def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:
+        """Ask the owner's service. Raises ``NothingHappened`` where the answer proves that;
+        anything else that it raises means that the outcome is not known."""
+        if role == "find_receipt":
+            return self._find_receipt(context)
+        verb = "commit" if role == "execute" else role
+        meaning = exchange.ask(self.manifest.address, verb, self._body(arguments, context), context)
+        if isinstance(meaning, AskLater):
+            meaning = self._wait_for(context, meaning)
+        return _value_of(role, _done(meaning))
+
+    def _body(self, arguments: BaseModel, context: Context) -> dict[str, Any]:
+        return {
+            "tool": self.name,
+            "version": self.version,
+            "operation_key": context.operation_key,
+            "transaction_id": str(context.transaction_id),
+            "fencing": context.attempt,
+            "tenant": context.tenant,
+            "arguments": arguments.model_dump(mode="json"),
+            "held": dict(context.held),
+            "receipt": dict(context.result) or None,
+        }
+
+    def _find_receipt(self, context: Context) -> dict[str, Any] | None:
+        meaning = self._look_up(context)
+        if meaning is None or isinstance(meaning, AskLater):
+            return None
+        return _receipt_in(_done(meaning))
+
+    def _wait_for(self, context: Context, later: AskLater) -> Meaning:
+        """Ask for the operation until it is done, as long as the contract's timeout lasts."""
+        deadline = exchange.deadline_of(context)
+        while exchange.pause(later.after_s, deadline):
+            meaning = self._look_up(context)
+            if isinstance(meaning, Done | Refused):
+                return meaning
+        raise NotProved("It accepted the operation, and was not done in time.")
+
+    def _look_up(self, context: Context) -> Meaning | None:
+        answer = exchange.look_up(self.manifest.address, context)
+        is_complete = self.manifest.receipts_are_complete
+        return answers.meaning_of_operation(answer, is_complete=is_complete)
+
+    def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
+        """Raises ``PlanRefused``, and what is wrong with a plan that cannot be shown."""
+        if not self.has("plan"):
+            return self.plain_plan(arguments)
+        try:
+            plan: Plan = self.run("plan", arguments, context)
+        except NothingHappened as refusal:
+            raise PlanRefused(str(refusal)) from refusal
+        return plan.checked()
+
+
+def _without_fractions_of_zero(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, dict):
+        return {name: _without_fractions_of_zero(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_fractions_of_zero(item) for item in value]
+    return value
+
+
+def _not_here(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError("The tool runs at the service of its owner.")
+
+
+def _done(meaning: Meaning) -> Mapping[str, Any]:
+    """The body of what was done. Raises ``NothingHappened``."""
+    match meaning:
+        case Done(body):
+            return body
+        case Refused(why, may_be_called_again=True):
+            raise NothingHappenedYet(why)
+        case Refused(why):
+            raise NothingHappened(why)
+        case _:
+            raise NotProved("It accepted the operation, and was not done in time.")
+
+
+def _value_of(role: Role, body: Mapping[str, Any]) -> Any:
+    """What the function of a Python tool would return for this role."""
+    match role:
+        case "plan":
+            return _plan_in(body)
+        case "execute":
+            return _receipt_in(body)
+        case "compensate":
+            return str((_receipt_in(body) or {}).get("id") or "")
+        case _:
+            return None
+
+
+def _receipt_in(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    receipt = body.get("receipt")
+    return dict(receipt) if isinstance(receipt, Mapping) else None
+
+
+def _plan_in(body: Mapping[str, Any]) -> Plan:
+    plan = body.get("plan")
+    if not isinstance(plan, Mapping) or not isinstance(plan.get("summary"), str):
+        raise NotProved("Its answer holds no plan with a summary.")
+    return Plan(
+        summary=plan["summary"],
+        warnings=[str(warning) for warning in _list_in(plan, "warnings")],
+        amount=_amount_in(plan),
+        currency=str(plan.get("currency") or ""),
+        arguments=_object_in(plan, "arguments"),
+        held=_object_in(plan, "held"),
+        hold_expires_at=_time_in(plan),
+    )
+
+
+def _list_in(plan: Mapping[str, Any], name: str) -> list[Any]:
+    value = plan.get(name) or []
+    if not isinstance(value, list):
+        raise NotProved(f"{name} of its plan is not a list.")
+    return value
+
+
+def _object_in(plan: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    value = plan.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        raise NotProved(f"{name} of its plan is not an object.")
+    return value
+
+
+def _amount_in(plan: Mapping[str, Any]) -> Decimal | None:
+    """Amounts are text, as in our own API: JSON's numbers lose digits."""
+    value = plan.get("amount")
+    if value is None:
+        return None
+    try:
+        return Decimal(value) if isinstance(value, str) else Decimal(str(value))
+    except InvalidOperation:
+        raise NotProved("The amount of its plan is not a number.") from None
+
+
+def _time_in(plan: Mapping[str, Any]) -> datetime | None:
+    value = plan.get("hold_expires_at")
+    if value is None:
+        return None
+    try:
+        at = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise NotProved("hold_expires_at of its plan is not a time.") from None
+    if at.tzinfo is None:
+        raise NotProved("hold_expires_at of its plan has no time zone.")
+    return at

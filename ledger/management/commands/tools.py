@@ -1,0 +1,119 @@
+"""``manage.py tools``: registers tools that run elsewhere, from a file that can be kept in git."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.core.checks import Error
+from django.core.management.base import BaseCommand, CommandError
+
+from ledger import registrations
+from ledger.checks import changed_key, unsafe
+from ledger.errors import LedgerError
+from ledger.events import account_changes
+from ledger.http_tools import HttpTool, Manifest, ManifestRefused
+from ledger.models import Tenant
+from ledger.principals import Surface
+
+FILE_MOST = 1_000_000  # bytes
+
+
+class Command(BaseCommand):
+    help = "Registers tools that run elsewhere; agents of the tenant may propose them at once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        apply = verbs.add_parser("apply", help="make the tools of a file the current ones")
+        apply.add_argument("file", type=Path)
+        apply.add_argument("--dry-run", action="store_true", help="only show what would change")
+        withdraw = verbs.add_parser("withdraw", help="let agents propose a tool no more")
+        withdraw.add_argument("name")
+        withdraw.add_argument("--tenant", required=True)
+
+    def handle(self, *args: Any, verb: str, **options: Any) -> None:
+        try:
+            if verb == "withdraw":
+                self._withdraw(options["tenant"], options["name"])
+            else:
+                self._apply(options["file"], is_dry=options["dry_run"])
+        except (LedgerError, registrations.NameTaken) as refusal:
+            raise CommandError(f"{refusal} Nothing was changed.") from refusal
+
+    def _withdraw(self, tenant: str, name: str) -> None:
+        by, via = account_changes.command(), Surface.COMMAND
+        registrations.withdraw(_tenant(tenant), name, by=by, via=via)
+        self.stdout.write(f"{name} was withdrawn. What was prepared with it goes on.")
+
+    def _apply(self, file: Path, *, is_dry: bool) -> None:
+        """All tools are checked before the first is registered."""
+        tenant, manifests = _read(file)
+        for manifest in manifests:
+            _check(manifest, tenant)
+        for manifest in manifests:
+            self._apply_one(tenant, manifest, is_dry=is_dry)
+        if is_dry:
+            self.stdout.write("Nothing was changed: this was a dry run.")
+
+    def _apply_one(self, tenant: Tenant, manifest: Manifest, *, is_dry: bool) -> None:
+        old = registrations.current(tenant, manifest.name)
+        changed = registrations.differences(old, manifest)
+        if not is_dry:
+            by, via = account_changes.command(), Surface.COMMAND
+            changed = registrations.register(tenant, manifest, by=by, via=via)
+        what = "unchanged" if not changed else "changed" if old is not None else "new"
+        self.stdout.write(f"{manifest.name}: {what} ({manifest.sha256[:12]})")
+        for name, (before, after) in changed.items():
+            line = f"  {name}: {_short(before)} → {_short(after)}"
+            self.stdout.write(line if old is not None else f"  {name}: {_short(after)}")
+
+
+def _read(file: Path) -> tuple[Tenant, list[Manifest]]:
+    try:
+        if file.stat().st_size > FILE_MOST:
+            raise CommandError(f"{file} has more than {FILE_MOST} bytes.")
+        content = yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as failure:
+        raise CommandError(f"{file} cannot be read: {failure}") from failure
+    if not isinstance(content, dict) or set(content) != {"tenant", "tools"}:
+        raise CommandError(f"{file} is an object with the members tenant and tools.")
+    if not isinstance(content["tools"], list):
+        raise CommandError("tools is a list of manifests.")
+    manifests = [_manifest(member) for member in content["tools"]]
+    names = [manifest.name for manifest in manifests]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise CommandError(f"{', '.join(sorted(twice))} stands in the file twice.")
+    return _tenant(str(content["tenant"])), manifests
+
+
+def _manifest(member: Any) -> Manifest:
+    try:
+        return Manifest.read(member)
+    except ManifestRefused as refusal:
+        name = str(member.get("name", "?"))[:100] if isinstance(member, dict) else "?"
+        raise CommandError(f"{name}: {refusal}. Nothing was changed.") from refusal
+
+
+def _tenant(slug: str) -> Tenant:
+    tenant = Tenant.objects.filter(slug=slug).first()
+    if tenant is None:
+        raise CommandError(f"There is no tenant {slug!r:.80}.")
+    return tenant
+
+
+def _check(manifest: Manifest, tenant: Tenant) -> None:
+    """The rules of Python tools, with the same messages."""
+    registrations.check_name(manifest.name)
+    tool = HttpTool(manifest)
+    errors: list[Error] = [*unsafe(tool), *changed_key(tool, tenant.slug)]
+    if errors:
+        texts = [f"{error.id}: {error.msg} {error.hint}" for error in errors]
+        raise CommandError("\n".join([*texts, "Nothing was changed."]))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else text[:99] + "…"

@@ -1,0 +1,47 @@
+"""Tools that are not Python: registered per tenant, each version kept as it was."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from ledger.models.agents import Tenant
+
+
+class RegisteredTool(models.Model):
+    """A tool of one tenant, and the version that agents get now."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="registered_tools")
+    name = models.CharField(max_length=100)
+    version = models.CharField(max_length=64, help_text="SHA-256 of the manifest.")
+    is_withdrawn = models.BooleanField(default=False, help_text="Agents cannot propose it now.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "name"], name="ledger_tool_one_per_name")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.tenant_id}"
+
+
+class ToolVersion(models.Model):
+    """A manifest, kept once and never changed: transactions name it by its hash."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=100)
+    sha256 = models.CharField(max_length=64)
+    manifest = models.JSONField()
+    added_by = models.CharField(max_length=150)
+    added_by_name = models.CharField(max_length=200)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name", "sha256"], name="ledger_tool_one_per_version"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.sha256[:8]}"

@@ -1,0 +1,114 @@
+"""Registering tools that are not Python: each version is kept, each change is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.transaction import atomic
+
+from ledger import contracts
+from ledger.errors import NotFound
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.http_tools import Manifest
+from ledger.models import RegisteredTool, Tenant, ToolVersion
+from ledger.principals import Principal, Surface
+
+
+class NameTaken(Exception):
+    """A Python tool has the name."""
+
+
+def current(tenant: Tenant, name: str) -> Manifest | None:
+    """The version that agents get now; ``None`` if there is none, or it was withdrawn."""
+    row = RegisteredTool.objects.filter(tenant=tenant, name=name, is_withdrawn=False).first()
+    if row is None:
+        return None
+    kept = ToolVersion.objects.get(tenant=tenant, name=name, sha256=row.version)
+    return Manifest.model_validate(kept.manifest)
+
+
+def differences(old: Manifest | None, new: Manifest) -> dict[str, list[Any]]:
+    """What differs: ``{"contract.risk_level": ["HIGH", "LOW"]}``; of a new tool everything."""
+    before = _flat(old.as_json()) if old is not None else {}
+    after = _flat(new.as_json())
+    names = sorted({*before, *after})
+    return {
+        name: [before.get(name), after.get(name)]
+        for name in names
+        if before.get(name) != after.get(name)
+    }
+
+
+def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    contract = {f"contract.{name}": value for name, value in manifest["contract"].items()}
+    return {**{name: value for name, value in manifest.items() if name != "contract"}, **contract}
+
+
+def register(
+    tenant: Tenant, manifest: Manifest, *, by: Principal, via: Surface
+) -> dict[str, list[Any]]:
+    """Make this the version that agents get from now on; returns what differs from the last one.
+
+    Transactions that were prepared before keep theirs. Nothing is written if nothing differs.
+    Raises ``NameTaken``.
+    """
+    check_name(manifest.name)
+    with atomic():
+        Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
+        old = current(tenant, manifest.name)
+        changed = differences(old, manifest)
+        if not changed:
+            return {}
+        _keep(tenant, manifest, by)
+        RegisteredTool.objects.update_or_create(
+            tenant=tenant,
+            name=manifest.name,
+            defaults={"version": manifest.sha256, "is_withdrawn": False},
+        )
+        kind = ChangeKind.TOOL_REGISTERED if old is None else ChangeKind.TOOL_CHANGED
+        sealed = {} if old is None else {"changed": account_changes.plain(changed)}
+        _record(tenant, manifest.name, kind, by, via, version=manifest.sha256, **sealed)
+    return changed
+
+
+def check_name(name: str) -> None:
+    """Raises ``NameTaken``."""
+    if name in contracts.tools or name in contracts.readonly_tools:
+        raise NameTaken(f"{name} is a tool of this installation: choose another name.")
+
+
+def withdraw(tenant: Tenant, name: str, *, by: Principal, via: Surface) -> None:
+    """Let agents propose it no more; what is prepared goes on. Raises ``NotFound``."""
+    with atomic():
+        active = RegisteredTool.objects.filter(tenant=tenant, name=name, is_withdrawn=False)
+        if not active.update(is_withdrawn=True):
+            raise NotFound(f"{tenant.slug} has registered no tool named {name!r:.80}.")
+        _record(tenant, name, ChangeKind.TOOL_WITHDRAWN, by, via)
+
+
+def _keep(tenant: Tenant, manifest: Manifest, by: Principal) -> None:
+    version = ToolVersion(
+        tenant=tenant,
+        name=manifest.name,
+        sha256=manifest.sha256,
+        manifest=manifest.as_json(),
+        added_by=str(by),
+        added_by_name=by.display_name,
+    )
+    ToolVersion.objects.bulk_create([version], ignore_conflicts=True)
+
+
+def _record(
+    tenant: Tenant, name: str, kind: ChangeKind, by: Principal, via: Surface, **details: Any
+) -> None:
+    account_changes.record(
+        f"tool:{tenant.slug}/{name}",
+        kind,
+        tenant=tenant.slug,
+        by=by,
+        via=via,
+        name=name,
+        details=details,
+    )

@@ -1,0 +1,138 @@
+"""The example service in a process of its own: killed after its effect, and found again."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from django.core.management import call_command
+
+from ledger import execution
+from ledger.transactions import coordinator
+from tests.conftest import propose
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "http_tool"
+# Stands before the answer of a commit: the process dies with the effect made and nothing said.
+DIES_ONCE = """
+import os, pathlib, runpy, sys
+sys.argv = sys.argv[1:]
+import json
+send = None
+from http.server import BaseHTTPRequestHandler
+respond = BaseHTTPRequestHandler.send_response
+marker = pathlib.Path(sys.argv[3]).with_suffix(".died")
+def send_response(self, *args):
+    if self.path.endswith("/commit") and not marker.exists():
+        marker.touch()
+        os._exit(9)
+    respond(self, *args)
+BaseHTTPRequestHandler.send_response = send_response
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+class Example:
+    def __init__(self, assent: str, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.ledger = folder / "refunds.json"
+        self.arguments = [str(EXAMPLE / "tool.py"), str(self.port), assent, str(self.ledger)]
+        self.process = self.start()
+
+    def start(self, *, dies: bool = False) -> subprocess.Popen[bytes]:
+        prefix = ["-c", DIES_ONCE] if dies else []
+        self.process = subprocess.Popen([sys.executable, *prefix, *self.arguments])
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                httpx.get(f"http://127.0.0.1:{self.port}/operations/x")
+            except httpx.TransportError:
+                assert self.process.poll() is None
+            else:
+                return self.process
+        raise TimeoutError("the example does not answer")
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def rows(self):
+        return json.loads(self.ledger.read_text()) if self.ledger.exists() else {}
+
+
+@pytest.fixture
+def example(live_server, settings, tmp_path, acme):
+    settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
+    example = Example(live_server.url, tmp_path)
+    content = yaml.safe_load((EXAMPLE / "tools.yaml").read_text())
+    content["tools"][0]["address"] = f"http://127.0.0.1:{example.port}"
+    file = tmp_path / "tools.yaml"
+    file.write_text(yaml.safe_dump(content))
+    call_command("tools", "apply", str(file))
+    yield example
+    example.stop()
+
+
+def signed_off(alice, **arguments):
+    row = propose("refund_invoice", **({"invoice": "2042", "amount": "48.20"} | arguments))
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    return row
+
+
+def test_the_example_refunds_once_and_says_so(example, alice):
+    row = signed_off(alice)
+
+    execution.commit(row.pk)
+
+    row.refresh_from_db()
+    assert row.state == "committed"
+    assert example.rows()[row.operation_key]["receipt"] == {"id": row.receipt}
+
+
+def test_a_service_that_dies_after_its_effect_is_asked_what_became_of_it(example, alice):
+    row = signed_off(alice)
+    example.stop()
+    example.start(dies=True)
+
+    execution.commit(row.pk)
+    row.refresh_from_db()
+    assert row.state == "in_doubt"
+    assert example.process.wait(20) == 9
+    (done,) = example.rows().values()
+
+    example.start()
+    execution.commit(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.receipt) == ("committed", done["receipt"]["id"])
+    assert len(example.rows()) == 1
+
+
+def test_nobody_but_assent_is_served(example, alice):
+    refused = httpx.post(
+        f"http://127.0.0.1:{example.port}/commit",
+        json={"operation_key": "k", "transaction_id": "t", "arguments": {}},
+    )
+
+    assert (refused.status_code, refused.json()["type"]) == (401, "nothing-happened")
+    assert example.rows() == {}
+
+
+def test_a_rejected_refund_is_let_go_of_and_cannot_be_made_later(example, alice):
+    row = propose("refund_invoice", invoice="2042", amount="48.20")
+    coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="No.")
+    execution.roll_back(row.pk)
+    row.refresh_from_db()
+
+    assert row.state == "aborted"
+    assert example.rows()[row.operation_key] == {"state": "undone"}

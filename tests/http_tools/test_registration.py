@@ -1,0 +1,173 @@
+"""``manage.py tools``: what is registered, refused, changed, and written into the audit log."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from ledger import registrations
+from ledger.catalogue import registered, tool_named
+from ledger.errors import UnknownTool
+from ledger.models import Event, ToolVersion
+from tests.conftest import propose
+from tests.http_tools.conftest import manifest
+
+pytestmark = pytest.mark.django_db
+
+ADDRESS = "https://payments.example/tools"
+
+
+@pytest.fixture
+def apply(tmp_path, acme):
+    def run(*manifests, tenant="acme", **options):
+        file, out = tmp_path / "tools.yaml", StringIO()
+        file.write_text(yaml.safe_dump({"tenant": tenant, "tools": list(manifests)}))
+        call_command("tools", "apply", str(file), stdout=out, **options)
+        return out.getvalue()
+
+    return run
+
+
+def test_a_file_is_applied_once_however_often_it_is(apply):
+    assert "refund_invoice: new" in apply(manifest(ADDRESS))
+    assert "refund_invoice: unchanged" in apply(manifest(ADDRESS))
+
+    assert ToolVersion.objects.count() == 1
+    (event,) = Event.objects.filter(kind="tool_registered")
+    assert event.tenant == "acme"
+    assert tool_named("acme", "refund_invoice").runs_at == "payments.example"
+
+
+def test_a_dry_run_shows_what_would_change_and_changes_nothing(apply):
+    apply(manifest(ADDRESS))
+
+    told = apply(manifest(ADDRESS, contract={"risk_level": "LOW"}), dry_run=True)
+
+    assert 'contract.risk_level: "HIGH" → "LOW"' in told
+    assert "Nothing was changed" in told
+    assert tool_named("acme", "refund_invoice").contract.risk_level == "HIGH"
+
+
+def test_a_change_is_sealed_with_what_it_changed_and_a_return_is_the_old_version(apply):
+    apply(manifest(ADDRESS))
+    apply(manifest(ADDRESS, contract={"quorum": 2}))
+    apply(manifest(ADDRESS))
+
+    assert ToolVersion.objects.count() == 2
+    first, second = Event.objects.filter(kind="tool_changed").order_by("pk")
+    assert '"contract.quorum":[1,2]' in first.details
+    assert '"contract.quorum":[2,1]' in second.details
+
+
+def test_a_withdrawn_tool_cannot_be_proposed(apply, acme):
+    apply(manifest(ADDRESS))
+
+    call_command("tools", "withdraw", "refund_invoice", tenant="acme", stdout=StringIO())
+
+    assert registered("acme") == {}
+    with pytest.raises(UnknownTool):
+        propose("refund_invoice", invoice="1", amount=1)
+    with pytest.raises(CommandError, match="has registered no tool"):
+        call_command("tools", "withdraw", "refund_invoice", tenant="acme")
+
+
+def _of(**contract):
+    return manifest(ADDRESS, contract=contract)
+
+
+def _arguments(**changes):
+    return {**manifest(ADDRESS)["arguments"], **changes}
+
+
+REFUSED = {
+    "an unknown member": ({**manifest(ADDRESS), "risk": "LOW"}, "risk: Extra inputs"),
+    "an unknown member of the contract": (_of(risk="LOW"), "contract.risk"),
+    "a name of other letters": (
+        manifest(ADDRESS, name="r\N{CYRILLIC SMALL LETTER IE}fund"),
+        "name",
+    ),
+    "a name with a line break": (manifest(ADDRESS, name="refund\n"), "name"),
+    "text that runs backwards": (manifest(ADDRESS, description="pay \u202eyap"), "manifest"),
+    "no address": (manifest("ftp://payments.example"), "address"),
+    "a password in the address": (manifest("https://a:b@payments.example"), "address"),
+    "an address of this machine": (manifest("http://127.0.0.1:9000"), "address"),
+    "a query in the address": (manifest(f"{ADDRESS}?x=1"), "address"),
+    "a schema of something else": (
+        manifest(ADDRESS, arguments={"type": "string"}),
+        "the arguments are an object",
+    ),
+    "arguments nobody declared": (
+        manifest(ADDRESS, arguments=_arguments(additionalProperties=True)),
+        "additionalProperties",
+    ),
+    "a schema that is none": (
+        manifest(ADDRESS, arguments=_arguments(required="invoice")),
+        "not of type",
+    ),
+    "a schema from elsewhere": (
+        manifest(ADDRESS, arguments=_arguments(properties={"x": {"$ref": "https://x.example"}})),
+        "arguments",
+    ),
+    "a pattern that takes for ever": (
+        manifest(ADDRESS, arguments=_arguments(properties={"x": {"pattern": r"^(?=(a+)+$)"}})),
+        "arguments",
+    ),
+    "a huge schema": (
+        manifest(ADDRESS, arguments=_arguments(description="x" * 60_000)),
+        "arguments",
+    ),
+    "a format in the operation key": (
+        _of(operation_key="r:{tenant}:{invoice:>1000000000}"),
+        "plain name",
+    ),
+    "an attribute in the operation key": (
+        _of(operation_key="r:{tenant}:{invoice.__class__}"),
+        "plain name",
+    ),
+    "an operation key of another argument": (_of(operation_key="r:{tenant}:{who}"), "E003"),
+    "an operation key without the operation": (_of(operation_key="r:{tenant}"), "E002"),
+    "high risk that nobody approves": (_of(required_approver="NONE"), "E007"),
+    "a compensation that is not there": (
+        manifest(ADDRESS, routes=[], contract={"consequence_level": "COMPENSABLE"}),
+        "E006",
+    ),
+    "the name of a tool of this installation": (manifest(ADDRESS, name="pay"), "another name"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_offered_is_refused_with_its_reason(what, apply):
+    wrong, reason = REFUSED[what]
+
+    with pytest.raises(CommandError) as refusal:
+        apply(manifest(ADDRESS, name="before"), wrong)
+
+    assert reason in str(refusal.value)
+    assert "Nothing was changed" in str(refusal.value)
+    assert ToolVersion.objects.count() == 0
+
+
+def test_a_changed_operation_key_is_refused_while_the_old_one_holds_operations(
+    apply, service, registered, settings
+):
+    registered(routes=[])
+    propose("refund_invoice", invoice="7", amount=1)
+
+    with pytest.raises(CommandError, match="E013"):
+        apply(
+            manifest(
+                service.address,
+                routes=[],
+                contract={"operation_key": "refund:{tenant}:{invoice}"},
+            )
+        )
+
+
+def test_every_member_that_differs_is_named(apply):
+    old = registrations.Manifest.read(manifest(ADDRESS))
+    new = registrations.Manifest.read(manifest(ADDRESS, description="Other.", routes=["plan"]))
+
+    assert set(registrations.differences(old, new)) == {"description", "routes"}
