@@ -153,6 +153,7 @@ FIXED = (
     "created_at",
     "expires_at",
     "retain_until",
+    "tool_version",  # left out where it is empty
 )
 AS_JSON = {"payload", "arguments", "warnings", "held", "result", "settlement"}
 OUTCOME = (
@@ -285,7 +286,7 @@ def row_digest(texts: Record, former: Record) -> str:
     return sha256(
         netstrings(
             (former.get(column) or digest(texts[column])) if column in EMPTY else texts[column]
-            for column in FIXED
+            for column in (FIXED if texts.get("tool_version") else FIXED[:-1])
         )
     )
 
@@ -449,6 +450,7 @@ def emptiness_faults(texts: Record, events: list[Record]) -> Iterator[str]:
 
 def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     name, first = f"transaction {row['id']}", says(events[0])
+    row = {"tool_version": None, **row}
     texts = {column: text_of(column, row[column]) for column in (*FIXED, *OUTCOME)}
     if first.get("row_digest") != row_digest(texts, former_digests(events)):
         yield f"{name} is not what was prepared."
@@ -511,6 +513,8 @@ def sealed_of_task(events: list[Record]) -> Record:
 def intent_digests(row: Record) -> Iterator[str]:
     """One for each number of decimals that a currency may have."""
     shown = {"transaction_id": row["id"], "financial_impact": None, **{c: row[c] for c in SHOWN}}
+    if row.get("tool_version"):
+        shown["tool_version"] = row["tool_version"]
     if row["amount"] is None:
         yield sha256(canonical(shown).encode())
         return
@@ -905,9 +909,8 @@ def rfc3339(microseconds: str) -> str:
 
 def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     first, prepared = says(events[0]), record["prepared"]
-    if list(prepared) != list(FIXED) or first.get("row_digest") != row_digest(
-        prepared, former_digests(events)
-    ):
+    is_complete = list(prepared) in (list(FIXED), list(FIXED[:-1]))
+    if not is_complete or first.get("row_digest") != row_digest(prepared, former_digests(events)):
         yield "what was prepared is not what was sealed."
         return
     if erasure_in(events) is None:

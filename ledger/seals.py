@@ -52,6 +52,7 @@ FIXED = (
     "created_at",
     "expires_at",
     "retain_until",
+    "tool_version",  # left out where it is empty: rows from before it have no seal of it
 )
 _FIXED_OF = attrgetter(*FIXED)
 AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result", "settlement"})
@@ -156,7 +157,8 @@ def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> st
     Columns with content are hashed by their digest. ``former`` has the digests of those that were
     erased since.
     """
-    values = zip(FIXED, _FIXED_OF(row), strict=True)
+    fixed = FIXED if row.tool_version is not None else FIXED[:-1]
+    values = zip(fixed, _FIXED_OF(row), strict=False)
     return _sha256(
         [
             former.get(name) or digest_of(column_text(name, value))
