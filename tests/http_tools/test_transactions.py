@@ -8,11 +8,14 @@ import threading
 import pytest
 
 from ledger import catalogue, execution, intents
+from ledger.audit import verification
 from ledger.catalogue import tool_of
 from ledger.errors import InvalidArguments, PlanFailed, PlanRefused, UnknownTool
+from ledger.log import checkpoints
 from ledger.models import ToolVersion
 from ledger.transactions import coordinator
 from tests.conftest import propose
+from tests.forgery import forge
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -119,6 +122,22 @@ def test_a_version_that_was_changed_in_the_database_is_not_carried_out(
 
     assert row.state == "in_doubt"
     assert "commit" not in service.verbs()
+
+
+def test_the_log_tells_when_the_version_of_a_transaction_was_changed(
+    service, registered, signed_off
+):
+    registered()
+    service.answers["commit"] = (200, {"receipt": {"id": "re_7"}})
+    row = committed(signed_off())
+    other = registered(description="Refunds twice.")
+    checkpoints.make()
+    verification.verify()
+
+    forge("UPDATE ledger_transaction SET tool_version = %s WHERE id = %s", other.sha256, row.pk)
+
+    with pytest.raises(verification.Broken, match=str(row.pk)):
+        verification.verify()
 
 
 def test_the_tool_of_another_tenant_does_not_exist(service, registered, globex):
