@@ -27,14 +27,15 @@ from a2a.mcp.waiting import Client
 from ledger.agents.callers import callers_with
 from ledger.batches import Batcher, in_thread
 from ledger.database.sessions import CONNECTION_LOST
-from ledger.errors import DatabaseAway
+from ledger.errors import DatabaseAway, LedgerError
 from ledger.http import database_away, is_allowed_host, parse_json
 from ledger.waiting.clients import ClientGone, unless_gone
 
 logger = logging.getLogger(__name__)
 PATHS = frozenset({"/mcp", "/mcp/"})
 LARGEST_ON_LOOP = 16 * 1024  # bytes; what is larger is parsed in a thread
-UNAUTHORIZED = Fault(-32000, "The bearer token is missing, unknown, revoked or expired.")
+REFUSED = -32000  # of our own; the specification leaves these codes to servers
+UNAUTHORIZED = Fault(REFUSED, "The bearer token is missing, unknown, revoked or expired.")
 _callers = Batcher(callers_with)
 
 
@@ -55,7 +56,7 @@ async def application(scope: Any, receive: Any, send: Send) -> None:
         await send_json(send, body, 401, www_authenticate=challenge)
     elif scope["method"] != "POST":
         # There is no session, and so no stream of its own and nothing to end.
-        fault = Fault(-32000, "Send messages with POST.")
+        fault = Fault(REFUSED, "Send messages with POST.")
         await send_json(send, error_message(None, fault), 405, allow="POST")
     else:
         address = str((scope.get("client") or ("",))[0])
@@ -116,6 +117,10 @@ async def _answer(
         logger.info("an MCP client left before %s was answered", message.method[:80])
     except Fault as fault:
         await stream.end(error_message(message.id, fault), _status(message, fault))
+    except LedgerError as refusal:
+        said = f"{refusal.title}. {refusal.detail} {refusal.hint}"
+        refused = Fault(REFUSED, said, {"code": refusal.code})
+        await stream.end(error_message(message.id, refused), refusal.status)
     except CONNECTION_LOST as failure:
         away = database_away(failure, f"MCP {message.method[:80]}", is_read=False)
         gone = Fault(INTERNAL_ERROR, f"{away.title}. {away.detail}", {"code": away.code})
@@ -168,10 +173,10 @@ def _status(message: Incoming, fault: Fault) -> int:
 def _refused(headers: Headers) -> Fault | None:
     """Against DNS rebinding: the Host is ours, and a page that asks is of ours."""
     if not is_allowed_host(headers.get(b"host", b"")):
-        return Fault(-32000, "The Host header names no address of this Assent.")
+        return Fault(REFUSED, "The Host header names no address of this Assent.")
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1") not in _our_origins():
-        return Fault(-32000, "Pages of other origins may not call this address.")
+        return Fault(REFUSED, "Pages of other origins may not call this address.")
     return None
 
 

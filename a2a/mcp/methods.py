@@ -24,7 +24,7 @@ from a2a.mcp.requests import (
 from a2a.mcp.standings import Standing, refusal_of
 from a2a.mcp.waiting import Client, until_final
 from a2a.protocol.threads import patient, quick
-from ledger.errors import InProgress, LedgerError, NotFound
+from ledger.errors import InProgress, LedgerError, NotAllowed, NotFound
 
 Tell = Callable[[Standing], Awaitable[None]]
 R = TypeVar("R")
@@ -153,7 +153,7 @@ async def _of_task(work: Callable[[Any, Any], R], message: Incoming, client: Cli
         return await quick.run(client.name, work, client.caller, message.params.get("taskId"))
     except NotFound:
         raise Fault(INVALID_PARAMS, "There is no such task.") from None
-    except LedgerError as refusal:
+    except NotAllowed as refusal:
         raise Fault(INVALID_PARAMS, f"{refusal.detail} {refusal.hint}") from None
 
 

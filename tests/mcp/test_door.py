@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from urllib.parse import urlsplit
 
 import pytest
 from django.db import connections
 
+from a2a.protocol.threads import MOST_WAITING, quick
 from ledger.models import AgentToken, Scope, Transaction
 from tests import asgi
-from tests.mcp.wire import MODERN, body_of, call, headers_of, message_in, result_of, say
+from tests.mcp.wire import MODERN, body_of, call, headers_of, message_in, result_of, said, say
 
 pytestmark = pytest.mark.django_db(transaction=True)
+THREADS_OF_ONE_AGENT = 4
 
 
 @pytest.fixture
@@ -137,3 +140,25 @@ def test_another_agents_transaction_is_not_there(token, stranger):
 
     assert told["structuredContent"]["code"] == "not_found"
     assert message_in(task)["error"]["code"] == -32602
+
+
+def test_an_agent_with_too_many_calls_at_once_is_told_to_repeat_them(token, helpdesk):
+    async def story():
+        gate = threading.Event()
+        calls = [
+            asyncio.create_task(quick.run(str(helpdesk.principal), gate.wait))
+            for _ in range(MOST_WAITING + THREADS_OF_ONE_AGENT)
+        ]
+        try:
+            return await said(token, "tools/list")
+        finally:
+            gate.set()
+            await asyncio.gather(*calls)
+
+    try:
+        answer = asyncio.run(story())
+    finally:
+        connections.close_all()
+
+    assert answer.status_code == 429
+    assert message_in(answer)["error"]["data"] == {"code": "limit_reached"}
