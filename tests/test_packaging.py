@@ -55,9 +55,10 @@ def declared(*groups: str) -> dict[str, Requirement]:
 
 
 def test_every_package_that_the_product_imports_is_declared():
-    apart = ROOT / "examples/supervisor.py"  # it has a group of its own
+    # The one has a group of its own, the others environments.
+    apart = {ROOT / "examples/supervisor.py", ROOT / "examples/frameworks"}
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*.py")]
-    files = [path for path in files if path != apart]
+    files = [path for path in files if not apart & {path, *path.parents}]
     used = dict(imported(files))
 
     assert {"django", "pyjwt", "protobuf", "starlette"} <= set(used)
@@ -66,7 +67,12 @@ def test_every_package_that_the_product_imports_is_declared():
 
 def test_every_package_that_the_tests_import_is_declared():
     # What has an environment of its own.
-    apart = {ROOT / "tests/peers", ROOT / "bench/peers", ROOT / "bench/a2a_rival.py"}
+    apart = {
+        ROOT / "tests/peers",
+        ROOT / "tests/frameworks",
+        ROOT / "bench/peers",
+        ROOT / "bench/a2a_rival.py",
+    }
     files = [
         path
         for folder in ("tests", "bench")
