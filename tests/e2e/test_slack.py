@@ -107,7 +107,7 @@ def test_posted_clicked_decided_committed_and_rewritten(
         click = slack.click(message, "approve", people["alice"])
 
         assert not click.is_late
-        until(lambda: "committed" in FakeSlack.plain(message), what="the message is rewritten")
+        until(lambda: " · done" in FakeSlack.plain(message), what="the message is rewritten")
         row.refresh_from_db()
         assert row.state == State.COMMITTED
         assert f"receipt \n{row.receipt}" in FakeSlack.plain(message)
@@ -150,7 +150,7 @@ def test_an_approval_in_the_browser_and_one_in_slack_at_the_same_instant_are_one
             for one in both:
                 one.join()
 
-        until(lambda: "committed" in FakeSlack.plain(message), what="the message is rewritten")
+        until(lambda: " · done" in FakeSlack.plain(message), what="the message is rewritten")
         vote = Decision.objects.get()
         assert f"Approved by {vote.principal_name}" in FakeSlack.plain(message)
         if vote.via == "web":
@@ -194,7 +194,7 @@ def test_without_redis_a_click_still_counts(slack, people, environment, helpdesk
         click = slack.click(message, "approve", people["alice"])
 
         assert not click.is_late
-        until(lambda: "committed" in FakeSlack.plain(message), what="the message is rewritten")
+        until(lambda: " · done" in FakeSlack.plain(message), what="the message is rewritten")
 
 
 def test_a_worker_killed_while_it_posts_makes_no_second_message(slack, people, environment):
