@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ledger import contracts
+from ledger import contracts, manifests
 from ledger.contracts import Tool
 from ledger.errors import UnknownTool
-from ledger.http_tools import HttpTool, Manifest
+from ledger.http_tools import HttpTool
+from ledger.manifests import HttpManifest, Manifest, ManifestRefused, ManifestTool
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
 from ledger.sentences import Sentence
 
@@ -48,7 +49,7 @@ def tools_of(tenants: Iterable[str]) -> dict[str, Tool[Any, Any]]:
     return found
 
 
-def registered(tenant: str) -> Mapping[str, HttpTool]:
+def registered(tenant: str) -> Mapping[str, ManifestTool]:
     """The tools that the tenant has registered and not withdrawn."""
     rows = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False)
     return {
@@ -58,12 +59,21 @@ def registered(tenant: str) -> Mapping[str, HttpTool]:
     }
 
 
+def tool_from(manifest: Manifest) -> ManifestTool:
+    """The tool that a manifest describes."""
+    match manifest:
+        case HttpManifest():
+            return HttpTool(manifest)
+        case _:
+            raise TypeError(f"Nothing carries out tools of the kind {manifest.kind}.")
+
+
 def registered_names() -> frozenset[str]:
     """The names of the tools that any tenant has registered."""
     return frozenset(RegisteredTool.objects.values_list("name", flat=True).distinct())
 
 
-def _version(tenant: str, name: str, sha256: str) -> HttpTool | None:
+def _version(tenant: str, name: str, sha256: str) -> ManifestTool | None:
     try:
         return _kept(tenant, name, sha256)
     except ToolVersion.DoesNotExist:
@@ -71,10 +81,13 @@ def _version(tenant: str, name: str, sha256: str) -> HttpTool | None:
 
 
 @lru_cache(maxsize=1024)
-def _kept(tenant: str, name: str, sha256: str) -> HttpTool:
+def _kept(tenant: str, name: str, sha256: str) -> ManifestTool:
     """Versions never change, so one that was read stays good. Raises ``DoesNotExist``."""
     row = ToolVersion.objects.get(tenant=tenant, name=name, sha256=sha256)
-    tool = HttpTool(Manifest.model_validate(row.manifest))
+    try:
+        tool = tool_from(manifests.read(row.manifest))
+    except ManifestRefused as refusal:
+        raise ToolVersion.DoesNotExist from refusal
     if tool.version != sha256:
         raise ToolVersion.DoesNotExist  # somebody changed it in the database
     return tool

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db.transaction import atomic
 
-from ledger import contracts
+from ledger import contracts, manifests
 from ledger.errors import NotFound
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.http_tools import Manifest
+from ledger.manifests import Manifest
 from ledger.models import RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Principal, Surface
 
@@ -26,7 +26,7 @@ def current(tenant: Tenant, name: str) -> Manifest | None:
     if row is None:
         return None
     kept = ToolVersion.objects.get(tenant=tenant, name=name, sha256=row.version)
-    return Manifest.model_validate(kept.manifest)
+    return manifests.read(kept.manifest)
 
 
 def differences(old: Manifest | None, new: Manifest) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""Tools that run elsewhere, over HTTP: their manifests, and the protocol that they speak.
+"""Tools that run elsewhere, over HTTP: the protocol that they speak.
 
 The owner's side serves ``POST {address}/plan | commit | rollback | compensate`` and
 ``GET {address}/operations/{operation_key}`` (docs/http-tools.md). Nothing here reads the database.
@@ -6,7 +6,6 @@ The owner's side serves ``POST {address}/plan | commit | rollback | compensate``
 
 from __future__ import annotations
 
-from ledger.http_tools.manifest import Manifest, ManifestRefused
 from ledger.http_tools.tool import HttpTool
 
-__all__ = ["HttpTool", "Manifest", "ManifestRefused"]
+__all__ = ["HttpTool"]

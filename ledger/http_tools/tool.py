@@ -5,40 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, Role, Tool
+from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, Role
 from ledger.errors import PlanRefused
 from ledger.http_tools import answers, exchange
 from ledger.http_tools.answers import AskLater, Done, Meaning, NotProved, Refused
-from ledger.http_tools.arguments import model_of
-from ledger.http_tools.manifest import Manifest
+from ledger.manifests import HttpManifest, ManifestTool
 
 
-class HttpTool(Tool[..., Any]):
+class HttpTool(ManifestTool):
     """One version of a tool over HTTP. Equal manifests are equal tools."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        super().__init__(_not_here, manifest.contract.contract())
-        self.manifest = manifest
-        self.name = manifest.name
-        self.description = manifest.description
-        self.version = manifest.sha256
+    def __init__(self, manifest: HttpManifest) -> None:
+        super().__init__(manifest, companions=manifest.routes)
+        self.address = manifest.address
+        self.receipts_are_complete = manifest.receipts_are_complete
         self.runs_at = urlsplit(manifest.address).netloc
-        self.companions = dict.fromkeys(manifest.routes, _not_here)
-
-    @cached_property
-    def arguments_model(self) -> type[BaseModel]:
-        return model_of(self.manifest.arguments, self.name)
-
-    def meaning_of(self, arguments: BaseModel) -> dict[str, Any]:
-        """The arguments as JSON in which 1 and 1.0 are the same."""
-        meaning: dict[str, Any] = _without_fractions_of_zero(arguments.model_dump(mode="json"))
-        return meaning
 
     def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:
         """Ask the owner's service. Raises ``NothingHappened`` where the answer proves that;
@@ -46,7 +32,7 @@ class HttpTool(Tool[..., Any]):
         if role == "find_receipt":
             return self._find_receipt(context)
         verb = "commit" if role == "execute" else role
-        meaning = exchange.ask(self.manifest.address, verb, self._body(arguments, context), context)
+        meaning = exchange.ask(self.address, verb, self._body(arguments, context), context)
         if isinstance(meaning, AskLater):
             meaning = self._wait_for(context, meaning)
         return _value_of(role, _done(meaning))
@@ -80,9 +66,8 @@ class HttpTool(Tool[..., Any]):
         raise NotProved("It accepted the operation, and was not done in time.")
 
     def _look_up(self, context: Context) -> Meaning | None:
-        answer = exchange.look_up(self.manifest.address, context)
-        is_complete = self.manifest.receipts_are_complete
-        return answers.meaning_of_operation(answer, is_complete=is_complete)
+        answer = exchange.look_up(self.address, context)
+        return answers.meaning_of_operation(answer, is_complete=self.receipts_are_complete)
 
     def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
         """Raises ``PlanRefused``, and what is wrong with a plan that cannot be shown."""
@@ -93,20 +78,6 @@ class HttpTool(Tool[..., Any]):
         except NothingHappened as refusal:
             raise PlanRefused(str(refusal)) from refusal
         return plan.checked()
-
-
-def _without_fractions_of_zero(value: Any) -> Any:
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
-    if isinstance(value, dict):
-        return {name: _without_fractions_of_zero(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_without_fractions_of_zero(item) for item in value]
-    return value
-
-
-def _not_here(*_: Any, **__: Any) -> Any:
-    raise NotImplementedError("The tool runs at the service of its owner.")
 
 
 def _done(meaning: Meaning) -> Mapping[str, Any]:

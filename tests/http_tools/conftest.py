@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings as django_settings
 
 from ledger import registrations, signing_keys
-from ledger.http_tools import Manifest
+from ledger.manifests import HttpManifest
 from ledger.models import Tenant
 from ledger.principals import Surface, system
 
@@ -139,11 +139,11 @@ def manifest(address: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def registered(service: Service, acme: Tenant) -> Callable[..., Manifest]:
+def registered(service: Service, acme: Tenant) -> Callable[..., HttpManifest]:
     """Registers a version of the tool for acme."""
 
-    def register(**changes: Any) -> Manifest:
-        version = Manifest.read(manifest(**{"address": service.address, **changes}))
+    def register(**changes: Any) -> HttpManifest:
+        version = HttpManifest.read(manifest(**{"address": service.address, **changes}))
         registrations.register(acme, version, by=OPERATOR, via=Surface.COMMAND)
         return version
 

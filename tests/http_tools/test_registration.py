@@ -8,7 +8,7 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from ledger import registrations
+from ledger import manifests, registrations
 from ledger.catalogue import registered, tool_named
 from ledger.errors import UnknownTool
 from ledger.models import Event, ToolVersion
@@ -167,7 +167,7 @@ def test_a_changed_operation_key_is_refused_while_the_old_one_holds_operations(
 
 
 def test_every_member_that_differs_is_named(apply):
-    old = registrations.Manifest.read(manifest(ADDRESS))
-    new = registrations.Manifest.read(manifest(ADDRESS, description="Other.", routes=["plan"]))
+    old = manifests.read(manifest(ADDRESS))
+    new = manifests.read(manifest(ADDRESS, description="Other.", routes=["plan"]))
 
     assert set(registrations.differences(old, new)) == {"description", "routes"}

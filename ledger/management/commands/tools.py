@@ -11,11 +11,11 @@ import yaml
 from django.core.checks import Error
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import registrations
+from ledger import catalogue, manifests, registrations
 from ledger.checks import changed_key, unsafe
 from ledger.errors import LedgerError
 from ledger.events import account_changes
-from ledger.http_tools import HttpTool, Manifest, ManifestRefused
+from ledger.manifests import Manifest, ManifestRefused
 from ledger.models import Tenant
 from ledger.principals import Surface
 
@@ -91,7 +91,7 @@ def _read(file: Path) -> tuple[Tenant, list[Manifest]]:
 
 def _manifest(member: Any) -> Manifest:
     try:
-        return Manifest.read(member)
+        return manifests.read(member)
     except ManifestRefused as refusal:
         name = str(member.get("name", "?"))[:100] if isinstance(member, dict) else "?"
         raise CommandError(f"{name}: {refusal}. Nothing was changed.") from refusal
@@ -107,7 +107,7 @@ def _tenant(slug: str) -> Tenant:
 def _check(manifest: Manifest, tenant: Tenant) -> None:
     """The rules of Python tools, with the same messages."""
     registrations.check_name(manifest.name)
-    tool = HttpTool(manifest)
+    tool = catalogue.tool_from(manifest)
     errors: list[Error] = [*unsafe(tool), *changed_key(tool, tenant.slug)]
     if errors:
         texts = [f"{error.id}: {error.msg} {error.hint}" for error in errors]

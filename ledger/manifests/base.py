@@ -1,11 +1,11 @@
-"""The manifest of a tool over HTTP: where it runs, its arguments, and what its owner promises."""
+"""What every manifest says of a tool that is not Python: its arguments, and what is promised."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -16,25 +16,26 @@ from pydantic import (
     model_validator,
 )
 
-from ledger import intents, json_schemas, safe_http
+from ledger import intents, json_schemas
 from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel
 from ledger.errors import InvalidRequest, SchemaUnusable
 
 RECEIPT = "id"  # the member of ``receipt`` that proves success
 SCHEMA_MOST = 50_000  # characters as JSON
 Seconds = Annotated[float, Field(gt=0, le=100 * 365 * 86_400)]
-Route = Literal["plan", "rollback", "compensate", "find_receipt"]
 
 
 class ManifestRefused(Exception):
     """The manifest is not one; the text says where and why."""
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """No member that is not declared, no text without a limit."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=10_000)
 
 
-class ContractTerms(_Strict):
+class ContractTerms(Strict):
     """The fields of ``Contract`` that a manifest may set, durations in seconds."""
 
     owner_service: Annotated[str, Field(min_length=1, max_length=100)]
@@ -77,32 +78,30 @@ class ContractTerms(_Strict):
         return Contract(receipt=RECEIPT, **others, **durations)
 
 
-class Manifest(_Strict):
-    """One version of a tool. Its canonical JSON is hashed, and the hash is part of each intent."""
+class Manifest(Strict):
+    """One version of a tool. Its canonical JSON is hashed, and the hash is part of each intent.
+
+    Each kind of tool has a subclass, with a member ``kind``.
+    """
+
+    # Optional members that came later. At their defaults they are left out of the JSON, so that
+    # manifests from before keep their hash.
+    added_later: ClassVar[frozenset[str]] = frozenset()
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,99}$")]
-    kind: Literal["http"] = "http"
-    address: Annotated[str, Field(max_length=500)]
+    kind: str
     description: Annotated[str, Field(max_length=3000)] = ""
     arguments: dict[str, Any]
-    routes: list[Route] = []
-    # A 404 for an operation proves that it was not carried out and never will be.
-    receipts_are_complete: bool = False
     contract: ContractTerms
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
         intents.refuse_unsafe_text(self.model_dump(mode="json"), "the manifest")
-        _check_address(self.address)
         _check_arguments(self.arguments)
-        if len(set(self.routes)) < len(self.routes):
-            raise ValueError("a route is named twice")
-        if self.receipts_are_complete and "find_receipt" not in self.routes:
-            raise ValueError("receipts_are_complete needs the route find_receipt")
         return self
 
     @classmethod
-    def read(cls, value: Mapping[str, Any]) -> Manifest:
+    def read(cls, value: Mapping[str, Any]) -> Self:
         """Raises ``ManifestRefused``, which names every member that is wrong."""
         try:
             return cls.model_validate(value)
@@ -111,7 +110,12 @@ class Manifest(_Strict):
 
     def as_json(self) -> dict[str, Any]:
         """What is stored and hashed: every member, also those at their defaults."""
-        return self.model_dump(mode="json")
+        members = type(self).model_fields
+        return {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in self.added_later or value != members[name].default
+        }
 
     @property
     def sha256(self) -> str:
@@ -128,15 +132,6 @@ def _checked_template(template: str) -> str:
         if spec or conversion or (name is not None and not name.isidentifier()):
             raise ValueError(f"{{{name}}} must be the plain name of an argument")
     return template
-
-
-def _check_address(address: str) -> None:
-    try:
-        safe_http.check_form(address)
-    except safe_http.AddressRefused as refusal:
-        raise ValueError(f"the address cannot be called: {refusal}") from None
-    if "?" in address or "#" in address or address.endswith("/"):
-        raise ValueError("the address has no query, no fragment and no slash at its end")
 
 
 def _check_arguments(schema: dict[str, Any]) -> None:

@@ -1,0 +1,40 @@
+"""The manifest of a tool over HTTP (docs/http-tools.md): where it runs, and what it answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ledger import safe_http
+from ledger.manifests.base import Manifest
+
+Route = Literal["plan", "rollback", "compensate", "find_receipt"]
+
+
+class HttpManifest(Manifest):
+    """A tool that the service of its owner carries out."""
+
+    kind: Literal["http"] = "http"
+    address: Annotated[str, Field(max_length=500)]
+    routes: list[Route] = []
+    # A 404 for an operation proves that it was not carried out and never will be.
+    receipts_are_complete: bool = False
+
+    @model_validator(mode="after")
+    def _can_be_called(self) -> Self:
+        _check_address(self.address)
+        if len(set(self.routes)) < len(self.routes):
+            raise ValueError("a route is named twice")
+        if self.receipts_are_complete and "find_receipt" not in self.routes:
+            raise ValueError("receipts_are_complete needs the route find_receipt")
+        return self
+
+
+def _check_address(address: str) -> None:
+    try:
+        safe_http.check_form(address)
+    except safe_http.AddressRefused as refusal:
+        raise ValueError(f"the address cannot be called: {refusal}") from None
+    if "?" in address or "#" in address or address.endswith("/"):
+        raise ValueError("the address has no query, no fragment and no slash at its end")
