@@ -57,6 +57,7 @@ RIGHTS = {
     # What people arrange.
     "ledger_tenant": CHANGE,
     "ledger_registeredtool": CHANGE,
+    "ledger_credential": CHANGE,
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
     "ledger_limitrefusal": CHANGE,

@@ -6,10 +6,10 @@ A transaction is carried out with the version of the tool that it was prepared w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from ledger import contracts, manifests
+from ledger import contracts, credentials, manifests
 from ledger.contracts import Tool
 from ledger.errors import UnknownTool
 from ledger.http_tools import HttpTool
@@ -59,11 +59,13 @@ def registered(tenant: str) -> Mapping[str, ManifestTool]:
     }
 
 
-def tool_from(manifest: Manifest) -> ManifestTool:
-    """The tool that a manifest describes."""
+def tool_from(manifest: Manifest, tenant: str) -> ManifestTool:
+    """The tool that a manifest of this tenant describes."""
     match manifest:
-        case HttpManifest():
+        case HttpManifest(credential=""):
             return HttpTool(manifest)
+        case HttpManifest():
+            return HttpTool(manifest, partial(credentials.for_address, tenant, manifest.credential))
         case _:
             raise TypeError(f"Nothing carries out tools of the kind {manifest.kind}.")
 
@@ -85,7 +87,7 @@ def _kept(tenant: str, name: str, sha256: str) -> ManifestTool:
     """Versions never change, so one that was read stays good. Raises ``DoesNotExist``."""
     row = ToolVersion.objects.get(tenant=tenant, name=name, sha256=sha256)
     try:
-        tool = tool_from(manifests.read(row.manifest))
+        tool = tool_from(manifests.read(row.manifest), tenant)
     except ManifestRefused as refusal:
         raise ToolVersion.DoesNotExist from refusal
     if tool.version != sha256:

@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import httpx
@@ -43,6 +43,18 @@ class Post:
     url: str
     body: bytes
     headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What we show to a host besides our signature: headers, or TLS with a client certificate."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tls: ssl.SSLContext | None = None
+
+
+class CredentialUnusable(Exception):
+    """There is no such credential, or it is for other hosts: nothing was sent."""
 
 
 class AddressRefused(Exception):
@@ -110,11 +122,19 @@ def post(
 
 
 def send(
-    request: httpx.Request, *, timeout_s: float, largest_answer: int, any_network: bool = False
+    request: httpx.Request,
+    *,
+    timeout_s: float,
+    largest_answer: int,
+    any_network: bool = False,
+    tls: ssl.SSLContext | None = None,
 ) -> httpx.Response:
-    """Send one request, and read the answer as ``post`` does. Raises as ``post`` does."""
+    """Send one request, and read the answer as ``post`` does. Raises as ``post`` does.
+
+    ``tls`` is for a host that asks for a client certificate.
+    """
     parse(str(request.url))
-    transport = SafeTransport(largest_answer=largest_answer, any_network=any_network)
+    transport = SafeTransport(largest_answer=largest_answer, any_network=any_network, tls=tls)
 
     async def exchange() -> httpx.Response:
         async with client(transport, timeout_s=timeout_s) as http:
@@ -154,8 +174,14 @@ async def client(
 class SafeTransport(httpx.AsyncBaseTransport):
     """Connects to the addresses that were checked, one after the other; bounds the answer."""
 
-    def __init__(self, *, largest_answer: int, any_network: bool = False) -> None:
-        self._inner = httpx.AsyncHTTPTransport(verify=trust(), trust_env=False)
+    def __init__(
+        self,
+        *,
+        largest_answer: int,
+        any_network: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._inner = httpx.AsyncHTTPTransport(verify=tls or trust(), trust_env=False)
         self._largest_answer = largest_answer
         self._any_network = any_network
 

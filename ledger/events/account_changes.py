@@ -67,6 +67,9 @@ class ChangeKind(StrEnum):
     TOOL_REGISTERED = "tool_registered"
     TOOL_CHANGED = "tool_changed"
     TOOL_WITHDRAWN = "tool_withdrawn"
+    CREDENTIAL_ADDED = "credential_added"
+    CREDENTIAL_CHANGED = "credential_changed"
+    CREDENTIAL_REMOVED = "credential_removed"
     TOKEN_ISSUED = "token_issued"
     TOKEN_REVOKED = "token_revoked"
     TOKEN_CHANGED = "token_changed"
@@ -138,6 +141,9 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.TOOL_REGISTERED: "registered a tool",
     ChangeKind.TOOL_CHANGED: "changed a tool",
     ChangeKind.TOOL_WITHDRAWN: "withdrew a tool",
+    ChangeKind.CREDENTIAL_ADDED: "added a credential for tools elsewhere",
+    ChangeKind.CREDENTIAL_CHANGED: "changed a credential for tools elsewhere",
+    ChangeKind.CREDENTIAL_REMOVED: "removed a credential for tools elsewhere",
     ChangeKind.TOKEN_ISSUED: "issued a token",
     ChangeKind.TOKEN_REVOKED: "revoked a token",
     ChangeKind.TOKEN_CHANGED: "changed what a token may do",

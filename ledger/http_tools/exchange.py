@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -14,17 +15,38 @@ from ledger import safe_http
 from ledger.contracts import Context, NothingHappenedYet
 from ledger.http_tools import answers, signing
 from ledger.http_tools.answers import Answer, Meaning
+from ledger.safe_http import Credentials, CredentialUnusable
 
 LARGEST_ANSWER = 256 * 1024  # bytes
 LONGEST_PAUSE_S = 30.0
+NOTHING_WAS_SENT = (
+    CredentialUnusable,
+    safe_http.AddressRefused,
+    signing.NotSigned,
+    httpx.ConnectError,
+)
+# Finds what is shown to an address; raises ``CredentialUnusable``.
+Showing = Callable[[str], Credentials]
 
 
-def ask(address: str, verb: str, body: Mapping[str, Any], context: Context) -> Meaning:
+def show_nothing(_: str) -> Credentials:
+    return Credentials()
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where the tool runs, and how it is found out what the service wants to see."""
+
+    address: str
+    showing: Showing
+
+
+def ask(service: Service, verb: str, body: Mapping[str, Any], context: Context) -> Meaning:
     """POST one verb. Raises ``NothingHappenedYet`` where nothing was sent, ``NotProved``, and
     ``httpx.HTTPError`` and ``TimeoutError``, after which the outcome is not known."""
     request = httpx.Request(
         "POST",
-        f"{address}/{verb}",
+        f"{service.address}/{verb}",
         content=json.dumps(body, ensure_ascii=False, allow_nan=False).encode(),
         headers={
             "Content-Type": "application/json",
@@ -32,24 +54,29 @@ def ask(address: str, verb: str, body: Mapping[str, Any], context: Context) -> M
             "Idempotency-Key": f'"{quote(context.operation_key, safe=":")}:{verb}"',
         },
     )
-    return answers.meaning_of(_answer_to(request, context))
+    return answers.meaning_of(_answer_to(request, service, context))
 
 
-def look_up(address: str, context: Context) -> Answer:
+def look_up(service: Service, context: Context) -> Answer:
     """GET what became of the operation. Raises as ``ask`` does."""
     key = quote(context.operation_key, safe="")
     headers = {"Accept": "application/json"}
-    request = httpx.Request("GET", f"{address}/operations/{key}", headers=headers)
-    return _answer_to(request, context)
+    request = httpx.Request("GET", f"{service.address}/operations/{key}", headers=headers)
+    return _answer_to(request, service, context)
 
 
-def _answer_to(request: httpx.Request, context: Context) -> Answer:
+def _answer_to(request: httpx.Request, service: Service, context: Context) -> Answer:
     try:
+        shown = service.showing(service.address)
+        request.headers.update(shown.headers)
         signing.sign(request)
         response = safe_http.send(
-            request, timeout_s=context.timeout.total_seconds(), largest_answer=LARGEST_ANSWER
+            request,
+            timeout_s=context.timeout.total_seconds(),
+            largest_answer=LARGEST_ANSWER,
+            tls=shown.tls,
         )
-    except (safe_http.AddressRefused, signing.NotSigned, httpx.ConnectError) as refusal:
+    except NOTHING_WAS_SENT as refusal:
         raise NothingHappenedYet(f"Nothing was sent: {refusal}") from refusal
     return Answer(response.status_code, answers.object_in(response.content), _pause_in(response))
 

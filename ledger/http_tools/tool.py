@@ -14,15 +14,17 @@ from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan,
 from ledger.errors import PlanRefused
 from ledger.http_tools import answers, exchange
 from ledger.http_tools.answers import AskLater, Done, Meaning, NotProved, Refused
+from ledger.http_tools.exchange import Service, Showing, show_nothing
 from ledger.manifests import HttpManifest, ManifestTool
 
 
 class HttpTool(ManifestTool):
     """One version of a tool over HTTP. Equal manifests are equal tools."""
 
-    def __init__(self, manifest: HttpManifest) -> None:
+    def __init__(self, manifest: HttpManifest, showing: Showing = show_nothing) -> None:
+        """``showing`` finds the credential that the manifest names, at each call."""
         super().__init__(manifest, companions=manifest.routes)
-        self.address = manifest.address
+        self.service = Service(manifest.address, showing)
         self.receipts_are_complete = manifest.receipts_are_complete
         self.runs_at = urlsplit(manifest.address).netloc
 
@@ -32,7 +34,7 @@ class HttpTool(ManifestTool):
         if role == "find_receipt":
             return self._find_receipt(context)
         verb = "commit" if role == "execute" else role
-        meaning = exchange.ask(self.address, verb, self._body(arguments, context), context)
+        meaning = exchange.ask(self.service, verb, self._body(arguments, context), context)
         if isinstance(meaning, AskLater):
             meaning = self._wait_for(context, meaning)
         return _value_of(role, _done(meaning))
@@ -66,7 +68,7 @@ class HttpTool(ManifestTool):
         raise NotProved("It accepted the operation, and was not done in time.")
 
     def _look_up(self, context: Context) -> Meaning | None:
-        answer = exchange.look_up(self.address, context)
+        answer = exchange.look_up(self.service, context)
         return answers.meaning_of_operation(answer, is_complete=self.receipts_are_complete)
 
     def make_plan(self, arguments: BaseModel, context: Context) -> Plan:

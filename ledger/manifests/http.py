@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,11 +15,15 @@ Route = Literal["plan", "rollback", "compensate", "find_receipt"]
 class HttpManifest(Manifest):
     """A tool that the service of its owner carries out."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"credential"})
+
     kind: Literal["http"] = "http"
     address: Annotated[str, Field(max_length=500)]
     routes: list[Route] = []
     # A 404 for an operation proves that it was not carried out and never will be.
     receipts_are_complete: bool = False
+    # The name of a credential of the tenant that the service asks for; empty: none.
+    credential: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,62})?$")] = ""
 
     @model_validator(mode="after")
     def _can_be_called(self) -> Self:

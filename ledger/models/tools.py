@@ -1,10 +1,12 @@
-"""Tools that are not Python: registered per tenant, each version kept as it was."""
+"""Tools that are not Python: registered per tenant, each version kept; what is shown to them."""
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
+from ledger.encryption import SecretField
 from ledger.models.agents import Tenant
 
 
@@ -45,3 +47,35 @@ class ToolVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.sha256[:8]}"
+
+
+class CredentialKind(models.TextChoices):
+    HEADER = "header", "a header"
+    CLIENT_CERTIFICATE = "client_certificate", "a client certificate"
+
+
+class Credential(models.Model):
+    """What a tenant's tools elsewhere want to see besides our signature.
+
+    Written by ``ledger.credentials`` only.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=63)
+    kind = models.CharField(max_length=20, choices=CredentialKind)
+    hosts = ArrayField(
+        models.CharField(max_length=260), help_text="It is sent to these, and to no other host."
+    )
+    header = models.CharField(max_length=100, blank=True, help_text="The name of the header.")
+    secret = SecretField()
+    expires_at = models.DateTimeField(null=True, help_text="When the certificate expires.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"], name="ledger_credential_one_per_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.tenant_id}"

@@ -14,7 +14,7 @@ from a2a.models import GitBus, Mirror, PushConfig, RemoteAgent
 from approvals.models import PushSubscription
 from ledger import encryption
 from ledger.encryption import SecretUnreadable
-from ledger.models import Agent
+from ledger.models import Agent, Credential
 from ledger.webhooks.owners import Owner
 
 OLD, NEW = "55" * 32, "66" * 32
@@ -50,6 +50,7 @@ def test_every_column_for_secrets_is_one_that_encrypts():
     assert places == {
         (Agent, "webhook_secret"),
         (Owner, "webhook_secret"),
+        (Credential, "secret"),
         (RemoteAgent, "token"),
         (Mirror, "secret"),
         (PushConfig, "token"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import yaml
 from django.core.checks import Error
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import catalogue, manifests, registrations
+from ledger import catalogue, credentials, manifests, registrations
 from ledger.checks import changed_key, unsafe
+from ledger.credentials import CredentialRefused
 from ledger.errors import LedgerError
 from ledger.events import account_changes
 from ledger.manifests import Manifest, ManifestRefused
@@ -33,20 +35,38 @@ class Command(BaseCommand):
         withdraw = verbs.add_parser("withdraw", help="let agents propose a tool no more")
         withdraw.add_argument("name")
         withdraw.add_argument("--tenant", required=True)
+        _add_credential(verbs)
 
     def handle(self, *args: Any, verb: str, **options: Any) -> None:
         try:
-            if verb == "withdraw":
-                self._withdraw(options["tenant"], options["name"])
-            else:
-                self._apply(options["file"], is_dry=options["dry_run"])
-        except (LedgerError, registrations.NameTaken) as refusal:
+            match verb:
+                case "withdraw":
+                    self._withdraw(options["tenant"], options["name"])
+                case "credential":
+                    self._credential(options["name"], _tenant(options["tenant"]), options)
+                case _:
+                    self._apply(options["file"], is_dry=options["dry_run"])
+        except (LedgerError, registrations.NameTaken, CredentialRefused) as refusal:
             raise CommandError(f"{refusal} Nothing was changed.") from refusal
 
     def _withdraw(self, tenant: str, name: str) -> None:
         by, via = account_changes.command(), Surface.COMMAND
         registrations.withdraw(_tenant(tenant), name, by=by, via=via)
         self.stdout.write(f"{name} was withdrawn. What was prepared with it goes on.")
+
+    def _credential(self, name: str, tenant: Tenant, options: dict[str, Any]) -> None:
+        by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+        if options["remove"]:
+            credentials.remove(tenant, name, **by)
+            self.stdout.write(f"{name} was removed. Tools that name it are not called any more.")
+            return
+        secret, hosts = _secret(options["secret_file"]), options["host"] or []
+        if options["header"]:
+            header = options["header"]
+            credentials.set_header(tenant, name, hosts=hosts, header=header, value=secret, **by)
+        else:
+            credentials.set_client_certificate(tenant, name, hosts=hosts, pem=secret, **by)
+        self.stdout.write(f"{name} is kept, encrypted, for {', '.join(hosts)}.")
 
     def _apply(self, file: Path, *, is_dry: bool) -> None:
         """All tools are checked before the first is registered."""
@@ -69,6 +89,31 @@ class Command(BaseCommand):
         for name, (before, after) in changed.items():
             line = f"  {name}: {_short(before)} → {_short(after)}"
             self.stdout.write(line if old is not None else f"  {name}: {_short(after)}")
+
+
+def _add_credential(verbs: Any) -> None:
+    credential = verbs.add_parser(
+        "credential", help="keep what a service wants to see; the secret is read from stdin"
+    )
+    credential.add_argument("name")
+    credential.add_argument("--tenant", required=True)
+    credential.add_argument("--host", action="append", help="host or host:port; may be repeated")
+    credential.add_argument("--secret-file", type=Path, help="read the secret from here instead")
+    kind = credential.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--header", help="the secret is the value of this header")
+    kind.add_argument(
+        "--client-certificate", action="store_true", help="the secret is PEM: certificate and key"
+    )
+    kind.add_argument("--remove", action="store_true", help="forget it")
+
+
+def _secret(file: Path | None) -> str:
+    """As it was given, without the line break at its end."""
+    try:
+        text = sys.stdin.read(FILE_MOST) if file is None else file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise CommandError(f"The secret cannot be read: {failure.__class__.__name__}.") from None
+    return text.rstrip("\r\n")
 
 
 def _read(file: Path) -> tuple[Tenant, list[Manifest]]:
@@ -107,7 +152,7 @@ def _tenant(slug: str) -> Tenant:
 def _check(manifest: Manifest, tenant: Tenant) -> None:
     """The rules of Python tools, with the same messages."""
     registrations.check_name(manifest.name)
-    tool = catalogue.tool_from(manifest)
+    tool = catalogue.tool_from(manifest, tenant.slug)
     errors: list[Error] = [*unsafe(tool), *changed_key(tool, tenant.slug)]
     if errors:
         texts = [f"{error.id}: {error.msg} {error.hint}" for error in errors]

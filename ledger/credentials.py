@@ -1,0 +1,178 @@
+"""What tools elsewhere ask of us besides our signature: a header, or a client certificate.
+
+A credential is of one tenant and has a name, by which manifests refer to it. It is bound to hosts:
+whoever writes a manifest cannot have it sent anywhere else. Its secret is stored encrypted, and is
+never shown, logged or sealed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db.transaction import atomic
+
+from ledger import client_certificates
+from ledger.client_certificates import CertificateRefused
+from ledger.encryption import Secret, SecretUnreadable
+from ledger.errors import NotFound
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.models import Credential, CredentialKind, Tenant
+from ledger.principals import Principal, Surface
+from ledger.safe_http import Credentials, CredentialUnusable
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(:[0-9]{1,5})?")
+HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,3998}[\x21-\x7e])?")
+# What HTTP itself or our signature writes; another value would change what is asked, and of whom.
+OURS = frozenset(
+    [
+        *("accept", "accept-encoding", "connection", "content-digest", "content-encoding"),
+        *("content-length", "content-type", "expect", "host", "idempotency-key", "keep-alive"),
+        *("proxy-authenticate", "proxy-authorization", "proxy-connection", "signature"),
+        *("signature-input", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"),
+    ]
+)
+OUR_PREFIXES = ("mcp-", "webhook-", "sec-")
+LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
+
+
+class CredentialRefused(Exception):
+    """It cannot be stored; the text says why, and does not quote the secret."""
+
+
+# --- showing it -------------------------------------------------------------------------------
+
+
+def for_address(tenant: str, name: str, address: str) -> Credentials:
+    """What is shown to the host of this address. Raises ``CredentialUnusable``."""
+    try:
+        row = Credential.objects.filter(tenant=tenant, name=name).first()
+    except SecretUnreadable:
+        raise CredentialUnusable(
+            f"The credential {name} cannot be decrypted with ASSENT_ENCRYPTION_KEYS."
+        ) from None
+    if row is None:
+        raise CredentialUnusable(f"{tenant} has no credential named {name}.")
+    _check_goes_to(row, address)
+    if row.kind == CredentialKind.HEADER:
+        return Credentials(headers={row.header: Secret(row.secret)})
+    try:
+        return Credentials(tls=client_certificates.context_of(row.secret))
+    except CertificateRefused as refusal:
+        raise CredentialUnusable(f"The credential {name}: {refusal}") from None
+
+
+def _check_goes_to(row: Credential, address: str) -> None:
+    target = urlsplit(address)
+    host = target.netloc.lower()
+    standard = {"http": ":80", "https": ":443"}.get(target.scheme, "")
+    if host.removesuffix(standard) not in {entry.removesuffix(standard) for entry in row.hosts}:
+        raise CredentialUnusable(f"The credential {row.name} is not for {host:.200}.")
+    is_local = row.kind == CredentialKind.HEADER and _without_port(host) in LOOPBACK
+    if target.scheme != "https" and not is_local:
+        raise CredentialUnusable(f"The credential {row.name} goes over https only.")
+
+
+def _without_port(host: str) -> str:
+    return re.sub(r":[0-9]+$", "", host)
+
+
+# --- setting it -------------------------------------------------------------------------------
+
+
+def set_header(
+    tenant: Tenant,
+    name: str,
+    *,
+    hosts: Iterable[str],
+    header: str,
+    value: str,
+    by: Principal,
+    via: Surface,
+) -> None:
+    """Add or replace a header that is sent to these hosts. Raises ``CredentialRefused``."""
+    if not HEADER.fullmatch(header):
+        raise CredentialRefused("The name of a header is letters, digits, - and _.")
+    if header.lower() in OURS or header.lower().startswith(OUR_PREFIXES):
+        raise CredentialRefused(f"{header} is not a header that a credential may set.")
+    if not VALUE.fullmatch(value):
+        raise CredentialRefused(
+            "The value is 1 to 4000 printable ASCII characters, without line breaks."
+        )
+    kind = CredentialKind.HEADER
+    _keep(tenant, name, kind, hosts, by, via, {"header": header, "secret": value}, header=header)
+
+
+def set_client_certificate(
+    tenant: Tenant, name: str, *, hosts: Iterable[str], pem: str, by: Principal, via: Surface
+) -> None:
+    """Add or replace a certificate with its key, both in PEM. Raises ``CredentialRefused``."""
+    try:
+        certificate = client_certificates.check(pem)
+    except CertificateRefused as refusal:
+        raise CredentialRefused(str(refusal)) from None
+    ends_at = client_certificates.expires_at(certificate)
+    kind = CredentialKind.CLIENT_CERTIFICATE
+    columns: dict[str, str | datetime] = {"secret": pem, "expires_at": ends_at}
+    sha256 = client_certificates.fingerprint(certificate)
+    _keep(tenant, name, kind, hosts, by, via, columns, certificate=sha256, expires_at=ends_at)
+
+
+def remove(tenant: Tenant, name: str, *, by: Principal, via: Surface) -> None:
+    """Forget it: tools that name it are not called any more. Raises ``NotFound``."""
+    with atomic():
+        if not Credential.objects.filter(tenant=tenant, name=name).delete()[0]:
+            raise NotFound(f"{tenant.slug} has no credential named {name!r:.80}.")
+        _record(tenant, name, ChangeKind.CREDENTIAL_REMOVED, by, via)
+
+
+def _keep(
+    tenant: Tenant,
+    name: str,
+    kind: CredentialKind,
+    hosts: Iterable[str],
+    by: Principal,
+    via: Surface,
+    columns: Mapping[str, str | datetime],
+    **told: object,
+) -> None:
+    if not NAME.fullmatch(name):
+        raise CredentialRefused("A name is lower-case letters, digits, - and _; a letter first.")
+    bound = _checked_hosts(hosts)
+    whole = {"kind": kind, "hosts": bound, "header": "", "expires_at": None, **columns}
+    with atomic():
+        _, is_new = Credential.objects.defer("secret").update_or_create(
+            tenant=tenant, name=name, defaults=whole
+        )
+        change = ChangeKind.CREDENTIAL_ADDED if is_new else ChangeKind.CREDENTIAL_CHANGED
+        _record(tenant, name, change, by, via, credential=kind.value, hosts=bound, **told)
+
+
+def _checked_hosts(hosts: Iterable[str]) -> list[str]:
+    bound = list(dict.fromkeys(host.strip().lower() for host in hosts if host.strip()))
+    if not bound:
+        raise CredentialRefused("Name at least one host that it may be sent to.")
+    for host in bound:
+        if not HOST.fullmatch(host):
+            raise CredentialRefused(f"{host!r:.100} is neither a host nor host:port.")
+    return bound
+
+
+def _record(
+    tenant: Tenant, name: str, kind: ChangeKind, by: Principal, via: Surface, **details: Any
+) -> None:
+    account_changes.record(
+        f"credential:{tenant.slug}/{name}",
+        kind,
+        tenant=tenant.slug,
+        by=by,
+        via=via,
+        name=name,
+        details={member: account_changes.plain(value) for member, value in details.items()},
+    )
