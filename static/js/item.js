@@ -10,7 +10,7 @@ const VERBS = /\/(approve|reject|resolve|answer|compensate)(\?|$)/;
 let openings = 0; // how many items were requested; only the last requested one is shown
 let openOrder = ""; // the place in the list of the item that is open, also after it has left
 let decided = null; // what was decided on the open item
-let listTop = 0; // how far the list was scrolled when an item filled a narrow screen
+let place = { rows: [], top: 0 }; // the row opened on a narrow screen, its neighbours, where it stood
 
 const openItem = () => $("#item [data-item]");
 export const openId = () => openItem()?.dataset.item;
@@ -101,7 +101,7 @@ export async function openRow(row) {
   const address = $("a", row).getAttribute("href");
   openOrder = row.dataset.order;
   const isDeeper = document.body.classList.contains("item-open");
-  if (!isDeeper) listTop = window.scrollY;
+  if (!isDeeper && isNarrow.matches) place = placeOf(row);
   if (row.dataset.id === openId() && !isNarrow.matches) refreshItem(); // a dialog on it stays open
   else if (!await open(address)) return false;
   if (location.pathname !== address) {
@@ -111,6 +111,16 @@ export async function openRow(row) {
   return true;
 }
 
+function placeOf(row) {
+  history.scrollRestoration = "manual"; // the browser would count with guessed heights
+  const rows = $$("#list .row");
+  const heights = rows.map(({ offsetHeight }) => offsetHeight);
+  rows.forEach((each, at) => { each.style.containIntrinsicBlockSize = `auto ${heights[at]}px`; });
+  const at = rows.indexOf(row);
+  const near = [row, ...rows.slice(at + 1), ...rows.slice(0, at).reverse()];
+  return { rows: near.map(({ id }) => id), top: row.getBoundingClientRect().top };
+}
+
 function showItem() {
   document.body.classList.add("item-open");
   if (isNarrow.matches) window.scrollTo(0, 0);
@@ -118,8 +128,15 @@ function showItem() {
 
 function showList() {
   document.body.classList.remove("item-open");
-  if (isNarrow.matches) window.scrollTo(0, listTop);
+  if (isNarrow.matches) returnTo(place);
   $(`#row-${openId()} a`)?.focus({ preventScroll: true });
+}
+
+/** Scrolls the row back to where it stood, or whichever row is left that was nearest to it. */
+function returnTo({ rows, top }) {
+  const row = rows.map((id) => document.getElementById(id)).find(Boolean);
+  if (row) window.scrollBy(0, row.getBoundingClientRect().top - top);
+  else window.scrollTo(0, 0);
 }
 
 export function startItem() {
@@ -134,7 +151,7 @@ export function startItem() {
   $("[data-back]")?.addEventListener("click", (click) => {
     if (!isNarrow.matches) return;
     click.preventDefault();
-    if (history.state && !history.state.isList && history.length > 1 && listTop >= 0 && cameFromList) history.back();
+    if (history.state && !history.state.isList && history.length > 1 && cameFromList) history.back();
     else { history.pushState({ isList: true }, "", withFilters("/")); showList(); }
   });
   markOpen();

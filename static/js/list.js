@@ -62,6 +62,7 @@ function patchRow(row) {
   if (!waits && !old) { held.delete(id); return; }
   if (old) {
     if (!waits) row.dataset.group = old.dataset.group;
+    row.style.containIntrinsicBlockSize = old.style.containIntrinsicBlockSize;
     old.replaceWith(row);
     if (!waits) setTimeout(() => leave(row), FADE_AFTER);
     else if (old.dataset.order !== row.dataset.order && !isUsed()) insert(row, false);

@@ -8,7 +8,6 @@ from tests.accessibility.axe import violations
 from tests.authorization.operations import address_of, all_operations
 
 pytestmark = [
-    pytest.mark.django_db,
     pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.timeout(600),

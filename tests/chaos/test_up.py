@@ -113,7 +113,7 @@ def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
     up.process.kill()
     up.process.wait()
 
-    until(lambda: not up.running("granian"), 30, "the servers ended")
+    until(lambda: not up.running("granian"), 90, "the servers ended")
     until(lambda: not up.running("manage.py"), 30, "workers and sweeper ended")
 
     up.start()

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,8 @@ class Cluster:
         self._shell('printf %s "$LINES_OF_SETTINGS" >> $PGDATA/postgresql.conf', lines=lines)
 
     def start(self) -> Cluster:
-        self._shell("pg_ctl -D $PGDATA -l $LOG -w -t 60 start >/dev/null")
+        start = "pg_ctl -D $PGDATA -l $LOG -w -t 60 start >/dev/null"
+        self._shell(f"{start} || {{ tail -20 $LOG; exit 1; }}")
         return self
 
     def reload(self) -> None:
@@ -109,8 +110,15 @@ class Cluster:
     def kill(self) -> None:
         """As when its host loses power: no process of it does anything any more."""
         postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
-        os.kill(postmaster, signal.SIGKILL)
-        until(lambda: not _lives(postmaster), what="the postmaster is gone")
+        server = [postmaster, *_children_of(postmaster)]
+        for process in server:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        # Until it has been reaped the next server takes its process for a living one.
+        until(
+            lambda: not any(Path(f"/proc/{process}").exists() for process in server),
+            what="no process of the server is left",
+        )
 
     def url(self, user: str = "assent_app") -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/assent"
@@ -132,6 +140,11 @@ def _lives(process_id: int) -> bool:
     except OSError:
         return False
     return not state.startswith("Z")
+
+
+def _children_of(process_id: int) -> list[int]:
+    children = Path(f"/proc/{process_id}/task/{process_id}/children")
+    return [int(child) for child in children.read_text().split()]
 
 
 @contextmanager
