@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.db import connection, connections
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.authorization.operations import address_of, all_operations
 from tests.authorization.scene import PEOPLE, Scene
 from tests.conftest import CHROMIUM
 from tests.processes import Product, running
@@ -28,6 +29,12 @@ def scene(django_db_setup: None, django_db_blocker: Any) -> Iterator[Scene]:
         finally:
             call_command("flush", interactive=False, verbosity=0)
             connection.close()
+
+
+@pytest.fixture(scope="module")
+def addresses(scene: Scene) -> dict[str, str]:
+    """The address of each operation; read here, as no test may be in a transaction for so long."""
+    return {operation: address_of(operation, scene) for operation in all_operations()}
 
 
 @pytest.fixture(scope="module")

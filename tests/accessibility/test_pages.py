@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.accessibility.axe import violations
-from tests.authorization.operations import address_of, all_operations
+from tests.authorization.operations import all_operations
 
 pytestmark = [
+    pytest.mark.django_db,
     pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.timeout(600),
@@ -34,10 +35,10 @@ def pages_of(part: str) -> list[str]:
 
 
 @pytest.mark.parametrize("part", ["desk", "admin"])
-def test_axe_finds_nothing(part, scene, product, page_of):
+def test_axe_finds_nothing(part, addresses, product, page_of):
     found, seen = [], 0
     for operation in pages_of(part):
-        address = product.url + address_of(operation, scene)
+        address = product.url + addresses[operation]
         page = next((p for p in map(page_of, READERS[part]) if is_page(p, address)), None)
         if page is None:
             continue
