@@ -307,6 +307,8 @@ DEFAULT_FROM_EMAIL = text("ASSENT_EMAIL_FROM", f"Assent <assent@{urlsplit(PUBLIC
 SOCKET_CHECK_S = float(text("ASSENT_SOCKET_CHECK_S", "20"))
 # Days for which the content of a task is kept, where its skill says nothing else.
 TASK_RETENTION_DAYS = float(text("ASSENT_TASK_RETENTION_DAYS", "2555"))
+# Seconds that a call of a HumanLayer client waits for sign-off; the client has no term of its own.
+HUMANLAYER_TTL_S = float(text("ASSENT_HUMANLAYER_TTL_S", "86400"))
 # How many levels deep a task may be delegated.
 DELEGATION_BUDGET = int(text("ASSENT_DELEGATION_BUDGET", "5"))
 # Seconds that a blocking A2A send waits at most.

@@ -39,8 +39,8 @@ BEGUN = {
     "compensating",
     "compensated",
 }
-ENDED = {"refused", "committed", "aborted", "failed", "compensated"}
-UNDECIDED = {"prepared", "refused", "approved"}
+ENDED = {"refused", "committed", "handed_over", "aborted", "failed", "compensated"}
+NOT_BEGUN = {"prepared", "refused", "approved", "handed_over"}
 OPEN_TASK = {"submitted", "working", "input-required", "auth-required"}
 ENDED_TASK = {"completed", "failed", "canceled", "rejected"}
 # kind: (states that it leads out of, state that it leads to; None: the state stays)
@@ -55,6 +55,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "rejected": ({"prepared"}, "rolling_back"),
         "expired": ({"prepared"}, "rolling_back"),
         "canceled": ({"prepared"}, "rolling_back"),
+        "handed_over": ({"approved"}, "handed_over"),
         "claimed": ({"approved"}, "committing"),
         "hold_lapsed": ({"approved"}, "rolling_back"),
         "withdrawn": ({"approved"}, "rolling_back"),
@@ -76,9 +77,9 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "compensation_started": ({"committed"}, "compensating"),
         "compensated": ({"compensating"}, "compensated"),
         "content_erased": (ENDED, None),
-        "decision_reviewed": (BEGUN | UNDECIDED, None),
-        "legal_hold_placed": (BEGUN | UNDECIDED, None),
-        "legal_hold_released": (BEGUN | UNDECIDED, None),
+        "decision_reviewed": (BEGUN | NOT_BEGUN, None),
+        "legal_hold_placed": (BEGUN | NOT_BEGUN, None),
+        "legal_hold_released": (BEGUN | NOT_BEGUN, None),
     },
     "task": {
         "task_submitted": (set(), "submitted"),
@@ -112,7 +113,8 @@ VERDICTS = {
 }
 KINDS = {"NONE": {"system", "user"}, "SUPERVISOR": {"agent", "user"}, "HUMAN": {"user"}}
 OF_THE_PROPOSER = {"prepared", "refused", "plan_abandoned", "canceled"}
-OF_THE_SYSTEM = {"claimed", "expired", "retried", "late_receipt"}
+OF_THE_SYSTEM = {"handed_over", "claimed", "expired", "retried", "late_receipt"}
+NEEDS_SIGN_OFF = {"approved", "handed_over", "claimed"}
 AFTER_A_CLAIM = {"receipt_kept", "late_receipt"}
 BY_WORD = {
     "committed": "committed",
@@ -552,7 +554,7 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         if kind in AFTER_A_CLAIM and not was_claimed:
             yield f"{name}: {kind}, and nothing was ever carried out."
         was_claimed = was_claimed or kind == "claimed"
-        if kind in ("approved", "claimed") and not is_enough({*map(voter_of, approvals)}, first):
+        if kind in NEEDS_SIGN_OFF and not is_enough({*map(voter_of, approvals)}, first):
             yield f"{name}: there are not enough approvals."
     yield from settlement_faults(row, events)
 

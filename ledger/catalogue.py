@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from ledger import contracts, credentials, manifests
+from ledger import contracts, credentials, handed_over, manifests
 from ledger.contracts import Tool
 from ledger.errors import UnknownTool
+from ledger.handed_over import HandedOverTool
 from ledger.http_tools import HttpTool
 from ledger.manifests import HttpManifest, Manifest, ManifestRefused, ManifestTool
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
@@ -25,6 +26,8 @@ def tool_of(row: Transaction | TransactionRow) -> Tool[Any, Any] | None:
     """
     if row.tool_version is None:
         return contracts.tools.get(row.tool)
+    if handed_over.is_for_agent(row):
+        return HandedOverTool(row.tool)
     return _version(row.tenant, row.tool, row.tool_version)
 
 

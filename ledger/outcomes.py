@@ -15,6 +15,7 @@ class OutcomeKind(StrEnum):
     PENDING = "pending"  # waits for sign-off, or is being carried out
     IN_DOUBT = "in_doubt"  # it may have taken effect; nobody knows yet
     SUCCEEDED = "succeeded"
+    HANDED_OVER = "handed_over"  # signed off; the agent carries it out, and no receipt comes back
     REFUSED = "refused"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
@@ -68,12 +69,17 @@ LATE = OutcomeForAgent(
     "It ended without a receipt, and then a receipt came: an operator finds out whether it took "
     f"effect. {WAIT}",
 )
-OPEN: dict[str, OutcomeForAgent] = {
+BY_STATE: dict[str, OutcomeForAgent] = {
     State.PREPARED: OutcomeForAgent(
         OutcomeKind.PENDING, f"It waits for sign-off. Nothing has been carried out yet. {WAIT}"
     ),
     State.APPROVED: OutcomeForAgent(
         OutcomeKind.PENDING, f"It was signed off and will be carried out. {WAIT}"
+    ),
+    State.HANDED_OVER: OutcomeForAgent(
+        OutcomeKind.HANDED_OVER,
+        "It was approved, and you carry it out yourself: once, exactly as it was proposed. Do not "
+        "propose it again.",
     ),
     State.COMMITTING: OutcomeForAgent(OutcomeKind.PENDING, f"It is being carried out. {WAIT}"),
     State.IN_DOUBT: OutcomeForAgent(
@@ -116,8 +122,8 @@ def outcome_of(row: Row, *, is_own: bool = True) -> OutcomeForAgent:
     """
     if row.state == State.COMMITTED:
         return _succeeded(row.receipt if is_own else "")
-    if row.state in OPEN:
-        return OPEN[row.state]
+    if row.state in BY_STATE:
+        return BY_STATE[row.state]
     reason = row.ending_reason if is_own else ""
     if row.state == State.REFUSED:
         return refused_by_tool(reason)

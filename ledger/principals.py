@@ -14,6 +14,7 @@ class Surface(StrEnum):
     REST = "api"
     A2A = "a2a"
     MCP = "mcp"
+    HUMANLAYER = "humanlayer"
     GIT = "git"
     ADMIN = "admin"
     COMMAND = "command"

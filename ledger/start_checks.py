@@ -50,7 +50,13 @@ def is_public() -> bool:
 
 def dangers(role: str) -> list[CheckMessage]:
     """Errors for which a process of this role must not start, and warnings."""
-    everywhere = [*_keys(), *_networks(), *_retention(), *_limits(), *_audit_key(role)]
+    everywhere = [
+        *_keys(),
+        *_networks(),
+        *_terms(),
+        *_limits(),
+        *_audit_key(role),
+    ]
     if role == BUS:
         everywhere += _programs()
     return [*everywhere, *_addresses(), *_secrets()] if is_public() else everywhere
@@ -156,7 +162,14 @@ _MAY_REWRITE = """
 @register(Tags.security, deploy=True)
 def check_deployment(**_: object) -> list[CheckMessage]:
     """The checks of all processes, for `manage.py check --deploy`."""
-    return [*_keys(), *_networks(), *_retention(), *_limits(), *_addresses(), *_secrets()]
+    return [
+        *_keys(),
+        *_networks(),
+        *_terms(),
+        *_limits(),
+        *_addresses(),
+        *_secrets(),
+    ]
 
 
 def _addresses() -> Iterator[CheckMessage]:
@@ -278,12 +291,18 @@ def _is_p256_key(text: str) -> bool:
     return len(text) == 64
 
 
-def _retention() -> Iterator[CheckMessage]:
+def _terms() -> Iterator[CheckMessage]:
     if not 0 < settings.TASK_RETENTION_DAYS <= LONGEST_RETENTION.days:
         yield Error(
             f"ASSENT_TASK_RETENTION_DAYS is {settings.TASK_RETENTION_DAYS:g}.",
             hint=f"More than 0, at most {LONGEST_RETENTION.days}: days that content is kept.",
             id="assent.E012",
+        )
+    if not 60 <= settings.HUMANLAYER_TTL_S <= 30 * 86_400:
+        yield Error(
+            f"ASSENT_HUMANLAYER_TTL_S is {settings.HUMANLAYER_TTL_S:g}.",
+            hint="60 to 2592000: seconds that a call of a HumanLayer client waits for people.",
+            id="assent.E016",
         )
 
 

@@ -15,6 +15,7 @@ class State(TextChoices):
     APPROVED = "approved", "signed off, waiting for a worker"
     COMMITTING = "committing", "being carried out"
     COMMITTED = "committed", "done, with a receipt"
+    HANDED_OVER = "handed_over", "signed off, handed to the agent"
     IN_DOUBT = "in_doubt", "started, outcome unknown"
     ROLLING_BACK = "rolling_back", "letting go of what was held"
     ABORTED = "aborted", "ended without any effect"
@@ -47,6 +48,7 @@ class EventKind(StrEnum):
     REJECTED = "rejected"
     EXPIRED = "expired"
     CANCELED = "canceled"
+    HANDED_OVER = "handed_over"
     CLAIMED = "claimed"
     HOLD_LAPSED = "hold_lapsed"
     WITHDRAWN = "withdrawn"
@@ -123,6 +125,9 @@ REJECT = _move(EventKind.REJECTED, State.PREPARED, to=State.ROLLING_BACK)
 EXPIRE = _move(EventKind.EXPIRED, State.PREPARED, to=State.ROLLING_BACK)
 CANCEL = _move(EventKind.CANCELED, State.PREPARED, to=State.ROLLING_BACK)
 
+# The agent carries it out itself: nothing comes back, and no worker ever claims it.
+HAND_OVER = _move(EventKind.HANDED_OVER, State.APPROVED, to=State.HANDED_OVER)
+
 CLAIM = _move(EventKind.CLAIMED, State.APPROVED, to=State.COMMITTING)
 LAPSE_HOLD = _move(EventKind.HOLD_LAPSED, State.APPROVED, to=State.ROLLING_BACK)
 
@@ -153,11 +158,25 @@ KEEP_RECEIPT = _move(
 COMPENSATE = _move(EventKind.COMPENSATION_STARTED, State.COMMITTED, to=State.COMPENSATING)
 FINISH_COMPENSATION = _move(EventKind.COMPENSATED, State.COMPENSATING, to=State.COMPENSATED)
 
-FINAL = frozenset({State.REFUSED, State.COMMITTED, State.ABORTED, State.FAILED, State.COMPENSATED})
+FINAL = frozenset(
+    {
+        State.REFUSED,
+        State.COMMITTED,
+        State.HANDED_OVER,
+        State.ABORTED,
+        State.FAILED,
+        State.COMPENSATED,
+    }
+)
 # To query for what is open, name these: of `NOT state IN (...)` PostgreSQL expects far too many.
 OPEN = frozenset(State) - FINAL
 # Every state that a worker may have acted in, or after.
-_BEGUN = frozenset(State) - {State.PREPARED, State.REFUSED, State.APPROVED}
+_BEGUN = frozenset(State) - {
+    State.PREPARED,
+    State.REFUSED,
+    State.APPROVED,
+    State.HANDED_OVER,
+}
 LATE_RECEIPT = _move(EventKind.LATE_RECEIPT, *_BEGUN, to=None)
 LATE_RECEIPT_SETTLED = _move(EventKind.LATE_RECEIPT_SETTLED, *_BEGUN, to=None)
 # What takes two operators: the proposal of the first, and its refusal.
@@ -174,9 +193,9 @@ LEGAL_HOLD_PLACED = _move(EventKind.LEGAL_HOLD_PLACED, *State, to=None)
 LEGAL_HOLD_RELEASED = _move(EventKind.LEGAL_HOLD_RELEASED, *State, to=None)
 
 MOVES = (
-    PREPARE, REFUSE, ABANDON, RECORD_APPROVAL, PASS_ON, APPROVE, REJECT, EXPIRE, CANCEL, CLAIM,
-    LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE, LET_GO,
-    LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION, LATE_RECEIPT,
+    PREPARE, REFUSE, ABANDON, RECORD_APPROVAL, PASS_ON, APPROVE, REJECT, EXPIRE, CANCEL, HAND_OVER,
+    CLAIM, LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE,
+    LET_GO, LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION, LATE_RECEIPT,
     LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
     LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW,
 )  # fmt: skip
@@ -195,6 +214,7 @@ class LedgerStatus(TextChoices):
     PLANNED = "planned"
     IN_PROGRESS = "in_progress"
     SUCCEEDED = "succeeded"
+    HANDED_OVER = "handed_over"
     FAILED = "failed"
     COMPENSATING = "compensating"
     COMPENSATED = "compensated"
@@ -207,6 +227,7 @@ LEDGER_STATUS = {
     State.IN_DOUBT: LedgerStatus.IN_PROGRESS,
     State.ROLLING_BACK: LedgerStatus.IN_PROGRESS,
     State.COMMITTED: LedgerStatus.SUCCEEDED,
+    State.HANDED_OVER: LedgerStatus.HANDED_OVER,
     State.REFUSED: LedgerStatus.FAILED,
     State.ABORTED: LedgerStatus.FAILED,
     State.FAILED: LedgerStatus.FAILED,

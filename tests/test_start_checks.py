@@ -56,6 +56,8 @@ def test_a_deployment_in_order_has_nothing_to_say(deployed):
         ("WEBHOOK_NETWORKS", ["10.1.0.1/16"], "E010"),
         ("WEBHOOK_NETWORKS", ["everything"], "E010"),
         ("WEBHOOK_PORTS", ["443", "https"], "E011"),
+        ("HUMANLAYER_TTL_S", 59.0, "E016"),
+        ("HUMANLAYER_TTL_S", float("nan"), "E016"),
         ("TASK_RETENTION_DAYS", 0.0, "E012"),
         ("TASK_RETENTION_DAYS", 36_501.0, "E012"),
         ("TASK_RETENTION_DAYS", float("nan"), "E012"),

@@ -41,6 +41,10 @@ def state_line(
         State.APPROVED: (_with(approved, _("A worker is about to begin.")), row.decided_at),
         State.COMMITTING: (_with(approved, _("A worker is carrying it out.")), row.decided_at),
         State.COMMITTED: (_with(_("Done."), approved), row.ended_at),
+        State.HANDED_OVER: (
+            _with(approved, _("Handed to the agent, which runs it itself.")),
+            row.ended_at,
+        ),
         State.IN_DOUBT: (_("In doubt: nobody knows yet whether it happened."), _doubted_at(row)),
         State.COMPENSATING: (_("It is being made good."), _last_at(row)),
         State.COMPENSATED: (_with(_("Done, then made good."), approved), row.ended_at),

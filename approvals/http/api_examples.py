@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from approvals.http.schema_words import Json, resolved
-from ledger.outcomes import OPEN
+from ledger.outcomes import BY_STATE
 from ledger.states import State
 
 TRANSACTION = "01a1fb78-53c5-70b5-af29-92d7960ba506"
@@ -134,7 +134,7 @@ OF_SCHEMA: dict[str, Json] = {
     "OutcomeOut": {
         "kind": "pending",
         "is_final": False,
-        "sentence": OPEN[State.PREPARED].sentence,
+        "sentence": BY_STATE[State.PREPARED].sentence,
         "do_not_retry": True,
     },
     "Links": {

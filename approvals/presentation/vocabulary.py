@@ -16,6 +16,7 @@ WORDS = frozenset(
         gettext_noop("being carried out"),
         gettext_noop("done, with a receipt"),
         gettext_noop("started, outcome unknown"),
+        gettext_noop("signed off, handed to the agent"),
         gettext_noop("letting go of what was held"),
         gettext_noop("ended without any effect"),
         gettext_noop("could not be carried out"),

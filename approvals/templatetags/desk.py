@@ -33,6 +33,7 @@ ICON_OF = {
     State.APPROVED: "check",
     State.COMMITTING: "loader",
     State.COMMITTED: "circle-check",
+    State.HANDED_OVER: "check",
     State.IN_DOUBT: "circle-help",
     State.ROLLING_BACK: "undo-2",
     State.ABORTED: "circle-x",

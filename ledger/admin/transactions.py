@@ -60,6 +60,7 @@ SHORT = {
     State.APPROVED: "approved",
     State.COMMITTING: "at work",
     State.COMMITTED: "done",
+    State.HANDED_OVER: "handed over",
     State.IN_DOUBT: "in doubt",
     State.ROLLING_BACK: "letting go",
     State.ABORTED: "ended",

@@ -14,7 +14,13 @@ from ledger.contracts import published_types
 from ledger.http.schemas import In, OutcomeOut, Reason, Text200
 
 LedgerStatus = Literal[
-    "planned", "in_progress", "succeeded", "failed", "compensating", "compensated"
+    "planned",
+    "in_progress",
+    "succeeded",
+    "handed_over",
+    "failed",
+    "compensating",
+    "compensated",
 ]
 
 

@@ -245,14 +245,14 @@ class Transaction(models.Model):
             models.Index(name="ledger_tx_proposer", fields=["proposed_by", "-id"]),
             # What operators filter by; what is open is few, and has an index above.
             models.Index(
-                name="ledger_tx_by_state",
+                name="ledger_tx_ended_by_state",
                 fields=["tenant", "state", "-id"],
                 condition=Q(state__in=sorted(FINAL)),
             ),
             models.Index(name="ledger_tx_by_tool", fields=["tenant", "tool", "-id"]),
             # What the sweeper erases.
             models.Index(
-                name="ledger_tx_retention",
+                name="ledger_tx_to_erase",
                 fields=["retain_until"],
                 condition=Q(state__in=sorted(FINAL), content_erased_at=None, legal_hold_at=None),
             ),

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import seals, states
+from ledger import handed_over, seals, states
 from ledger.agents import policy_documents
 from ledger.agents.policy_documents import Citation
 from ledger.errors import (
@@ -24,7 +24,7 @@ from ledger.errors import (
     OwnTransaction,
 )
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
-from ledger.principals import POLICY, Principal, Surface
+from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.seals import Link
 from ledger.sentences import Sentence
 from ledger.states import EventKind, State
@@ -180,7 +180,23 @@ def _advance(
         return advance(row.pk, states.REJECT, **ending, work=FRESH, **event)
     if len(approvers) < row.quorum and vote.by != POLICY:
         return advance(row.pk, states.RECORD_APPROVAL, **event)
-    return advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **event)
+    signed_off = advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **event)
+    return _hand_over(signed_off) if handed_over.is_for_agent(row) else signed_off
+
+
+def _hand_over(row: Transaction) -> Transaction:
+    """End what the agent carries out itself. What was changed since is left to a worker, which
+    finds that out before anything else."""
+    if sign_offs.why_not(row):
+        return row
+    return advance(
+        row.pk,
+        states.HAND_OVER,
+        by=WORKER,
+        via=Surface.SYSTEM,
+        reason="The agent carries it out itself; no receipt comes back.",
+        ended_at=Now(),
+    )
 
 
 def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> None:

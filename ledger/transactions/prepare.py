@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.db.transaction import atomic
 
 from ledger import intents, states
-from ledger.contracts import Context, RequiredApprover
+from ledger.contracts import Context, RequiredApprover, Tool
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import (
     CanceledBefore,
@@ -56,9 +57,18 @@ class Answer:
 
 
 def prepare(
-    proposal: Proposal, *, by: Principal, tenant: str, key: str, via: Surface, render: Render
+    proposal: Proposal,
+    *,
+    by: Principal,
+    tenant: str,
+    key: str,
+    via: Surface,
+    render: Render,
+    tool: Tool[Any, Any] | None = None,
 ) -> Answer:
     """Plan a proposal, hold what it needs and put it before an approver.
+
+    ``tool`` is one that no name leads to; the caller knows that the agent may use it.
 
     Repeating a request with the same key returns the first answer. If a live transaction has the
     same operation and the same input, the answer is that transaction. Nothing is written when
@@ -68,7 +78,7 @@ def prepare(
     InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict, PlanFailed,
     PlanRefused, PlansBusy, PlanTimedOut``.
     """
-    request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render)
+    request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render, tool=tool)
     with insert.admitted(
         by, tenant, route=PREPARE_ROUTE, key=key, operation_key=request.operation_key
     ) as admission:

@@ -116,10 +116,12 @@ def checked(
     via: Surface,
     render: Render,
     lists: Lists | None = None,
+    tool: Tool[Any, Any] | None = None,
 ) -> Request:
     """Check a proposal and look up its tool. Reads no transaction.
 
     ``lists`` are what limits the tools of the agent, where they are known; else they are read.
+    ``tool`` is one that no name leads to; the caller knows that the agent may use it.
     Raises ``IdempotencyKeyMissing, UnknownTool, InvalidRequest``.
     """
     if not key or len(key) > KEY_MAX:
@@ -127,7 +129,7 @@ def checked(
     proposal.check_text(key)
     proposal = proposal.normalised()
     fingerprint = proposal.fingerprint()
-    tool = tool_for(by, tenant, proposal.tool, lists)
+    tool = tool or tool_for(by, tenant, proposal.tool, lists)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)

@@ -35,9 +35,17 @@ OF_THE_PROPOSER = frozenset(
     {states.PREPARE.kind, states.REFUSE.kind, states.ABANDON.kind, states.CANCEL.kind}
 )
 OF_THE_SYSTEM = frozenset(
-    {states.CLAIM.kind, states.EXPIRE.kind, states.RETRY.kind, states.LATE_RECEIPT.kind}
+    {
+        states.HAND_OVER.kind,
+        states.CLAIM.kind,
+        states.EXPIRE.kind,
+        states.RETRY.kind,
+        states.LATE_RECEIPT.kind,
+    }
 )
 CLAIMED = states.CLAIM.kind
+# Each needs enough approvals before it.
+NEEDS_SIGN_OFF = frozenset({states.APPROVE.kind, states.HAND_OVER.kind, CLAIMED})
 # Outcomes recorded without a move out of COMMITTING; only possible after a claim.
 AFTER_A_CLAIM = frozenset({states.KEEP_RECEIPT.kind, states.LATE_RECEIPT.kind})
 # The outcome columns that a tool receives when it compensates a call.
@@ -145,8 +153,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
                 valid.append(link)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
             faults.append(f"{link.kind}, and nothing was ever carried out.")
-        decides = link.kind in (states.APPROVE.kind, CLAIMED)
-        if decides and not _is_enough(approvers_in(valid), first):
+        if link.kind in NEEDS_SIGN_OFF and not _is_enough(approvers_in(valid), first):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{_name_of(link)}: {fault}" for fault in faults)
     yield from _settlement_faults(row, links)

@@ -27,6 +27,7 @@ KINDS = frozenset(
         EventKind.REJECTED,
         EventKind.CANCELED,
         EventKind.EXPIRED,
+        EventKind.HANDED_OVER,
         EventKind.COMMITTED,
         EventKind.FAILED,
         EventKind.FELL_IN_DOUBT,

@@ -51,6 +51,7 @@ NOT_IN_SLACK = {
 }
 # The message is brought up to date; its thread is not told.
 NOT_IN_THREADS = NOT_IN_SLACK | {
+    "handed_over",
     "prepared",
     "claimed",
     "withdrawn",
@@ -96,6 +97,7 @@ NOT_FOR_OWNERS = {
     "plan_abandoned",
     "approval_recorded",
     "approved",
+    "handed_over",
     "claimed",
     "withdrawn",
     "committed",
@@ -120,6 +122,7 @@ WITHOUT_JOB = {
     "prepared",
     "refused",
     "approval_recorded",
+    "handed_over",
     "claimed",
     "committed",
     "retried",
@@ -189,6 +192,9 @@ SPELLED = {
     ("ledger.erasures", "task_content_erased"),
     ("ledger.erasures", "task_legal_hold_placed"),
     ("ledger.erasures", "task_legal_hold_released"),
+    # A state and an outcome of the same name.
+    ("ledger.api.schemas", "handed_over"),
+    ("ledger.outcomes", "handed_over"),
     # What an error of Slack's API is called, which is no event.
     ("approvals.slack.messages.channel", "token_revoked"),
 }

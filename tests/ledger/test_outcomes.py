@@ -27,6 +27,7 @@ BY_STATE = {
     State.APPROVED: ("pending", True),
     State.COMMITTING: ("pending", True),
     State.COMMITTED: ("succeeded", True),
+    State.HANDED_OVER: ("handed_over", True),
     State.IN_DOUBT: ("in_doubt", True),
     State.COMPENSATING: ("pending", True),
     State.COMPENSATED: ("withdrawn", True),

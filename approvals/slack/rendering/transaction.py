@@ -175,6 +175,7 @@ def _progress(row: Transaction) -> str:
         State.APPROVED: _("waiting for a worker"),
         State.COMMITTING: _("being carried out"),
         State.COMMITTED: _("done"),
+        State.HANDED_OVER: _("handed to the agent, which runs it itself"),
         State.IN_DOUBT: _("outcome not known"),
         State.ROLLING_BACK: _("letting go of what was held"),
         State.ABORTED: _("nothing was done"),
