@@ -58,6 +58,7 @@ RIGHTS = {
     "ledger_tenant": CHANGE,
     "ledger_registeredtool": CHANGE,
     "ledger_credential": CHANGE,
+    "ledger_toolchange": KEEP,
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
     "ledger_limitrefusal": CHANGE,

@@ -28,7 +28,14 @@ def check_contracts(**_: Any) -> list[CheckMessage]:
         Error(f"Two tools are named {name}.", hint="Rename one.", id="ledger.E001")
         for name in sorted(contracts.declared_twice)
     ]
-    return [*duplicates, *(error for tool in contracts.tools.values() for error in unsafe(tool))]
+    ours = [
+        Error(
+            f"A tool is named {name}, as one of Assent itself.", hint="Rename it.", id="ledger.E018"
+        )
+        for name in sorted(contracts.RESERVED & {*contracts.tools, *contracts.readonly_tools})
+    ]
+    unsafe_ones = [error for tool in contracts.tools.values() for error in unsafe(tool)]
+    return [*duplicates, *ours, *unsafe_ones]
 
 
 @register(Tags.database)

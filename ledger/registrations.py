@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.core.checks import Error
 from django.db.transaction import atomic
 
-from ledger import contracts, manifests
+from ledger import catalogue, contracts, manifests
+from ledger.checks import changed_key, unsafe
 from ledger.errors import NotFound
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -16,13 +18,34 @@ from ledger.models import RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Principal, Surface
 
 
-class NameTaken(Exception):
-    """A Python tool has the name."""
+class Refused(Exception):
+    """The tool cannot be registered, or not any more as it was looked at; nothing was changed."""
+
+
+class NameTaken(Refused):
+    """A Python tool or Assent itself has the name."""
+
+
+class Unsafe(Refused):
+    """Its contract breaks rules; the text has each as ``manage.py check`` says it."""
+
+
+class Overtaken(Refused):
+    """Somebody has changed the tool since it was looked at."""
 
 
 def current(tenant: Tenant, name: str) -> Manifest | None:
     """The version that agents get now; ``None`` if there is none, or it was withdrawn."""
-    row = RegisteredTool.objects.filter(tenant=tenant, name=name, is_withdrawn=False).first()
+    return _latest(tenant, name, is_withdrawn=False)
+
+
+def latest(tenant: Tenant, name: str) -> Manifest | None:
+    """The version that agents get now, or got until it was withdrawn."""
+    return _latest(tenant, name)
+
+
+def _latest(tenant: Tenant, name: str, **only: bool) -> Manifest | None:
+    row = RegisteredTool.objects.filter(tenant=tenant, name=name, **only).first()
     if row is None:
         return None
     kept = ToolVersion.objects.get(tenant=tenant, name=name, sha256=row.version)
@@ -47,17 +70,26 @@ def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def register(
-    tenant: Tenant, manifest: Manifest, *, by: Principal, via: Surface
+    tenant: Tenant,
+    manifest: Manifest,
+    *,
+    by: Principal,
+    via: Surface,
+    in_place_of: str | None = None,
+    **told: Any,
 ) -> dict[str, list[Any]]:
     """Make this the version that agents get from now on; returns what differs from the last one.
 
-    Transactions that were prepared before keep theirs. Nothing is written if nothing differs.
-    Raises ``NameTaken``.
+    ``in_place_of`` is the version that was looked at, empty for none: another one by now is not
+    replaced. ``told`` goes into the event. Transactions that were prepared before keep theirs.
+    Nothing is written if nothing differs. Raises ``Refused``.
     """
-    check_name(manifest.name)
+    check(tenant, manifest)
     with atomic():
         Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
         old = current(tenant, manifest.name)
+        if in_place_of not in {None, old.sha256 if old else ""}:
+            raise Overtaken("Somebody has changed the tool meanwhile: look at it as it is now.")
         changed = differences(old, manifest)
         if not changed:
             return {}
@@ -69,12 +101,23 @@ def register(
         )
         kind = ChangeKind.TOOL_REGISTERED if old is None else ChangeKind.TOOL_CHANGED
         sealed = {} if old is None else {"changed": account_changes.plain(changed)}
-        _record(tenant, manifest.name, kind, by, via, version=manifest.sha256, **sealed)
+        record(tenant, manifest.name, kind, by, via, version=manifest.sha256, **sealed, **told)
     return changed
+
+
+def check(tenant: Tenant, manifest: Manifest) -> None:
+    """The rules of Python tools, with the same messages. Raises ``NameTaken, Unsafe``."""
+    check_name(manifest.name)
+    tool = catalogue.tool_from(manifest, tenant.slug)
+    errors: list[Error] = [*unsafe(tool), *changed_key(tool, tenant.slug)]
+    if errors:
+        raise Unsafe("\n".join(f"{error.id}: {error.msg} {error.hint}" for error in errors))
 
 
 def check_name(name: str) -> None:
     """Raises ``NameTaken``."""
+    if name in contracts.RESERVED:
+        raise NameTaken(f"{name} is a tool of Assent itself: choose another name.")
     if name in contracts.tools or name in contracts.readonly_tools:
         raise NameTaken(f"{name} is a tool of this installation: choose another name.")
 
@@ -85,7 +128,7 @@ def withdraw(tenant: Tenant, name: str, *, by: Principal, via: Surface) -> None:
         active = RegisteredTool.objects.filter(tenant=tenant, name=name, is_withdrawn=False)
         if not active.update(is_withdrawn=True):
             raise NotFound(f"{tenant.slug} has registered no tool named {name!r:.80}.")
-        _record(tenant, name, ChangeKind.TOOL_WITHDRAWN, by, via)
+        record(tenant, name, ChangeKind.TOOL_WITHDRAWN, by, via)
 
 
 def _keep(tenant: Tenant, manifest: Manifest, by: Principal) -> None:
@@ -100,9 +143,10 @@ def _keep(tenant: Tenant, manifest: Manifest, by: Principal) -> None:
     ToolVersion.objects.bulk_create([version], ignore_conflicts=True)
 
 
-def _record(
+def record(
     tenant: Tenant, name: str, kind: ChangeKind, by: Principal, via: Surface, **details: Any
 ) -> None:
+    """Append what was done to the tool to its chain."""
     account_changes.record(
         f"tool:{tenant.slug}/{name}",
         kind,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from approvals.admin import bus_requests, buses, people, slack, tasks, transactions
+from approvals.admin import bus_requests, buses, people, slack, tasks, tools, transactions
 
-__all__ = ["bus_requests", "buses", "people", "slack", "tasks", "transactions"]
+__all__ = ["bus_requests", "buses", "people", "slack", "tasks", "tools", "transactions"]

@@ -33,6 +33,7 @@ from ledger.contracts.contract import (
 )
 from ledger.contracts.plan import Context, NothingHappened, NothingHappenedYet, Plan
 from ledger.contracts.registry import (
+    RESERVED,
     declared_twice,
     readonly,
     readonly_tools,
@@ -43,6 +44,7 @@ from ledger.contracts.tool import ReadonlyTool, Role, Tool
 
 __all__ = [
     "LONGEST_RETENTION",
+    "RESERVED",
     "ConsequenceLevel",
     "Context",
     "Contract",

@@ -67,6 +67,11 @@ class ChangeKind(StrEnum):
     TOOL_REGISTERED = "tool_registered"
     TOOL_CHANGED = "tool_changed"
     TOOL_WITHDRAWN = "tool_withdrawn"
+    TOOL_CHANGE_ASKED = "tool_change_asked"
+    TOOL_CHANGE_DECLINED = "tool_change_declined"
+    TOOL_PINNED = "tool_pinned"
+    TOOL_HELD = "tool_held"
+    TOOL_RELEASED = "tool_released"
     CREDENTIAL_ADDED = "credential_added"
     CREDENTIAL_CHANGED = "credential_changed"
     CREDENTIAL_REMOVED = "credential_removed"
@@ -141,6 +146,11 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.TOOL_REGISTERED: "registered a tool",
     ChangeKind.TOOL_CHANGED: "changed a tool",
     ChangeKind.TOOL_WITHDRAWN: "withdrew a tool",
+    ChangeKind.TOOL_CHANGE_ASKED: "asked for a change of a tool, to be confirmed by another",
+    ChangeKind.TOOL_CHANGE_DECLINED: "declined a change of a tool",
+    ChangeKind.TOOL_PINNED: "pinned what the owner of a tool publishes",
+    ChangeKind.TOOL_HELD: "held a tool: what its owner publishes has changed",
+    ChangeKind.TOOL_RELEASED: "released a tool that was held",
     ChangeKind.CREDENTIAL_ADDED: "added a credential for tools elsewhere",
     ChangeKind.CREDENTIAL_CHANGED: "changed a credential for tools elsewhere",
     ChangeKind.CREDENTIAL_REMOVED: "removed a credential for tools elsewhere",

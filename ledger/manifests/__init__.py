@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ledger.manifests import texts
 from ledger.manifests.base import ContractTerms, Manifest, ManifestRefused
 from ledger.manifests.http import HttpManifest
 from ledger.manifests.tool import ManifestTool
@@ -35,4 +36,5 @@ __all__ = [
     "ManifestRefused",
     "ManifestTool",
     "read",
+    "texts",
 ]

@@ -16,7 +16,14 @@ from ledger.models.readings import Reading
 from ledger.models.reviews import Agreement, Review, ReviewVerdict
 from ledger.models.search import SearchTerm
 from ledger.models.sweepers import SweeperLease
-from ledger.models.tools import Credential, CredentialKind, RegisteredTool, ToolVersion
+from ledger.models.tools import (
+    Credential,
+    CredentialKind,
+    RegisteredTool,
+    ToolChange,
+    ToolChangeState,
+    ToolVersion,
+)
 from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
 from ledger.models.usage import SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
 from ledger.states import Ending
@@ -50,6 +57,8 @@ __all__ = [
     "SweeperLease",
     "Tenant",
     "Tile",
+    "ToolChange",
+    "ToolChangeState",
     "ToolVersion",
     "Transaction",
     "TransactionQuerySet",

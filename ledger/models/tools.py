@@ -17,6 +17,18 @@ class RegisteredTool(models.Model):
     name = models.CharField(max_length=100)
     version = models.CharField(max_length=64, help_text="SHA-256 of the manifest.")
     is_withdrawn = models.BooleanField(default=False, help_text="Agents cannot propose it now.")
+    held = models.TextField(
+        blank=True, help_text="Why it is held: neither proposed nor signed off; empty: it is not."
+    )
+    pinned = models.CharField(
+        max_length=64, blank=True, help_text="SHA-256 of what its owner published when pinned."
+    )
+    pinned_contract = models.JSONField(null=True)
+    seen_contract = models.JSONField(null=True, help_text="As last read, where it differs.")
+    read_error = models.TextField(blank=True, help_text="Why it could not be read last time.")
+    failing_since = models.DateTimeField(null=True)
+    read_at = models.DateTimeField(null=True)
+    read_again_at = models.DateTimeField(null=True, help_text="Empty: nothing is pinned.")
 
     class Meta:
         constraints = [
@@ -42,6 +54,49 @@ class ToolVersion(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["tenant", "name", "sha256"], name="ledger_tool_one_per_version"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.sha256[:8]}"
+
+
+class ToolChangeState(models.TextChoices):
+    WAITING = "waiting", "waits for a second operator"
+    CONFIRMED = "confirmed", "confirmed"
+    DECLINED = "declined", "declined"
+    OVERTAKEN = "overtaken", "replaced by a later one"
+
+
+class ToolChange(models.Model):
+    """A version that one operator wants to register and that another has to confirm.
+
+    Written by ``ledger.tool_changes`` only.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=100)
+    sha256 = models.CharField(max_length=64)
+    manifest = models.JSONField()
+    in_place_of = models.CharField(max_length=64, blank=True, help_text="Empty: there was none.")
+    loosens = models.JSONField(default=list, help_text="The members that take a second operator.")
+    state = models.CharField(
+        max_length=10, choices=ToolChangeState, default=ToolChangeState.WAITING
+    )
+    asked_by = models.CharField(max_length=150)
+    asked_by_name = models.CharField(max_length=200)
+    ended_by = models.CharField(max_length=150, blank=True)
+    ended_by_name = models.CharField(max_length=200, blank=True)
+    at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"],
+                condition=models.Q(state=ToolChangeState.WAITING),
+                name="ledger_tool_one_change_waits",
             )
         ]
 

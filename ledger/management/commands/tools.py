@@ -8,16 +8,13 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-import yaml
-from django.core.checks import Error
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import catalogue, credentials, manifests, registrations
-from ledger.checks import changed_key, unsafe
+from ledger import credentials, manifests, registrations
 from ledger.credentials import CredentialRefused
 from ledger.errors import LedgerError
 from ledger.events import account_changes
-from ledger.manifests import Manifest, ManifestRefused
+from ledger.manifests import Manifest, ManifestRefused, texts
 from ledger.models import Tenant
 from ledger.principals import Surface
 
@@ -46,7 +43,7 @@ class Command(BaseCommand):
                     self._credential(options["name"], _tenant(options["tenant"]), options)
                 case _:
                     self._apply(options["file"], is_dry=options["dry_run"])
-        except (LedgerError, registrations.NameTaken, CredentialRefused) as refusal:
+        except (LedgerError, registrations.Refused, CredentialRefused) as refusal:
             raise CommandError(f"{refusal} Nothing was changed.") from refusal
 
     def _withdraw(self, tenant: str, name: str) -> None:
@@ -72,7 +69,7 @@ class Command(BaseCommand):
         """All tools are checked before the first is registered."""
         tenant, manifests = _read(file)
         for manifest in manifests:
-            _check(manifest, tenant)
+            registrations.check(tenant, manifest)
         for manifest in manifests:
             self._apply_one(tenant, manifest, is_dry=is_dry)
         if is_dry:
@@ -120,8 +117,8 @@ def _read(file: Path) -> tuple[Tenant, list[Manifest]]:
     try:
         if file.stat().st_size > FILE_MOST:
             raise CommandError(f"{file} has more than {FILE_MOST} bytes.")
-        content = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as failure:
+        content = texts.parse(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, ManifestRefused) as failure:
         raise CommandError(f"{file} cannot be read: {failure}") from failure
     if not isinstance(content, dict) or set(content) != {"tenant", "tools"}:
         raise CommandError(f"{file} is an object with the members tenant and tools.")
@@ -147,16 +144,6 @@ def _tenant(slug: str) -> Tenant:
     if tenant is None:
         raise CommandError(f"There is no tenant {slug!r:.80}.")
     return tenant
-
-
-def _check(manifest: Manifest, tenant: Tenant) -> None:
-    """The rules of Python tools, with the same messages."""
-    registrations.check_name(manifest.name)
-    tool = catalogue.tool_from(manifest, tenant.slug)
-    errors: list[Error] = [*unsafe(tool), *changed_key(tool, tenant.slug)]
-    if errors:
-        texts = [f"{error.id}: {error.msg} {error.hint}" for error in errors]
-        raise CommandError("\n".join([*texts, "Nothing was changed."]))
 
 
 def _short(value: Any) -> str:

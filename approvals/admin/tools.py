@@ -1,0 +1,268 @@
+"""Registered tools in the admin: their versions, and changes, which may take a second operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _, gettext_lazy as lazy
+
+from approvals.admin import tool_pages
+from approvals.admin.tool_pages import VIA, Preview
+from approvals.http.middleware import roles_of
+from approvals.models import Role
+from approvals.people import principal_of, require_another_person
+from approvals.presentation.sentences import refusal_and_hint
+from ledger import manifests, registrations, tool_changes
+from ledger.admin.base import ReadOnly, TenantAdmin
+from ledger.errors import LedgerError
+from ledger.manifests import ManifestRefused
+from ledger.models import RegisteredTool, Tenant, ToolChange
+from ledger.registrations import Refused
+
+OPERATE_TOOLS = "ledger.change_registeredtool"
+BEGINNING = """\
+name: refund_invoice
+kind: http
+address: https://payments.example/assent
+description: Refunds an invoice in the billing system.
+arguments:
+  type: object
+  additionalProperties: false
+  required: [invoice, amount]
+  properties:
+    invoice: {type: string, maxLength: 40}
+    amount: {type: string, pattern: '^[0-9]{1,6}\\.[0-9]{2}$'}
+routes: [plan, rollback, find_receipt]
+contract:
+  owner_service: billing
+  operation_key: "refund_invoice:{tenant}:{invoice}"
+"""
+
+
+def operated_by(request: HttpRequest) -> set[str]:
+    """The tenants whose tools this person may change."""
+    person = request.user
+    if not isinstance(person, User) or not person.has_perm(OPERATE_TOOLS):
+        return set()
+    return {slug for slug, roles in roles_of(person).items() if Role.OPERATOR in roles}
+
+
+class ManifestForm(forms.Form):
+    text = forms.CharField(
+        label=lazy("Manifest"),
+        max_length=manifests.texts.MOST,
+        widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "class": "manifest"}),
+        help_text=lazy(
+            "YAML or JSON. What you leave out of the contract is the strictest there is. "
+            "Nothing is registered before you have seen what changes."
+        ),
+    )
+
+
+class NewManifestForm(ManifestForm):
+    tenant = forms.ModelChoiceField(Tenant.objects.none(), label=lazy("Tenant"))
+    field_order = ("tenant", "text")
+
+
+@admin.register(RegisteredTool)
+class RegisteredToolAdmin(ReadOnly, TenantAdmin):
+    """Tools that are not Python. Each change is a preview first, and then a compare-and-set."""
+
+    change_list_template = "admin/ledger/tools.html"
+    list_display = ("name", "tenant", "runs_at", "standing", "version_")
+    list_select_related = ("tenant",)
+    ordering = ("tenant", "name")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(operated_by(request))
+
+    @admin.display(description=lazy("runs at"))
+    def runs_at(self, row: RegisteredTool) -> str:
+        return tool_pages.runs_at(row)
+
+    @admin.display(description=lazy("state"))
+    def standing(self, row: RegisteredTool) -> str:
+        return tool_pages.standing(row)
+
+    @admin.display(description=lazy("version"))
+    def version_(self, row: RegisteredTool) -> SafeString:
+        return format_html("<code>{}</code>", row.version[:12])
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """With the changes that wait: that of a new tool has no row in the list yet."""
+        waiting = {"waiting": tool_pages.all_waiting(operated_by(request))}
+        return super().changelist_view(request, {**waiting, **(extra_context or {})})
+
+    # --- pages ------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("add/", view(self.add_page), name=self._name("add")),
+            path("<int:pk>/version/", view(self.version_page), name=self._name("version")),
+            path("<int:pk>/withdraw/", view(self.withdraw_page), name=self._name("withdraw")),
+            path("changes/<int:change_id>/", view(self.waiting_page), name=self._name("waiting")),
+            *super().get_urls(),
+        ]
+
+    def _name(self, page: str) -> str:
+        return f"ledger_registeredtool_{page}"
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """One tool: how it stands, what waits, and every version with what it changed."""
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_view_permission(request, row):
+            return super().change_view(request, object_id, form_url, extra_context)
+        return self._page(
+            request,
+            "admin/ledger/tool.html",
+            title=row.name,
+            row=row,
+            standing=tool_pages.standing(row),
+            versions=tool_pages.versions_of(row),
+            waiting=tool_pages.waiting_for(row.tenant_id, row.name),
+            may_change=row.tenant_id in operated_by(request),
+        )
+
+    def add_page(self, request: HttpRequest) -> HttpResponse:
+        """Register a tool that is new, or that was withdrawn."""
+        if not (tenants := operated_by(request)):
+            raise PermissionDenied
+        form = NewManifestForm(request.POST or None, initial={"text": BEGINNING})
+        tenant: Any = form.fields["tenant"]
+        tenant.queryset = Tenant.objects.filter(slug__in=tenants)
+        if len(tenants) == 1:
+            tenant.initial = next(iter(tenants))
+        return self._edit(request, form, None)
+
+    def version_page(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Change one tool."""
+        row = self._operated(request, pk)
+        latest = registrations.latest(row.tenant, row.name)
+        text = manifests.texts.text_of(latest) if latest else ""
+        return self._edit(request, ManifestForm(request.POST or None, initial={"text": text}), row)
+
+    def _edit(
+        self, request: HttpRequest, form: ManifestForm, row: RegisteredTool | None
+    ) -> HttpResponse:
+        """The form; then what would change; then, if that was confirmed as it was shown, do it."""
+        preview: Preview | None = None
+        if request.method == "POST" and form.is_valid() and "back" not in request.POST:
+            tenant = row.tenant if row else form.cleaned_data["tenant"]
+            try:
+                preview = tool_pages.preview(tenant, form.cleaned_data["text"], row)
+                if preview.is_confirmed_by(request.POST):
+                    return self._carry_out(request, tenant, preview)
+            except (ManifestRefused, Refused) as refusal:
+                form.add_error("text", str(refusal))
+                preview = None
+        title = _("Change {name}").format(name=row.name) if row else _("Register a tool")
+        page = {"title": title, "form": form, "row": row, "preview": preview}
+        return self._page(request, "admin/ledger/tool_edit.html", **page)
+
+    def _carry_out(self, request: HttpRequest, tenant: Tenant, preview: Preview) -> HttpResponse:
+        manifest, by = preview.manifest, principal_of(_person(request))
+        change = tool_changes.change(
+            tenant, manifest, in_place_of=preview.in_place_of, by=by, via=VIA
+        )
+        if change is not None:
+            text = _("{name} changes when another operator has confirmed it.")
+            self.message_user(request, text.format(name=manifest.name), messages.WARNING)
+            return redirect("admin:ledger_registeredtool_waiting", change.pk)
+        text = _("Agents get this version of {name} from now on.").format(name=manifest.name)
+        self.message_user(request, text, messages.SUCCESS)
+        row = RegisteredTool.objects.get(tenant=tenant, name=manifest.name)
+        return redirect("admin:ledger_registeredtool_change", row.pk)
+
+    def withdraw_page(self, request: HttpRequest, pk: int) -> HttpResponse:
+        row = self._operated(request, pk)
+        if request.method == "POST":
+            by = principal_of(_person(request))
+            try:
+                registrations.withdraw(row.tenant, row.name, by=by, via=VIA)
+            except LedgerError as refusal:
+                self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
+            else:
+                text = _("{name} was withdrawn.").format(name=row.name)
+                self.message_user(request, text, messages.SUCCESS)
+            return redirect("admin:ledger_registeredtool_change", pk)
+        title = _("Withdraw {name}").format(name=row.name)
+        return self._page(request, "admin/ledger/tool_withdraw.html", title=title, row=row)
+
+    def waiting_page(self, request: HttpRequest, change_id: int) -> HttpResponse:
+        """A change that waits: exactly what it does, and confirming or declining it."""
+        rows = ToolChange.objects.select_related("tenant")
+        change = rows.filter(pk=change_id, tenant__in=operated_by(request)).first()
+        if change is None:
+            raise Http404
+        if request.method == "POST":
+            self._settle(request, change)
+            return redirect(request.path)
+        is_open = tool_changes.open_changes().filter(pk=change_id).exists()
+        return self._page(
+            request,
+            "admin/ledger/tool_waiting.html",
+            title=_("Change of {name}").format(name=change.name),
+            change=change,
+            is_open=is_open,
+            is_own=change.asked_by == str(principal_of(_person(request))),
+            shown=tool_pages.shown_change(change),
+            tool=RegisteredTool.objects.filter(tenant=change.tenant, name=change.name).first(),
+        )
+
+    def _settle(self, request: HttpRequest, change: ToolChange) -> None:
+        person = _person(request)
+        origin: dict[str, Any] = {"by": principal_of(person), "via": VIA}
+        try:
+            if "confirm" in request.POST:
+                require_another_person(
+                    person, [change.asked_by], _("{name} has asked for this change.")
+                )
+                tool_changes.confirm(change.pk, sha256=request.POST["confirm"], **origin)
+                self.message_user(request, _("It is confirmed."), messages.SUCCESS)
+            else:
+                tool_changes.decline(change.pk, **origin)
+                self.message_user(request, _("It is declined."), messages.SUCCESS)
+        except LedgerError as refusal:
+            self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
+        except Refused as refusal:
+            lines = format_html_join("", "{} ", ((line,) for line in str(refusal).splitlines()))
+            self.message_user(request, lines, messages.ERROR)
+
+    # --- what they share --------------------------------------------------------------------------
+
+    def _operated(self, request: HttpRequest, pk: int) -> RegisteredTool:
+        rows: QuerySet[RegisteredTool] = self.get_queryset(request).select_related("tenant")
+        row = rows.filter(pk=pk).first()
+        if row is None:
+            raise Http404
+        if row.tenant_id not in operated_by(request):
+            raise PermissionDenied
+        return row
+
+    def _page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
+        every = self.admin_site.each_context(request)
+        return render(request, template, {**every, "opts": self.opts, **context})
+
+
+def _person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user

@@ -1,0 +1,66 @@
+"""What of a changed manifest loosens a tool, so that a second operator has to confirm it.
+
+Whoever changes a tool alone may make it stricter, describe it better, and give people more or less
+time; not let it do more than was asked for before, or with fewer eyes on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
+from ledger.manifests import ContractTerms, Manifest
+
+# From soft to strict.
+ORDERS: dict[str, list[str]] = {
+    "risk_level": list(RiskLevel),
+    "required_approver": list(RequiredApprover),
+    "consequence_level": list(ConsequenceLevel),
+}
+# A promise of the owner that the ledger relies on, or a looser way: on is softer than off.
+SOFT_WHEN_ON = frozenset({"retry_safe"})
+SOFT_WHEN_OFF = frozenset({"web_only"})
+# Whatever else of a manifest differs says where it runs, as whom, or what its answers prove.
+HARMLESS = frozenset({"name", "description", "arguments", "contract", "routes"})
+
+
+def loosened(old: Manifest | None, new: Manifest) -> list[str]:
+    """The members that loosen, as ``differences`` names them; a new tool is compared with the
+    strictest terms."""
+    return sorted({*_in_contract(old, new), *_in_manifest(old, new)})
+
+
+def _in_contract(old: Manifest | None, new: Manifest) -> Iterator[str]:
+    before = old.contract.model_dump() if old else _strictest()
+    after = new.contract.model_dump()
+    for name, order in ORDERS.items():
+        if order.index(after[name]) < order.index(before[name]):
+            yield f"contract.{name}"
+    for name in SOFT_WHEN_ON:
+        if after[name] and not before[name]:
+            yield f"contract.{name}"
+    for name in SOFT_WHEN_OFF:
+        if before[name] and not after[name]:
+            yield f"contract.{name}"
+    if after["quorum"] < before["quorum"]:
+        yield "contract.quorum"
+
+
+def _strictest() -> dict[str, Any]:
+    return {name: field.default for name, field in ContractTerms.model_fields.items()}
+
+
+def _in_manifest(old: Manifest | None, new: Manifest) -> Iterator[str]:
+    if old is None:
+        return
+    before, after = old.as_json(), new.as_json()
+    # Where no person looks at each one, the arguments are all that limits what can be asked for.
+    if new.contract.required_approver != RequiredApprover.HUMAN and (
+        old.arguments != new.arguments
+    ):
+        yield "arguments"
+    for name in {*before, *after} - HARMLESS:
+        # What is switched off promises less.
+        if before.get(name) != after.get(name) and after.get(name) is not False:
+            yield name

@@ -1,0 +1,39 @@
+"""Manifests as YAML text (JSON is YAML, too), as operators write and read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from ledger.manifests.base import Manifest, ManifestRefused
+
+MOST = 1_000_000  # characters
+
+
+class _NoAliases(yaml.SafeLoader):
+    """A few lines of aliases unfold to gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not allowed; write it out")
+        return super().compose_node(parent, index)
+
+
+def parse(text: str) -> Any:
+    """The value of the text. Raises ``ManifestRefused``."""
+    if len(text) > MOST:
+        raise ManifestRefused(f"the text has more than {MOST} characters")
+    try:
+        return yaml.load(text, Loader=_NoAliases)
+    except RecursionError:
+        raise ManifestRefused("the text is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as failure:
+        raise ManifestRefused(f"the text is not YAML: {failure}") from None
+
+
+def text_of(manifest: Manifest) -> str:
+    """The manifest as YAML that ``parse`` reads."""
+    return yaml.safe_dump(
+        manifest.as_json(), sort_keys=False, allow_unicode=True, width=88, default_flow_style=False
+    )
