@@ -2,20 +2,27 @@
 
 The supervisor writes the process groups of its programs to the standard input of this file, a line
 for each change. However the supervisor ends, the kernel closes the pipe; the groups of the last
-line are then stopped. Runs by itself and imports nothing of the product.
+line are then stopped, and on Linux also what the supervisor had started without coming to write it:
+its programs carry a mark in their environment. Runs by itself and imports nothing of the product.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 STOP_PATIENCE_S = 10.0  # after SIGTERM, for what has no longer time limit of its own
 LOOK_EVERY_S = 0.05
+# For so long a program that was just being started may yet appear.
+MAY_APPEAR_S = 2.0
+MARK = "SUPERVISED_BY"
+DISMISSED = b"dismissed\n"
 
 
 class Guard:
@@ -25,10 +32,12 @@ class Guard:
 
     def __init__(self, patience_s: float = STOP_PATIENCE_S) -> None:
         self._patience_s = patience_s
+        # For the environment of each program.
+        self.mark = {MARK: secrets.token_hex(16)}
 
     def watch(self, groups: Iterable[int]) -> None:
         """These groups run now. A guard that was killed is replaced."""
-        line = " ".join(map(str, groups)) + "\n"
+        line = " ".join(map(str, groups)).encode() + b"\n"
         if self._process is None or self._process.poll() is not None or not self._tell(line):
             self._start()
             self._tell(line)
@@ -36,12 +45,12 @@ class Guard:
     def dismiss(self) -> None:
         """Nothing runs any more."""
         if self._process is not None:
-            self._tell("\n")
+            self._tell(DISMISSED)
             self._process.communicate()
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(self._patience_s)],
+            [sys.executable, "-I", "-S", __file__, str(self._patience_s), self.mark[MARK]],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -49,11 +58,11 @@ class Guard:
             start_new_session=True,
         )
 
-    def _tell(self, line: str) -> bool:
+    def _tell(self, line: bytes) -> bool:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(line.encode())
+            self._process.stdin.write(line)
         except BrokenPipeError:
             return False
         return True
@@ -68,23 +77,50 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
-def stand_by(patience_s: float) -> None:
+def marked(mark: str) -> set[int]:
+    """The groups of the processes that carry the mark; empty where there is no ``/proc``."""
+    wanted = f"{MARK}={mark}".encode()
+    found = set()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in environment.read_bytes().split(b"\0"):
+                found.add(os.getpgid(int(environment.parent.name)))
+        except OSError:  # it has ended, or belongs to somebody else
+            continue
+    return found
+
+
+def stand_by(patience_s: float, mark: str) -> None:
     """Read groups until the supervisor has ended, then stop those that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    groups: list[int] = []
+    groups: set[int] = set()
     for line in sys.stdin.buffer:
-        groups = [int(group) for group in line.split()]
-    kill_at = time.monotonic() + patience_s
-    for group in groups:
-        signal_group(group, signal.SIGTERM)
-    while any(signal_group(group, 0) for group in groups):
-        if time.monotonic() > kill_at:
+        if line == DISMISSED:
+            return
+        groups = {int(group) for group in line.split()}
+    stop(groups, patience_s, mark)
+
+
+def stop(groups: set[int], patience_s: float, mark: str) -> None:
+    """Ask them to end, and those that still appear; kill what has not ended in time."""
+    began = time.monotonic()
+    told: set[int] = set()
+    while True:
+        passed = time.monotonic() - began
+        if passed < MAY_APPEAR_S:
+            groups |= marked(mark)
+        for group in groups - told:
+            signal_group(group, signal.SIGTERM)
+        told |= groups
+        if passed > patience_s:
             for group in groups:
                 signal_group(group, signal.SIGKILL)
+            return
+        if passed > MAY_APPEAR_S and not any(signal_group(group, 0) for group in groups):
             return
         time.sleep(LOOK_EVERY_S)
 
 
 if __name__ == "__main__":
-    stand_by(float(sys.argv[1]))
+    stand_by(float(sys.argv[1]), sys.argv[2])

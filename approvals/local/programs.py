@@ -33,8 +33,10 @@ class Program:
 class Child:
     """One program, and the process that runs it at the moment, if any."""
 
-    def __init__(self, program: Program, colour: str) -> None:
+    def __init__(self, program: Program, colour: str, mark: Mapping[str, str]) -> None:
+        """``mark`` is added to its environment."""
         self.name, self.program, self.colour = program.name, program, colour
+        self._environment = {**program.environment, **mark}
         self.process: subprocess.Popen[bytes] | None = None
         self.output: int | None = None  # a file descriptor, while somebody may still print
         self.start_at = 0.0  # due, while no process runs
@@ -50,7 +52,7 @@ class Child:
         try:
             self.process = subprocess.Popen(
                 self.program.command,
-                env=dict(self.program.environment),
+                env=self._environment,
                 cwd=self.program.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=write_end,

@@ -65,12 +65,14 @@ class Supervisor:
     def __init__(self, stages: Sequence[Sequence[Program]], output: TextIO = sys.stdout) -> None:
         programs = [program for stage in stages for program in stage]
         colour = {program.name: COLOURS[i % len(COLOURS)] for i, program in enumerate(programs)}
-        self._stages = [[Child(each, colour[each.name]) for each in stage] for stage in stages]
+        self._guard = Guard(max(program.patience_s for program in programs))
+        self._stages = [
+            [Child(each, colour[each.name], self._guard.mark) for each in stage] for stage in stages
+        ]
         self._children = [child for stage in self._stages for child in stage]
         self._log = Log(output, list(colour))
         self._standstills = Standstills()
         self._selector = selectors.DefaultSelector()
-        self._guard = Guard(max(program.patience_s for program in programs))
         self._signals: list[tuple[int, float]] = []  # number and time, noted by the handler
         self._stopped_by: int | None = None
         self._stop_asked_at = 0.0

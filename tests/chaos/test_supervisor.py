@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from approvals.local import guard
 from tests.processes import ROOT, until
 
 pytestmark = [
@@ -250,6 +251,24 @@ def test_a_killed_supervisor_leaves_no_program_not_even_one_that_ignores_sigterm
 
     until(lambda: not is_running(left[0]), 10, "the worker has ended")
     until(lambda: not any(map(is_running, left)), 30, "the stubborn one and the guard have ended")
+
+
+def test_the_guard_also_stops_what_the_supervisor_had_no_time_to_name():
+    name = guard.MARK
+    stands_by = subprocess.Popen(
+        [sys.executable, "-IS", guard.__file__, "10", "m1"], stdin=subprocess.PIPE
+    )
+    begun = [
+        subprocess.Popen(["sleep", "300"], env={name: mark}, start_new_session=True)
+        for mark in ("m1", "m2")
+    ]
+
+    stands_by.communicate(b"\n")
+
+    assert begun[0].wait(10) == -signal.SIGTERM
+    assert begun[1].poll() is None, "that of another supervisor"
+    begun[1].kill()
+    begun[1].wait()
 
 
 def test_a_killed_guard_is_replaced(supervise):
