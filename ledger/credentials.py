@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from cryptography import x509
 from django.db.transaction import atomic
 
 from ledger import client_certificates
@@ -97,14 +98,7 @@ def set_header(
     via: Surface,
 ) -> None:
     """Add or replace a header that is sent to these hosts. Raises ``CredentialRefused``."""
-    if not HEADER.fullmatch(header):
-        raise CredentialRefused("The name of a header is letters, digits, - and _.")
-    if header.lower() in OURS or header.lower().startswith(OUR_PREFIXES):
-        raise CredentialRefused(f"{header} is not a header that a credential may set.")
-    if not VALUE.fullmatch(value):
-        raise CredentialRefused(
-            "The value is 1 to 4000 printable ASCII characters, without line breaks."
-        )
+    check_header(header, value)
     kind = CredentialKind.HEADER
     _keep(tenant, name, kind, hosts, by, via, {"header": header, "secret": value}, header=header)
 
@@ -113,10 +107,7 @@ def set_client_certificate(
     tenant: Tenant, name: str, *, hosts: Iterable[str], pem: str, by: Principal, via: Surface
 ) -> None:
     """Add or replace a certificate with its key, both in PEM. Raises ``CredentialRefused``."""
-    try:
-        certificate = client_certificates.check(pem)
-    except CertificateRefused as refusal:
-        raise CredentialRefused(str(refusal)) from None
+    certificate = checked_certificate(pem)
     ends_at = client_certificates.expires_at(certificate)
     kind = CredentialKind.CLIENT_CERTIFICATE
     columns: dict[str, str | datetime] = {"secret": pem, "expires_at": ends_at}
@@ -142,9 +133,8 @@ def _keep(
     columns: Mapping[str, str | datetime],
     **told: object,
 ) -> None:
-    if not NAME.fullmatch(name):
-        raise CredentialRefused("A name is lower-case letters, digits, - and _; a letter first.")
-    bound = _checked_hosts(hosts)
+    check_name(name)
+    bound = checked_hosts(hosts)
     whole = {"kind": kind, "hosts": bound, "header": "", "expires_at": None, **columns}
     with atomic():
         _, is_new = Credential.objects.defer("secret").update_or_create(
@@ -154,7 +144,31 @@ def _keep(
         _record(tenant, name, change, by, via, credential=kind.value, hosts=bound, **told)
 
 
-def _checked_hosts(hosts: Iterable[str]) -> list[str]:
+def check_name(name: str) -> None:
+    """Raises ``CredentialRefused``, as the other checks do."""
+    if not NAME.fullmatch(name):
+        raise CredentialRefused("A name is lower-case letters, digits, - and _; a letter first.")
+
+
+def check_header(header: str, value: str) -> None:
+    if not HEADER.fullmatch(header):
+        raise CredentialRefused("The name of a header is letters, digits, - and _.")
+    if header.lower() in OURS or header.lower().startswith(OUR_PREFIXES):
+        raise CredentialRefused(f"{header} is not a header that a credential may set.")
+    if not VALUE.fullmatch(value):
+        raise CredentialRefused(
+            "The value is 1 to 4000 printable ASCII characters, without line breaks."
+        )
+
+
+def checked_certificate(pem: str) -> x509.Certificate:
+    try:
+        return client_certificates.check(pem)
+    except CertificateRefused as refusal:
+        raise CredentialRefused(str(refusal)) from None
+
+
+def checked_hosts(hosts: Iterable[str]) -> list[str]:
     bound = list(dict.fromkeys(host.strip().lower() for host in hosts if host.strip()))
     if not bound:
         raise CredentialRefused("Name at least one host that it may be sent to.")

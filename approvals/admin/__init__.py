@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from approvals.admin import bus_requests, buses, people, slack, tasks, tools, transactions
+from approvals.admin import (
+    bus_requests,
+    buses,
+    credentials,
+    people,
+    slack,
+    tasks,
+    tools,
+    transactions,
+)
 
-__all__ = ["bus_requests", "buses", "people", "slack", "tasks", "tools", "transactions"]
+__all__ = [
+    "bus_requests",
+    "buses",
+    "credentials",
+    "people",
+    "slack",
+    "tasks",
+    "tools",
+    "transactions",
+]

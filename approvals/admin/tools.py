@@ -179,7 +179,7 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
         return self._page(request, "admin/ledger/tool_edit.html", **page)
 
     def _carry_out(self, request: HttpRequest, tenant: Tenant, preview: Preview) -> HttpResponse:
-        manifest, by = preview.manifest, principal_of(_person(request))
+        manifest, by = preview.manifest, principal_of(person_of(request))
         change = tool_changes.change(
             tenant, manifest, in_place_of=preview.in_place_of, by=by, via=VIA
         )
@@ -195,7 +195,7 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
     def withdraw_page(self, request: HttpRequest, pk: int) -> HttpResponse:
         row = self._operated(request, pk)
         if request.method == "POST":
-            by = principal_of(_person(request))
+            by = principal_of(person_of(request))
             try:
                 registrations.withdraw(row.tenant, row.name, by=by, via=VIA)
             except LedgerError as refusal:
@@ -223,13 +223,13 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
             title=_("Change of {name}").format(name=change.name),
             change=change,
             is_open=is_open,
-            is_own=change.asked_by == str(principal_of(_person(request))),
+            is_own=change.asked_by == str(principal_of(person_of(request))),
             shown=tool_pages.shown_change(change),
             tool=RegisteredTool.objects.filter(tenant=change.tenant, name=change.name).first(),
         )
 
     def _settle(self, request: HttpRequest, change: ToolChange) -> None:
-        person = _person(request)
+        person = person_of(request)
         origin: dict[str, Any] = {"by": principal_of(person), "via": VIA}
         try:
             if "confirm" in request.POST:
@@ -263,6 +263,6 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
         return render(request, template, {**every, "opts": self.opts, **context})
 
 
-def _person(request: HttpRequest) -> User:
+def person_of(request: HttpRequest) -> User:
     assert isinstance(request.user, User)
     return request.user

@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from approvals.models import Role
 from ledger import credentials, manifests, safe_http
 from ledger.credentials import CredentialRefused
 from ledger.events.account_changes import ChangeKind
@@ -26,6 +27,7 @@ from ledger.principals import Surface
 from ledger.safe_http import CredentialUnusable
 from tests.conftest import propose
 from tests.http_tools.conftest import OPERATOR, manifest
+from tests.http_tools.test_tool_admin import operator
 
 pytestmark = pytest.mark.django_db
 BY = {"by": OPERATOR, "via": Surface.COMMAND}
@@ -337,3 +339,86 @@ def test_rotating_the_keys_encrypts_it_anew(header, settings):
     settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS[:1]
 
     assert credentials.for_address("acme", "billing", ADDRESS).headers["Authorization"] == SECRET
+
+
+# --- the admin --------------------------------------------------------------------------------
+
+LIST = "/admin/ledger/credential/"
+
+
+@pytest.fixture
+def olga(acme):
+    return operator("olga2", acme)
+
+
+def body(**changes):
+    return {
+        "tenant": "acme",
+        "name": "billing",
+        "kind": "header",
+        "hosts": "payments.example\nother.example:8443",
+        "header": "Authorization",
+        "new_secret": SECRET,
+        **changes,
+    }
+
+
+def test_an_operator_writes_it_in_the_admin_and_nobody_reads_it_there(olga):
+    olga.post(f"{LIST}add/", body())
+    row = Credential.objects.defer("secret").get()
+    ends = ("", f"{row.pk}/change/", f"{row.pk}/history/")
+    pages = [olga.get(f"{LIST}{end}") for end in ends]
+
+    assert row.hosts == ["payments.example", "other.example:8443"]
+    assert credentials.for_address("acme", "billing", ADDRESS).headers["Authorization"] == SECRET
+    assert all(page.status_code == 200 for page in pages)
+    assert all("secret-93" not in page.content.decode() for page in pages)
+    event = Event.objects.get(kind=ChangeKind.CREDENTIAL_ADDED)
+    assert (event.principal_name, event.via) == ("Olga2", "admin")
+    assert "secret-93" not in event.details
+
+
+def test_whoever_changes_where_it_goes_enters_it_anew(olga, header):
+    header()
+    row = Credential.objects.get()
+    page = olga.post(f"{LIST}{row.pk}/change/", body(hosts="evil.example", new_secret=""))
+
+    assert page.status_code == 200
+    assert Credential.objects.get().hosts == ["payments.example"]
+
+    olga.post(f"{LIST}{row.pk}/change/", body(hosts="evil.example", new_secret="Bearer other"))
+
+    assert Credential.objects.get().hosts == ["evil.example"]
+    assert Credential.objects.get().secret == "Bearer other"
+
+
+def test_what_is_refused_is_said_and_the_secret_is_not_sent_back(olga):
+    page = olga.post(f"{LIST}add/", body(header="Host")).content.decode()
+
+    assert "is not a header that a credential may set" in page
+    assert "secret-93" not in page
+    assert not Credential.objects.exists()
+
+
+def test_an_unreadable_one_can_be_listed_and_removed(olga, header, settings):
+    header()
+    settings.ENCRYPTION_KEYS = ["99" * 32]
+    pk = Credential.objects.defer("secret").get().pk
+
+    assert "billing" in olga.get(LIST).content.decode()
+    olga.post(f"{LIST}{pk}/delete/", {"post": "yes"})
+
+    assert not Credential.objects.exists()
+    assert Event.objects.filter(kind=ChangeKind.CREDENTIAL_REMOVED).count() == 1
+
+
+def test_only_operators_of_the_tenant_see_or_write_credentials(header, acme, globex):
+    header()
+    pk = Credential.objects.get().pk
+    for other in (operator("other", globex), operator("approver2", acme, Role.APPROVER)):
+        assert "billing" not in other.get(LIST).content.decode()
+        other.post(f"{LIST}add/", body(name="mine"))
+        other.post(f"{LIST}{pk}/change/", body(new_secret="Bearer other"))
+        other.post(f"{LIST}{pk}/delete/", {"post": "yes"})
+
+    assert Credential.objects.get().secret == SECRET
