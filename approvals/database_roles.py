@@ -59,6 +59,8 @@ RIGHTS = {
     "ledger_registeredtool": CHANGE,
     "ledger_credential": CHANGE,
     "ledger_toolchange": KEEP,
+    "ledger_mcpupstream": CHANGE,
+    "ledger_upstreamtool": CHANGE,
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
     "ledger_limitrefusal": CHANGE,

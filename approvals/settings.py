@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -32,6 +33,20 @@ def flag(name: str, default: bool = False) -> bool:
 
 def names(name: str, default: str = "") -> list[str]:
     return [item.strip() for item in text(name, default).split(",") if item.strip()]
+
+
+def commands(name: str) -> dict[str, list[str]]:
+    """Programs by name, each with its arguments, from a JSON object."""
+    try:
+        found = json.loads(text(name) or "{}")
+    except ValueError as failure:
+        raise ImproperlyConfigured(f"{name} is not JSON: {failure}") from None
+    if not isinstance(found, dict) or not all(
+        isinstance(command, list) and command and all(isinstance(word, str) for word in command)
+        for command in found.values()
+    ):
+        raise ImproperlyConfigured(f'{name} is a JSON object of lists: {{"files": ["/bin/x"]}}.')
+    return found
 
 
 DEBUG = flag("ASSENT_DEBUG")
@@ -285,6 +300,11 @@ WITNESSES = names("ASSENT_WITNESSES")
 CARD_KEYS = names("ASSENT_CARD_KEY")
 PUSH_KEYS = names("ASSENT_PUSH_KEY")
 TOOL_KEYS = names("ASSENT_TOOL_KEY")
+# Programs that are MCP servers of tools, as JSON: {"files": ["/usr/bin/mcp-files", "/srv/files"]}.
+MCP_COMMANDS = commands("ASSENT_MCP_COMMANDS")
+# All of our environment that these see: our secrets stand in it too.
+_SEEN = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "USER")
+MCP_ENVIRONMENT = {name: os.environ[name] for name in _SEEN if name in os.environ}
 # AES-256 keys (hexadecimal) of the secrets in the database: the first encrypts, all decrypt.
 ENCRYPTION_KEYS = names("ASSENT_ENCRYPTION_KEYS")
 # Web push (RFC 8292): the P-256 private key (32 bytes, hexadecimal) that signs, for couriers only,

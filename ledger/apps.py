@@ -10,15 +10,16 @@ class LedgerConfig(AppConfig):
     name = "ledger"
 
     def ready(self) -> None:
-        from ledger import checks, doorbell, start_checks  # noqa: F401
+        from ledger import checks, doorbell, mcp_upstreams, start_checks  # noqa: F401
         from ledger.api import pending
         from ledger.events import outbox
         from ledger.webhooks import channel, owners
-        from ledger.workers import jobs
+        from ledger.workers import jobs, sweeper
 
         outbox.register(channel.WebhookChannel())
         outbox.register(owners.OwnerChannel())
         doorbell.register_bell(doorbell.wake_waiting_agents)
         doorbell.register_bell(pending.wake_supervisors)
         jobs.register()
+        sweeper.register_job("read_mcp", jobs.read_mcp, mcp_upstreams.due)
         autodiscover_modules("tools")

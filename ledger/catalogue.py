@@ -9,13 +9,21 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from ledger import contracts, credentials, handed_over, manifests
-from ledger.contracts import Tool
+from ledger import contracts, credentials, handed_over, manifests, mcp_upstreams
+from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import UnknownTool
 from ledger.handed_over import HandedOverTool
 from ledger.http_tools import HttpTool
-from ledger.manifests import HttpManifest, Manifest, ManifestRefused, ManifestTool
+from ledger.manifests import (
+    HttpManifest,
+    Manifest,
+    ManifestRefused,
+    ManifestTool,
+    McpManifest,
+)
+from ledger.mcp_tools import McpReadonlyTool, McpTool, Upstream
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
+from ledger.safe_http import Credentials
 from ledger.sentences import Sentence
 
 
@@ -53,13 +61,35 @@ def tools_of(tenants: Iterable[str]) -> dict[str, Tool[Any, Any]]:
 
 
 def registered(tenant: str) -> Mapping[str, ManifestTool]:
-    """The tools that the tenant has registered and not withdrawn."""
-    rows = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False)
-    return {
-        name: tool
-        for name, version in rows.values_list("name", "version")
-        if (tool := _version(tenant, name, version)) is not None
-    }
+    """The tools with effects that the tenant has registered, neither withdrawn nor held."""
+    return {tool.name: tool for tool in _offered(tenant) if _readonly(tool) is None}
+
+
+def readonly_named(tenant: str, name: str) -> ReadonlyTool | None:
+    """The tool without effects that agents of the tenant get by this name."""
+    return contracts.readonly_tools.get(name) or readonly_tools_of([tenant]).get(name)
+
+
+def readonly_tools_of(tenants: Iterable[str]) -> dict[str, ReadonlyTool]:
+    """Every tool without effects of these tenants, by name; of equal names the first."""
+    found: dict[str, ReadonlyTool] = dict(contracts.readonly_tools)
+    for tenant in sorted(tenants):
+        for tool in _offered(tenant):
+            if (readonly := _readonly(tool)) is not None:
+                found.setdefault(tool.name, readonly)
+    return found
+
+
+def _offered(tenant: str) -> list[ManifestTool]:
+    rows = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False, held="")
+    versions = [_version(tenant, *row) for row in rows.values_list("name", "version")]
+    return [tool for tool in versions if tool is not None]
+
+
+def _readonly(tool: ManifestTool) -> McpReadonlyTool | None:
+    if isinstance(tool, McpTool) and tool.manifest.is_readonly:
+        return McpReadonlyTool(tool.manifest, tool.upstream)
+    return None
 
 
 def tool_from(manifest: Manifest, tenant: str) -> ManifestTool:
@@ -69,8 +99,18 @@ def tool_from(manifest: Manifest, tenant: str) -> ManifestTool:
             return HttpTool(manifest)
         case HttpManifest():
             return HttpTool(manifest, partial(credentials.for_address, tenant, manifest.credential))
+        case McpManifest():
+            return McpTool(manifest, _upstream_of(manifest, tenant))
         case _:
             raise TypeError(f"Nothing carries out tools of the kind {manifest.kind}.")
+
+
+def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
+    of_server = (tenant, manifest.upstream, manifest.address)
+    released = partial(mcp_upstreams.released_sha256, *of_server)
+    if not manifest.credential:
+        return Upstream(released, lambda _: Credentials())
+    return Upstream(released, partial(credentials.for_address, tenant, manifest.credential))
 
 
 def registered_names() -> frozenset[str]:

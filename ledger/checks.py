@@ -103,11 +103,11 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
         'Set operation_key="refund:{tenant}:{payment_id}": the tenant and at least one argument.',
     )
     yield (
-        not named | in_aliases <= allowed,
+        not named | in_aliases <= tool.names_of_key,
         "E003",
         "its operation key or an alias names fields that are not arguments: "
-        f"{', '.join(sorted((named | in_aliases) - allowed))}.",
-        f"The template may use {', '.join(sorted(allowed))}.",
+        f"{', '.join(sorted((named | in_aliases) - tool.names_of_key))}.",
+        f"The template may use {', '.join(sorted(tool.names_of_key))}.",
     )
     yield not contract.owner_service, "E004", "it has no owner.", "Set owner_service=…."
     yield (

@@ -7,7 +7,8 @@
     │   ├── Expired              the time to live is over
     │   ├── OperationKeyConflict another transaction holds the key, with another input
     │   ├── OperationTaken       another agent's transaction holds the key
-    │   └── OperationHeld        a late receipt of the operation waits for an operator
+    │   ├── OperationHeld        a late receipt of the operation waits for an operator
+    │   └── ToolHeld             what the tool's owner publishes has changed
     ├── NotAllowed 403           the principal lacks a role, a scope or independence
     │   └── OwnTransaction       nobody may decide on a transaction that they proposed
     ├── NotFound 404
@@ -109,6 +110,12 @@ class OperationHeld(NotPossible):
     hint = Sentence(
         "Nothing was prepared. Ask an operator to settle the late receipt, then propose again."
     )
+
+
+class ToolHeld(NotPossible):
+    code = "tool_is_held"
+    title = Sentence("The tool is held")
+    hint = Sentence("Nothing was decided. An operator has to look at what has changed first.")
 
 
 class NotAllowed(LedgerError):

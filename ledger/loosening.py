@@ -22,7 +22,11 @@ ORDERS: dict[str, list[str]] = {
 SOFT_WHEN_ON = frozenset({"retry_safe"})
 SOFT_WHEN_OFF = frozenset({"web_only"})
 # Whatever else of a manifest differs says where it runs, as whom, or what its answers prove.
-HARMLESS = frozenset({"name", "description", "arguments", "contract", "routes"})
+HARMLESS = frozenset(
+    {"name", "description", "arguments", "contract", "routes", "sha256_of_definition"}
+)
+# Of a new tool too: nobody is asked, or the word of its owner is taken.
+SOFT_IN_MANIFEST = frozenset({"is_readonly", "errors_mean_nothing_happened"})
 
 
 def loosened(old: Manifest | None, new: Manifest) -> list[str]:
@@ -52,14 +56,16 @@ def _strictest() -> dict[str, Any]:
 
 
 def _in_manifest(old: Manifest | None, new: Manifest) -> Iterator[str]:
+    after = new.as_json()
     if old is None:
+        yield from (name for name in SOFT_IN_MANIFEST if after.get(name))
         return
-    before, after = old.as_json(), new.as_json()
-    # Where no person looks at each one, the arguments are all that limits what can be asked for.
-    if new.contract.required_approver != RequiredApprover.HUMAN and (
-        old.arguments != new.arguments
-    ):
-        yield "arguments"
+    before = old.as_json()
+    # Where no person looks at each one, this is all that limits what can be asked for.
+    if new.contract.required_approver != RequiredApprover.HUMAN or after.get("is_readonly"):
+        for name in ("arguments", "sha256_of_definition"):
+            if before.get(name) != after.get(name):
+                yield name
     for name in {*before, *after} - HARMLESS:
         # What is switched off promises less.
         if before.get(name) != after.get(name) and after.get(name) is not False:

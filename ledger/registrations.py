@@ -8,12 +8,13 @@ from typing import Any
 from django.core.checks import Error
 from django.db.transaction import atomic
 
-from ledger import catalogue, contracts, manifests
+from ledger import catalogue, contracts, holds, manifests, mcp_upstreams
 from ledger.checks import changed_key, unsafe
 from ledger.errors import NotFound
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.manifests import Manifest
+from ledger.manifests import Manifest, McpManifest
+from ledger.mcp_upstreams import UpstreamRefused
 from ledger.models import RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Principal, Surface
 
@@ -91,6 +92,8 @@ def register(
         if in_place_of not in {None, old.sha256 if old else ""}:
             raise Overtaken("Somebody has changed the tool meanwhile: look at it as it is now.")
         changed = differences(old, manifest)
+        if isinstance(manifest, McpManifest):
+            _accept(tenant, manifest, by, via)
         if not changed:
             return {}
         _keep(tenant, manifest, by)
@@ -103,6 +106,15 @@ def register(
         sealed = {} if old is None else {"changed": account_changes.plain(changed)}
         record(tenant, manifest.name, kind, by, via, version=manifest.sha256, **sealed, **told)
     return changed
+
+
+def _accept(tenant: Tenant, manifest: McpManifest, by: Principal, via: Surface) -> None:
+    """Whoever registers a tool of an MCP server has seen it, and ends its hold."""
+    try:
+        mcp_upstreams.accept(tenant.slug, manifest)
+    except UpstreamRefused as refusal:
+        raise Refused(str(refusal)) from refusal
+    holds.release(tenant.slug, manifest.name, by=by, via=via)
 
 
 def check(tenant: Tenant, manifest: Manifest) -> None:

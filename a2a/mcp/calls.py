@@ -13,12 +13,11 @@ from a2a.mcp.catalogue import ASK, CANCEL, REASON, REASON_MAX, WAIT
 from a2a.mcp.requests import INVALID_PARAMS, Fault, Json
 from a2a.mcp.standings import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.submissions import Submission
-from ledger import contracts
 from ledger.agents.callers import Caller, caller_with
 from ledger.api.readings import ToolFailed, read_with
 from ledger.api.rendering import render_token
-from ledger.catalogue import tool_named
-from ledger.contracts import Tool
+from ledger.catalogue import readonly_named, tool_named
+from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
 from ledger.http.polling import Pace, pace_of
 from ledger.models import Scope
@@ -44,8 +43,9 @@ def call(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
     if name == ASK:
         return _ask(caller, arguments, meta)
     is_allowed = caller.may_use(name)
-    if is_allowed and name in contracts.readonly_tools:
-        return _read(caller, name, arguments)
+    readonly = readonly_named(caller.tenant, name) if is_allowed else None
+    if readonly is not None:
+        return _read(caller, readonly, arguments)
     tool = tool_named(caller.tenant, name) if is_allowed else None
     if tool is None:
         raise Fault(INVALID_PARAMS, f"There is no tool named {name!r:.80} that you may use.")
@@ -72,10 +72,10 @@ def _propose(caller: Caller, tool: Tool[Any, Any], arguments: Json, meta: Json) 
     return standing_of(caller, answer.transaction_id)
 
 
-def _read(caller: Caller, name: str, arguments: Json) -> Json:
+def _read(caller: Caller, tool: ReadonlyTool, arguments: Json) -> Json:
     caller.require(Scope.PROPOSE)
     try:
-        reading_id, text = read_with(caller, contracts.readonly_tools[name], arguments)
+        reading_id, text = read_with(caller, tool, arguments)
     except ToolFailed as failure:
         body = {"status": "failed", "is_final": True, "sentence": str(failure)}
         return result_of(body, is_error=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from a2a.models.builtin_skills import ASK_A_PERSON
-from ledger import contracts
 from ledger.agents.callers import Caller
-from ledger.catalogue import tools_of
+from ledger.catalogue import readonly_tools_of, tools_of
 from ledger.contracts import ConsequenceLevel, ReadonlyTool, RequiredApprover, Tool
 from ledger.models import Scope
 
@@ -40,7 +39,7 @@ def tools_for(caller: Caller) -> list[Json]:
         ),
         *(
             _readonly_tool(tool)
-            for name, tool in contracts.readonly_tools.items()
+            for name, tool in readonly_tools_of([caller.tenant]).items()
             if name not in own and caller.may_use(name)
         ),
         *([_ask()] if Scope.SUBMIT in caller.scopes else []),

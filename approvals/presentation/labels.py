@@ -156,6 +156,12 @@ def where_it_runs(row: Transaction) -> str:
     return tool.runs_at if tool is not None else ""
 
 
+def how_it_runs(row: Transaction) -> str:
+    """How that service is asked: ``http`` or ``mcp``."""
+    tool = tool_of(row)
+    return tool.asked_over if tool is not None else ""
+
+
 def policy(details: dict[str, Any]) -> str:
     """What a supervising agent decided by: ``Refunds 3, §§ 2, 4.1``; empty where it named none."""
     cited = details.get("policy")

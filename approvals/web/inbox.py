@@ -26,9 +26,8 @@ from approvals.web.listing import list_context
 from approvals.web.requests import tenants_of_request, viewer_of, wants_fragment
 from approvals.web.tasks import question_context
 from approvals.web.transactions import item_context, with_history
-from ledger import contracts
 from ledger.api import describe, describe_readonly
-from ledger.catalogue import tools_of
+from ledger.catalogue import readonly_tools_of, tools_of
 from ledger.http import problem
 from ledger.models import Event, Transaction, id_or_none
 from ledger.usage.usual import of_tools
@@ -118,11 +117,15 @@ def tools(request: HttpRequest) -> HttpResponse:
             **describe(tool),
             "contract": tool.contract,
             "runs_at": tool.runs_at,
+            "asked_over": tool.asked_over,
             "usage": usage.get(name),
         }
         for name, tool in sorted(tools_of(tenants_of_request(request)).items())
     ]
-    looking = [describe_readonly(tool) for _, tool in sorted(contracts.readonly_tools.items())]
+    readonly = readonly_tools_of(tenants_of_request(request))
+    looking = [
+        {**describe_readonly(tool), "runs_at": tool.runs_at} for _, tool in sorted(readonly.items())
+    ]
     return render(request, "desk/tools.html", {"cards": cards, "looking": looking})
 
 

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
+from django.db import connections
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from ledger import intents
@@ -35,9 +37,7 @@ def read_with(caller: Caller, tool: ReadonlyTool, arguments: Any) -> tuple[UUID,
         arguments=checked.model_dump(mode="json"),
     )
     try:
-        result = _in_time(
-            tool, **{field: getattr(checked, field) for field in type(checked).model_fields}
-        )
+        result = _in_time(tool, checked)
         text = json.dumps(to_jsonable_python(result, fallback=repr, inf_nan_mode="strings"))
     except Exception as failure:
         logger.warning("%s failed", tool.name, exc_info=True)
@@ -49,10 +49,17 @@ def read_with(caller: Caller, tool: ReadonlyTool, arguments: Any) -> tuple[UUID,
     return reading.pk, text
 
 
-def _in_time(tool: ReadonlyTool, **arguments: Any) -> Any:
+def _in_time(tool: ReadonlyTool, arguments: BaseModel) -> Any:
     """The tool's result. Raises ``TimeoutError``; the thread of a tool that hangs is abandoned."""
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=tool.name)
     try:
-        return pool.submit(tool, **arguments).result(tool.timeout.total_seconds())
+        return pool.submit(_read, tool, arguments).result(tool.timeout.total_seconds())
     finally:
         pool.shutdown(wait=False)
+
+
+def _read(tool: ReadonlyTool, arguments: BaseModel) -> Any:
+    try:
+        return tool.read(arguments)
+    finally:
+        connections.close_all()

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from ledger import catalogue, contracts
+from ledger import catalogue
 from ledger.agents import allowances
 from ledger.api.readings import ToolFailed, read_with
 from ledger.api.schemas import CallIn, CallOut, ToolOut
@@ -36,7 +36,7 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
         ),
         *(
             describe_readonly(tool)
-            for name, tool in contracts.readonly_tools.items()
+            for name, tool in catalogue.readonly_tools_of([caller.tenant]).items()
             if caller.may_use(name)
         ),
     ]
@@ -52,8 +52,9 @@ def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
     caller = caller_of(request)
     if not caller.may_use(name):
         raise allowances.unknown(name)
-    if name in contracts.readonly_tools:
-        return describe_readonly(contracts.readonly_tools[name])
+    readonly = catalogue.readonly_named(caller.tenant, name)
+    if readonly is not None:
+        return describe_readonly(readonly)
     tool = catalogue.tool_named(caller.tenant, name)
     if tool is None:
         raise allowances.unknown(name)
@@ -70,7 +71,7 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
     caller = caller_of(request, Scope.PROPOSE)
     if not caller.may_use(name):
         raise allowances.unknown(name)
-    tool = contracts.readonly_tools.get(name)
+    tool = catalogue.readonly_named(caller.tenant, name)
     if tool is None:
         if catalogue.tool_named(caller.tenant, name) is not None:
             raise InvalidRequest(

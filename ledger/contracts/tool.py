@@ -34,6 +34,8 @@ class Tool(Generic[P, R]):
         self.version: str | None = None
         # Host and port of the service that carries it out; empty for a function of this process.
         self.runs_at = ""
+        # How that is asked: "http" or "mcp".
+        self.asked_over = ""
         self.description = inspect.getdoc(execute) or ""
         self.companions: dict[str, Callable[..., Any]] = {}
 
@@ -80,6 +82,11 @@ class Tool(Generic[P, R]):
         """The arguments as JSON in which 1, 1.0 and 1.00 of a Decimal are the same."""
         return {name: meaning(getattr(arguments, name)) for name in type(arguments).model_fields}
 
+    @property
+    def names_of_key(self) -> frozenset[str]:
+        """What the template of the operation key may name."""
+        return frozenset({*self.arguments_model.model_fields, "tenant"})
+
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
         return self.contract.operation_key_for(tenant, arguments)
 
@@ -125,6 +132,8 @@ class ReadonlyTool:
         self.name = function.__name__
         self.owner_service = owner_service
         self.timeout = timeout
+        # As of ``Tool``.
+        self.runs_at, self.asked_over = "", ""
         self.description = inspect.getdoc(function) or ""
 
     @cached_property
@@ -137,3 +146,7 @@ class ReadonlyTool:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+    def read(self, arguments: BaseModel) -> Any:
+        """Call the function with validated arguments."""
+        return self(**{name: getattr(arguments, name) for name in type(arguments).model_fields})

@@ -72,6 +72,9 @@ class ChangeKind(StrEnum):
     TOOL_PINNED = "tool_pinned"
     TOOL_HELD = "tool_held"
     TOOL_RELEASED = "tool_released"
+    MCP_SERVER_ADDED = "mcp_server_added"
+    MCP_SERVER_CHANGED = "mcp_server_changed"
+    MCP_SERVER_REMOVED = "mcp_server_removed"
     CREDENTIAL_ADDED = "credential_added"
     CREDENTIAL_CHANGED = "credential_changed"
     CREDENTIAL_REMOVED = "credential_removed"
@@ -151,6 +154,9 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.TOOL_PINNED: "pinned what the owner of a tool publishes",
     ChangeKind.TOOL_HELD: "held a tool: what its owner publishes has changed",
     ChangeKind.TOOL_RELEASED: "released a tool that was held",
+    ChangeKind.MCP_SERVER_ADDED: "registered an MCP server",
+    ChangeKind.MCP_SERVER_CHANGED: "changed where an MCP server is",
+    ChangeKind.MCP_SERVER_REMOVED: "removed an MCP server",
     ChangeKind.CREDENTIAL_ADDED: "added a credential for tools elsewhere",
     ChangeKind.CREDENTIAL_CHANGED: "changed a credential for tools elsewhere",
     ChangeKind.CREDENTIAL_REMOVED: "removed a credential for tools elsewhere",

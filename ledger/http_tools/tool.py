@@ -26,7 +26,7 @@ class HttpTool(ManifestTool):
         super().__init__(manifest, companions=manifest.routes)
         self.service = Service(manifest.address, showing)
         self.receipts_are_complete = manifest.receipts_are_complete
-        self.runs_at = urlsplit(manifest.address).netloc
+        self.runs_at, self.asked_over = urlsplit(manifest.address).netloc, "http"
 
     def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:
         """Ask the owner's service. Raises ``NothingHappened`` where the answer proves that;

@@ -12,10 +12,11 @@ from typing import Any
 from ledger.manifests import texts
 from ledger.manifests.base import ContractTerms, Manifest, ManifestRefused
 from ledger.manifests.http import HttpManifest
+from ledger.manifests.mcp import McpManifest
 from ledger.manifests.tool import ManifestTool
 
 # The first is the kind of a manifest that names none.
-KINDS: dict[str, type[Manifest]] = {"http": HttpManifest}
+KINDS: dict[str, type[Manifest]] = {"http": HttpManifest, "mcp": McpManifest}
 
 
 def read(value: Any) -> Manifest:
@@ -35,6 +36,7 @@ __all__ = [
     "Manifest",
     "ManifestRefused",
     "ManifestTool",
+    "McpManifest",
     "read",
     "texts",
 ]

@@ -10,6 +10,7 @@ from ledger.models.idempotency import IdempotencyKey
 from ledger.models.ids import id_or_none, new_id
 from ledger.models.limits import LimitRefusal
 from ledger.models.log import Checkpoint, Cosignature, Tile
+from ledger.models.mcp import McpUpstream, UpstreamTool, UpstreamToolState
 from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
 from ledger.models.policies import PolicyDocument, paragraphs_of
 from ledger.models.readings import Reading
@@ -46,6 +47,7 @@ __all__ = [
     "Event",
     "IdempotencyKey",
     "LimitRefusal",
+    "McpUpstream",
     "PolicyDocument",
     "Reading",
     "RegisteredTool",
@@ -63,6 +65,8 @@ __all__ = [
     "Transaction",
     "TransactionQuerySet",
     "TransactionRow",
+    "UpstreamTool",
+    "UpstreamToolState",
     "UsageCursor",
     "UsageDay",
     "UsageDecider",

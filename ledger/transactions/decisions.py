@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import handed_over, seals, states
+from ledger import handed_over, holds, seals, states
 from ledger.agents import policy_documents
 from ledger.agents.policy_documents import Citation
 from ledger.errors import (
@@ -22,6 +22,7 @@ from ledger.errors import (
     NotFound,
     NotPossible,
     OwnTransaction,
+    ToolHeld,
 )
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
@@ -58,13 +59,15 @@ def decide(
     """Record one decision; the one that completes the quorum, or rejects, moves the transaction.
 
     Deciding the same again returns the present row. Raises ``AlreadyDecided, DigestMismatch,
-    Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest``.
+    Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest, ToolHeld``.
     """
     check_reason(reason)
     vote = _Vote(verdict, digest, by, via, reason, policy)
     try:
         with atomic():
             return _record(transaction_id, vote)
+    except ToolHeld:
+        raise
     except NotPossible as refusal:
         # Read again: what the refused attempt had written was rolled back.
         snapshot = Transaction.objects.get(pk=snapshot_of(refusal).pk)
@@ -212,6 +215,14 @@ def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> Non
         )
     if not sign_offs.may_sign_off(by, sign_offs.required_approver(in_contract, earlier)):
         raise NotPossible(snapshot=row)
+    if vote.verdict == Verdict.APPROVE and row.tool_version is not None:
+        _check_is_not_held(row)
+
+
+def _check_is_not_held(row: Transaction) -> None:
+    """Raises ``ToolHeld``: nobody signs off what may be something else by now."""
+    if why := holds.why_held(row.tenant, row.tool):
+        raise ToolHeld(Sentence("{tool} is held. {why}", tool=row.tool, why=why), snapshot=row)
 
 
 def _same_again_or_refuse(

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import close_old_connections
 from redis import RedisError
 
-from ledger import couriers, doorbell, execution
+from ledger import couriers, doorbell, execution, mcp_upstreams
 from ledger.states import MOVES, State
 from ledger.workers import queues
 
@@ -45,6 +45,12 @@ def compensate(transaction_id: str) -> None:
     """Compensate one committed transaction."""
     close_old_connections()
     execution.compensate(UUID(transaction_id))
+
+
+def read_mcp(upstream_id: str) -> None:
+    """Read the list of tools of an MCP server again, and hold what has changed."""
+    close_old_connections()
+    mcp_upstreams.read_again(int(upstream_id))
 
 
 def enqueue(name: str, subject: object, *, label: str = "") -> bool:

@@ -22,6 +22,8 @@ WRITERS = {
     "ledger.transactions.batch_insert": "the INSERT of those first states",
     "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
     "ledger.events.outbox": "a delivery's state",
+    "ledger.mcp_upstreams.reading": "the state of a tool of an MCP server",
+    "ledger.mcp_upstreams.releases": "the state of a tool of an MCP server",
     "a2a.tasks.transitions": "the state of a question whose task ends",
     "a2a.submissions.drafts": "a task's first state",
     "a2a.submissions.entries": "the INSERT of that first state",

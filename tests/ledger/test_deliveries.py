@@ -119,12 +119,15 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
     [
         (
             {},
-            ["commit", "react", "roll_back", "compensate", "respond", "mirror", "fetch_card"],
+            [
+                *("commit", "react", "roll_back", "compensate"),
+                *("respond", "mirror", "fetch_card", "read_mcp"),
+            ],
             {"deliver", "begin"},
         ),
         ({"only": ["begin"]}, [], {"begin"}),
         (
-            {"but": ["respond", "deliver", "mirror", "fetch_card", "begin"]},
+            {"but": ["respond", "deliver", "mirror", "fetch_card", "read_mcp", "begin"]},
             ["commit", "react", "roll_back", "compensate"],
             set(),
         ),

@@ -18,13 +18,18 @@ ENVIRONMENTS = PEERS.parent.parent / ".assent" / "peers"
 
 def javascript_client(name: str = "javascript", package: str = "@a2a-js") -> list[str]:
     """The command of a JavaScript client; its one package is installed when first asked for."""
+    return [shutil.which("node") or "node", str(installed(name, package) / "client.mjs")]
+
+
+def installed(name: str, package: str) -> Path:
+    """The folder of a JavaScript peer, with its packages."""
     folder = PEERS / name
     with (folder / "package.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may ask at once
         if not (folder / "node_modules" / package).exists():
             npm = shutil.which("npm") or "npm"
             subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, check=True)
-    return [shutil.which("node") or "node", str(folder / "client.mjs")]
+    return folder
 
 
 def python_client(name: str) -> list[str]:

@@ -228,7 +228,12 @@ def _origin(row: Transaction) -> Iterator[Block]:
     risk = _("{risk} risk").format(risk=labels.risk_words(row.risk_level))
     origin = [asked, row.tool, risk, row.tenant]
     if host := labels.where_it_runs(row):
-        origin.append(_("runs at {host}, over signed HTTP").format(host=host))
+        runs = (
+            _("runs at {host}, over MCP")
+            if labels.how_it_runs(row) == "mcp"
+            else _("runs at {host}, over signed HTTP")
+        )
+        origin.append(runs.format(host=host))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 500)])
     yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED:

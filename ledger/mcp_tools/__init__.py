@@ -1,0 +1,11 @@
+"""Tools of MCP servers: the wire of both eras, what answers prove, and the tools themselves.
+
+Our own small client and not the SDK's: docs/decisions/mcp-gateway.md. Nothing here reads the
+database.
+"""
+
+from __future__ import annotations
+
+from ledger.mcp_tools.tool import McpReadonlyTool, McpTool, Upstream
+
+__all__ = ["McpReadonlyTool", "McpTool", "Upstream"]

@@ -1,0 +1,92 @@
+"""What the result of a tool of an MCP server proves (docs/mcp-gateway.md), and its receipt."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ledger import characters, intents
+from ledger.contracts import NothingHappened
+from ledger.contracts.results import NOTE, clean
+from ledger.errors import InvalidRequest
+from ledger.mcp_tools.wire import NOT_BEGUN, Json, NotProved, ServerError
+
+TEXT_MOST = 3000  # characters, of what is shown to people
+KEPT_MOST = 256 * 1024  # characters as JSON, of what is stored
+NO_RECEIPT = "sha256:"  # of the answer, for tools that give no receipt of their own
+
+
+def done(result: Json, *, errors_mean_nothing: bool = False) -> Json:
+    """The result of a call that was carried out. Raises ``NothingHappened, NotProved``."""
+    if result.get("isError") in (None, False):
+        return result
+    text = text_in(result) or "The tool reported an error, without a text."
+    if errors_mean_nothing:
+        raise NothingHappened(text)
+    raise NotProved(f"The tool reported an error; it may have had an effect: {text}")
+
+
+def check_error(failure: ServerError) -> None:
+    """Raise ``NothingHappened`` if the server says that it did not begin, else ``NotProved``."""
+    text = shown(str(failure)) or "no text"
+    if failure.code in NOT_BEGUN:
+        raise NothingHappened(f"It refused the call ({failure.code}): {text}") from failure
+    raise NotProved(f"It answered error {failure.code}: {text}") from failure
+
+
+def kept(result: Json, path: str) -> Json:
+    """What is stored of a result: the receipt as ``id``, and what was answered.
+
+    Raises ``NotProved`` if there is a path, and no receipt at it.
+    """
+    receipt = receipt_at(result, path) if path else receipt_at(result, "id") or _digest_of(result)
+    if not receipt:
+        raise NotProved(f"Its answer has no receipt at {path}.")
+    value: Json = {"id": receipt}
+    if isinstance(structured := result.get("structuredContent"), Mapping):
+        value["structured"] = structured
+    if text := text_in(result, most=TEXT_MOST * 10):
+        value["text"] = text
+    if len(json.dumps(value)) > KEPT_MOST:
+        return {"id": receipt, NOTE: "The answer was too large to be kept."}
+    return value
+
+
+def receipt_at(result: Json, path: str, most: int = 500) -> str:
+    """The text or number at a path of the structured content; empty if there is none."""
+    value = result.get("structuredContent")
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return shown(str(value), most=most)
+
+
+def text_in(result: Json, most: int = TEXT_MOST) -> str:
+    """The text blocks of a result, safe to show."""
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
+    return shown("\n".join(text for text in texts if isinstance(text, str)), most)
+
+
+def shown(text: str, most: int = TEXT_MOST) -> str:
+    """Text of others as people may see it: no character that hides or turns round."""
+    return characters.cleaned(clean(text, most=most)).strip()
+
+
+def _digest_of(result: Json) -> str:
+    answer = {name: value for name, value in result.items() if name != "_meta"}
+    try:
+        return NO_RECEIPT + intents.digest_of(answer)
+    except InvalidRequest:
+        text = json.dumps(answer, sort_keys=True)
+        return NO_RECEIPT + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def structured_or_text(result: Json) -> Any:
+    """What an agent gets of a tool without effects."""
+    structured = result.get("structuredContent")
+    return structured if structured is not None else text_in(result, most=100_000)

@@ -1,0 +1,240 @@
+"""A short talk with an MCP server: which revision it speaks, what tools it has, one call.
+
+Every talk has a deadline for all of it. What is not the call itself has no effect, so that until
+the call is sent every failure proves that nothing happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
+from typing import Any, Protocol, TypeVar
+
+import httpx
+from django.conf import settings
+
+from ledger import safe_http
+from ledger.mcp_tools import definitions, stdio, wire
+from ledger.mcp_tools.streamable_http import HttpConnection
+from ledger.mcp_tools.wire import Json, NothingSent, NotProved, NotSpoken, ServerError
+from ledger.safe_http import Credentials
+
+MOST_PAGES = 50
+LARGEST_LIST = wire.LARGEST  # characters of all pages together
+PROGRAM_ANSWERS_S = 3.0  # whether it speaks the revision without sessions; some never answer
+POLL_FIRST_S, POLL_LONGEST_S = 0.2, 30.0
+AFTERWARDS_S = 5.0  # for saying good-bye
+STDIO = "stdio:"
+# How long a process remembers which revision a server speaks.
+REMEMBERED_S = 600.0
+NOTHING_SHOWN = Credentials()
+FAILURES = (NotProved, NothingSent, ServerError, httpx.HTTPError, TimeoutError, OSError)
+
+Result = TypeVar("Result")
+_modern_until: dict[str, tuple[bool, float]] = {}
+
+
+class Connection(Protocol):
+    is_local: bool
+
+    async def ask(self, message: Json, headers: Mapping[str, str], /) -> Json: ...
+    async def tell(self, message: Json, headers: Mapping[str, str], /) -> None: ...
+    async def bye(self, headers: Mapping[str, str], /) -> None: ...
+
+
+class Talk:
+    """One talk. ``revision`` is the one that the server speaks."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._numbers = connection, count(1)
+        self.revision = wire.MODERN
+        # From here on a failure proves nothing.
+        self.has_called = False
+
+    @property
+    def is_modern(self) -> bool:
+        return self.revision == wire.MODERN
+
+    async def begin(self, is_modern: bool | None) -> None:
+        """Find out the revision; ``is_modern`` is what is known of it. Raises ``FAILURES``."""
+        if is_modern is None:
+            is_modern = await self._is_modern()
+        if not is_modern:
+            await self._begin_session()
+
+    async def _is_modern(self) -> bool:
+        limit = PROGRAM_ANSWERS_S if self._connection.is_local else None
+        try:
+            async with asyncio.timeout(limit) as clock:
+                found = await self.ask("server/discover", {})
+        except (ServerError, NotSpoken):
+            return False
+        except TimeoutError:
+            if clock.expired():
+                return False
+            raise
+        versions = found.get("supportedVersions")
+        return isinstance(versions, list) and wire.MODERN in versions
+
+    async def _begin_session(self) -> None:
+        self.revision = wire.SESSIONS[0]
+        hello = {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": wire.CLIENT}
+        found = (await self.ask("initialize", hello)).get("protocolVersion")
+        if found not in wire.SESSIONS:
+            raise NotProved(f"It speaks revision {str(found)!r:.40} of MCP, which we do not.")
+        self.revision = str(found)
+        message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await self._connection.tell(message, self._headers("notifications/initialized"))
+
+    async def ask(self, method: str, params: Json, name: str = "") -> Json:
+        """The result of one request. Raises ``FAILURES``."""
+        sent = wire.with_envelope(params) if self.is_modern else params
+        message = wire.request(next(self._numbers), method, sent)
+        return await self._connection.ask(message, self._headers(method, name))
+
+    def _headers(self, method: str, name: str = "") -> dict[str, str]:
+        if not self.is_modern:
+            return {} if method == "initialize" else {"MCP-Protocol-Version": self.revision}
+        headers = {"MCP-Protocol-Version": wire.MODERN, "Mcp-Method": method}
+        return {**headers, "Mcp-Name": name} if name else headers
+
+    async def end(self) -> None:
+        if not self.is_modern:
+            await self._connection.bye(self._headers("end"))
+
+    async def tools(self) -> dict[str, Json]:
+        """What is pinned of each tool, by name. Raises ``FAILURES``."""
+        found: list[Any] = []
+        cursors: set[str] = set()
+        size = 0
+        params: Json = {}
+        while True:
+            page = await self.ask("tools/list", params)
+            found += page["tools"] if isinstance(page.get("tools"), list) else []
+            size += len(json.dumps(page))
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor:
+                return definitions.definitions_in(found)
+            if cursor in cursors or len(cursors) == MOST_PAGES or size > LARGEST_LIST:
+                raise NotProved("Its list of tools does not end.")
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+
+    async def call(self, name: str, arguments: Json, operation_key: str) -> Json:
+        """The result of ``tools/call``, once there is one. Raises ``FAILURES``."""
+        params: Json = {"name": name, "arguments": arguments}
+        params["_meta"] = {wire.OPERATION_KEY: operation_key}
+        self.has_called = True
+        result = await self.ask("tools/call", params, name)
+        kind = result.get("resultType", "complete")
+        if kind == "task":
+            result = await self._finished(result)
+        elif kind != "complete":
+            raise NotProved(
+                "It asks for input in the middle of the call, which nobody gives."
+                if kind == "input_required"
+                else f"Its answer is of the kind {str(kind)!r:.40}, which we do not know."
+            )
+        return result
+
+    async def _finished(self, task: Json) -> Json:
+        task_id = task.get("taskId")
+        if not isinstance(task_id, str) or not task_id.isascii() or not task_id.isprintable():
+            raise NotProved("It answered with a task that has no usable id.")
+        while task.get("status") == "working":
+            await asyncio.sleep(_pause_in(task))
+            try:
+                task = await self.ask("tasks/get", {"taskId": task_id}, task_id)
+            except ServerError as failure:  # it says nothing of the call
+                raise NotProved(f"Of its task {task_id:.100} it says: {failure}") from failure
+        if task.get("status") == "completed" and isinstance(result := task.get("result"), dict):
+            return result
+        raise NotProved(f"Its task {task_id:.100} is {str(task.get('status'))!r:.40}.")
+
+
+def _pause_in(task: Json) -> float:
+    wished = task.get("pollIntervalMs")
+    seconds = wished / 1000 if isinstance(wished, int | float) else 1.0
+    return min(max(seconds, POLL_FIRST_S), POLL_LONGEST_S)
+
+
+# --- to an address ----------------------------------------------------------------------------
+
+
+def talk(
+    address: str,
+    say: Callable[[Talk], Coroutine[Any, Any, Result]],
+    *,
+    timeout_s: float,
+    shown: Credentials = NOTHING_SHOWN,
+) -> Result:
+    """What ``say`` returns of a talk with the server at this address.
+
+    Raises ``NothingSent`` for whatever fails before ``Talk.call``, and ``FAILURES`` afterwards.
+    """
+    has_called = False
+
+    async def all_of_it() -> Result:
+        nonlocal has_called
+        async with _connected(address, shown, timeout_s + AFTERWARDS_S) as server:
+            spoken = Talk(server)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await _begin(spoken, address)
+                    return await say(spoken)
+            finally:
+                has_called = spoken.has_called
+                await spoken.end()
+
+    try:
+        return asyncio.run(all_of_it())
+    except FAILURES as failure:
+        if isinstance(failure, NotSpoken | ServerError):
+            _modern_until.pop(address, None)
+        if has_called or isinstance(failure, NothingSent):
+            raise
+        raise NothingSent(f"Nothing was called: {_told(failure)}") from failure
+
+
+def _told(failure: BaseException) -> str:
+    if isinstance(failure, TimeoutError):
+        return "there was no answer in time."
+    return str(failure) or type(failure).__name__
+
+
+async def _begin(spoken: Talk, address: str) -> None:
+    """Ask for the revision where it is not remembered. One that is wrong is forgotten."""
+    is_modern, until = _modern_until.get(address, (None, 0.0))
+    if time.monotonic() > until:
+        is_modern = None
+    await spoken.begin(is_modern)
+    if is_modern is None:
+        _modern_until[address] = (spoken.is_modern, time.monotonic() + REMEMBERED_S)
+
+
+def _connected(
+    address: str, shown: Credentials, timeout_s: float
+) -> AbstractAsyncContextManager[Connection]:
+    if address.startswith(STDIO):
+        return stdio.started(_command(address.removeprefix(STDIO)))
+    return _over_http(address, shown, timeout_s)
+
+
+@asynccontextmanager
+async def _over_http(
+    address: str, shown: Credentials, timeout_s: float
+) -> AsyncIterator[Connection]:
+    transport = safe_http.SafeTransport(largest_answer=wire.LARGEST, tls=shown.tls)
+    async with safe_http.client(transport, timeout_s=timeout_s) as http:
+        yield HttpConnection(http, address, shown.headers)
+
+
+def _command(name: str) -> list[str]:
+    command = settings.MCP_COMMANDS.get(name)
+    if command is None:
+        raise NothingSent(f"ASSENT_MCP_COMMANDS names no program {name!r:.80}.")
+    return list(command)

@@ -1,0 +1,194 @@
+"""``McpTool`` and ``McpReadonlyTool``: tools that an MCP server carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from ledger import intents
+from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, ReadonlyTool, Role
+from ledger.errors import PlanRefused
+from ledger.manifests import ManifestTool, McpManifest
+from ledger.manifests.arguments import model_of
+from ledger.manifests.mcp import UpstreamCall, filled_in
+from ledger.mcp_tools import answers, client, definitions
+from ledger.mcp_tools.answers import TEXT_MOST
+from ledger.mcp_tools.client import Talk
+from ledger.mcp_tools.wire import Json, NothingSent, ServerError
+from ledger.safe_http import Credentials, CredentialUnusable
+
+# May stand in an operation key: a hash of every argument. An argument of this name comes first.
+ALL_ARGUMENTS = "all_arguments"
+EVERY_CALL = "An operator has to look at the tool first"
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """What is known of the server when a tool is called."""
+
+    # The hash of the definition that operators have released; empty while the tool is held.
+    released: Callable[[str], str]
+    # Finds our credentials for an address; raises ``CredentialUnusable``.
+    showing: Callable[[str], Credentials]
+
+
+class McpTool(ManifestTool):
+    """One version of a tool of an MCP server. Equal manifests are equal tools."""
+
+    manifest: McpManifest
+
+    def __init__(self, manifest: McpManifest, upstream: Upstream) -> None:
+        roles = [role for role in McpManifest.others if getattr(manifest, role) is not None]
+        super().__init__(manifest, companions=roles)
+        self.upstream = upstream
+        self.runs_at, self.asked_over = host_of(manifest.address), "mcp"
+
+    @property
+    def names_of_key(self) -> frozenset[str]:
+        return super().names_of_key | {ALL_ARGUMENTS}
+
+    def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
+        every = {ALL_ARGUMENTS: intents.digest_of(dict(arguments))[:32]}
+        return super().operation_key_for(tenant, {**every, **arguments})
+
+    def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:
+        """Call the server. Raises ``NothingHappened`` where that is certain; anything else that
+        it raises means that the outcome is not known."""
+        given = arguments.model_dump(mode="json")
+        if role == "execute":
+            released = self.upstream.released(self.manifest.tool)
+            result = self._call(self.manifest.tool, released, given, context)
+            result = answers.done(
+                result, errors_mean_nothing=self.manifest.errors_mean_nothing_happened
+            )
+            return answers.kept(result, self.manifest.receipt)
+        other: Any = getattr(self.manifest, role)
+        result = self._call_other(other, given, context)
+        match role:
+            case "plan":
+                return self._plan_in(answers.done(result, errors_mean_nothing=True), arguments)
+            case "compensate":
+                return answers.kept(answers.done(result), other.receipt)["id"]
+            case _:
+                return _found(result, other.receipt, is_complete=other.is_complete)
+
+    def _call_other(self, other: UpstreamCall, given: Json, context: Context) -> Json:
+        values = {
+            **given,
+            "operation_key": context.operation_key,
+            "tenant": context.tenant,
+            "transaction_id": str(context.transaction_id),
+            "receipt": context.receipt,
+        }
+        filled = filled_in(other.arguments, values)
+        return self._call(other.tool, other.sha256, filled, context)
+
+    def _call(self, tool: str, released: str, given: Json, context: Context) -> Json:
+        timeout, key = context.timeout, context.operation_key
+        return call(self.manifest.address, self.upstream, tool, released, given, timeout, key)
+
+    def _plan_in(self, result: Json, arguments: BaseModel) -> Plan:
+        """The server's own words, as ``plan`` of the manifest says where they stand."""
+        plan: Any = self.manifest.plan
+        path = plan.summary
+        text = answers.receipt_at(result, path, TEXT_MOST) if path else answers.text_in(result)
+        return Plan(summary=text) if text else self.plain_plan(arguments)
+
+    def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
+        """Raises ``PlanRefused``, and what is wrong with a plan that cannot be shown."""
+        if not self.has("plan"):
+            return self.plain_plan(arguments)
+        try:
+            plan: Plan = self.run("plan", arguments, context)
+        except NothingHappened as refusal:
+            raise PlanRefused(str(refusal)) from refusal
+        return plan.checked()
+
+
+class McpReadonlyTool(ReadonlyTool):
+    """A tool of an MCP server that operators have released as one without effects."""
+
+    def __init__(self, manifest: McpManifest, upstream: Upstream) -> None:
+        terms = manifest.contract
+        super().__init__(_not_here, terms.owner_service, timedelta(seconds=terms.timeout_s))
+        self.manifest, self.upstream = manifest, upstream
+        self.name, self.description = manifest.name, manifest.description
+        self.runs_at, self.asked_over = host_of(manifest.address), "mcp"
+
+    @cached_property
+    def arguments_model(self) -> type[BaseModel]:
+        return model_of(self.manifest.arguments, self.name)
+
+    def read(self, arguments: BaseModel) -> Any:
+        """Raises for everything that is not a result."""
+        tool = self.manifest.tool
+        result = call(
+            self.manifest.address,
+            self.upstream,
+            tool,
+            self.upstream.released(tool),
+            arguments.model_dump(mode="json"),
+            self.timeout,
+            "",
+        )
+        return answers.structured_or_text(answers.done(result))
+
+
+def call(
+    address: str,
+    upstream: Upstream,
+    tool: str,
+    released: str,
+    arguments: Json,
+    timeout: timedelta,
+    operation_key: str,
+) -> Json:
+    """The result of a tool whose definition is still the released one.
+
+    Raises ``NothingHappened`` where the call was not made, or was refused before it began.
+    """
+    if not released:
+        raise NothingHappened(f"{EVERY_CALL}: {tool} is held.")
+
+    async def say(talk: Talk) -> Json:
+        definition = (await talk.tools()).get(tool)
+        if definition is None or definitions.digest_of(definition) != released:
+            what = "is not there any more" if definition is None else "has changed"
+            raise NothingHappened(f"{EVERY_CALL}: {tool} {what} at {host_of(address)}.")
+        return await talk.call(tool, arguments, operation_key)
+
+    try:
+        shown = upstream.showing(address)
+        return client.talk(address, say, timeout_s=timeout.total_seconds(), shown=shown)
+    except (NothingSent, CredentialUnusable) as failure:
+        raise NothingHappenedYet(answers.shown(str(failure), most=1000)) from failure
+    except ServerError as failure:
+        answers.check_error(failure)
+        raise
+
+
+def host_of(address: str) -> str:
+    """What people are told of where it runs: the host, or the program's name."""
+    return urlsplit(address).netloc or address
+
+
+def _found(result: Json, path: str, *, is_complete: bool) -> Json | None:
+    """What ``find_receipt`` of a Python tool would return."""
+    if result.get("isError") not in (None, False):
+        return None
+    path = path or "id"
+    if answers.receipt_at(result, path):
+        return answers.kept(result, path)
+    if is_complete and isinstance(result.get("structuredContent"), Mapping):
+        raise NothingHappened("The server has no such operation, and its records are complete.")
+    return None
+
+
+def _not_here(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError("The tool is not a function of this process.")

@@ -1,0 +1,32 @@
+"""MCP servers that operators registered: their lists are read, compared, and held to.
+
+``reading`` reads a list again and holds what has changed; ``releases`` is what operators do.
+"""
+
+from __future__ import annotations
+
+from ledger.mcp_upstreams.reading import due, read_again, read_soon
+from ledger.mcp_upstreams.releases import (
+    UpstreamRefused,
+    accept,
+    add,
+    draft,
+    hold,
+    released_sha256,
+    remove,
+    upstream_named,
+)
+
+__all__ = [
+    "UpstreamRefused",
+    "accept",
+    "add",
+    "draft",
+    "due",
+    "hold",
+    "read_again",
+    "read_soon",
+    "released_sha256",
+    "remove",
+    "upstream_named",
+]

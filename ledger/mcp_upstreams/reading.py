@@ -1,0 +1,147 @@
+"""Reading the list of an MCP server again: new tools wait, changed ones are held.
+
+What an operator has not seen is never offered. A tool that is held stays so, whatever the list says
+next, so that a list which changes at every look is one event in the audit log and not thousands.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger import credentials, holds
+from ledger.characters import cleaned
+from ledger.contracts.results import clean, storable
+from ledger.mcp_tools import client, definitions
+from ledger.mcp_tools.client import Talk
+from ledger.mcp_tools.wire import Json, NothingSent, NotProved
+from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState
+from ledger.principals import Surface, system
+from ledger.safe_http import Credentials, CredentialUnusable
+
+READ_EVERY = timedelta(minutes=5)
+JITTER = 0.2
+TIMEOUT_S = 20.0
+WATCH = system("mcp", "Watch over MCP servers")
+State = UpstreamToolState
+
+
+def due() -> list[int]:
+    """Ids of the servers whose list is to be read again."""
+    rows = McpUpstream.objects.filter(read_again_at__lte=Now())
+    return list(rows.values_list("pk", flat=True))
+
+
+def read_soon(tenant: str, name: str) -> None:
+    McpUpstream.objects.filter(tenant=tenant, name=name).update(read_again_at=Now())
+
+
+def read_again(upstream_id: int) -> str:
+    """Read the list, if that is due; returns the problem, empty if there was none."""
+    wait = READ_EVERY * random.uniform(1 - JITTER, 1 + JITTER)
+    mine = McpUpstream.objects.filter(pk=upstream_id, read_again_at__lte=Now())
+    if not mine.update(read_again_at=Now() + wait):
+        return ""
+    row = McpUpstream.objects.get(pk=upstream_id)
+    try:
+        revision, listed = listed_at(row)
+    except (NothingSent, CredentialUnusable, NotProved) as failure:
+        problem = cleaned(clean(str(failure)))
+        McpUpstream.objects.filter(pk=upstream_id).update(problem=problem)
+        return problem
+    with atomic():
+        locked = McpUpstream.objects.select_for_update().filter(pk=upstream_id)
+        if locked.filter(address=row.address).exists():
+            _compare(row, listed)
+            locked.update(revision=revision, read_at=Now(), problem="")
+    return ""
+
+
+def listed_at(row: McpUpstream) -> tuple[str, dict[str, Json]]:
+    """The revision that the server speaks and its tools. Raises ``NothingSent``."""
+
+    async def say(talk: Talk) -> tuple[str, dict[str, Json]]:
+        return talk.revision, await talk.tools()
+
+    shown = Credentials()
+    if row.credential:
+        shown = credentials.for_address(row.tenant_id, row.credential, row.address)
+    return client.talk(row.address, say, timeout_s=TIMEOUT_S, shown=shown)
+
+
+def _compare(upstream: McpUpstream, listed: dict[str, Json]) -> None:
+    found = UpstreamTool.objects.select_related("upstream").filter(upstream=upstream)
+    rows = {row.name: row for row in found}
+    names = Counter(definitions.our_name(upstream.name, name) for name in listed)
+    for name, definition in listed.items():
+        if name != clean(name, most=128):
+            continue  # it cannot even be kept
+        row = rows.pop(name) if name in rows else UpstreamTool(upstream=upstream, name=name)
+        _note(row, definition, is_alone=names[definitions.our_name(upstream.name, name)] == 1)
+    for row in rows.values():
+        _is_gone(row)
+    for row in found.filter(state=State.RELEASED).all():
+        _check_its_others(row, listed)
+
+
+def _note(row: UpstreamTool, definition: Json, *, is_alone: bool) -> None:
+    """Keep what the list says of a tool now; write it only if it says something else."""
+    before = (row.sha256, row.state, row.problem, row.tool)
+    row.tool, row.problem, sha256 = _read(row, definition)
+    if not row.problem and not is_alone:
+        row.problem = f"Another of its tools would be called {row.tool} here too."
+    if row._state.adding or row.sha256 != sha256:
+        row.sha256, row.definition, row.changed_at = sha256, storable(definition), Now()
+    if row.state == State.RELEASED and (row.problem or sha256 != row.released_sha256):
+        hold_row(row, row.problem or "Its definition has changed.")
+    elif row.state == State.GONE:
+        row.state, row.why = State.HELD, "It was gone from the list, and is there again."
+    if row._state.adding or before != (row.sha256, row.state, row.problem, row.tool):
+        row.save()
+
+
+def _read(row: UpstreamTool, definition: Json) -> tuple[str, str, str]:
+    """Its name here, why it cannot be offered, and the hash of its definition."""
+    upstream = row.upstream.name
+    try:
+        sha256 = definitions.digest_of(definition)
+    except NotProved as failure:
+        return row.tool, cleaned(clean(str(failure))), ""
+    if problem := definitions.why_no_name(upstream, row.name):
+        return row.tool, problem, sha256
+    return definitions.our_name(upstream, row.name), "", sha256
+
+
+def _is_gone(row: UpstreamTool) -> None:
+    """What nobody ever released is forgotten; else names that change would fill the table."""
+    if not row.released_sha256:
+        row.delete()
+    elif row.state != State.GONE:
+        hold_row(row, "It is gone from the list of the server.", state=State.GONE)
+        row.save()
+
+
+def _check_its_others(row: UpstreamTool, listed: dict[str, Json]) -> None:
+    """Hold a tool whose plan, look-up or compensation is not what the operator saw."""
+    for name, sha256 in row.its_others.items():
+        found = listed.get(name)
+        if found is None or definitions.digest_of(found) != sha256:
+            hold_row(row, f"The definition of {name}, which it relies on, has changed.")
+            row.save()
+
+
+def hold_row(
+    row: UpstreamTool,
+    why: str,
+    *,
+    state: UpstreamToolState = State.HELD,
+    by: Any = WATCH,
+    via: Surface = Surface.SYSTEM,
+) -> None:
+    row.state, row.why, row.changed_at = state, why, Now()
+    holds.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)

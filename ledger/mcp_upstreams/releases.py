@@ -1,0 +1,226 @@
+"""What operators do with MCP servers: register, release a tool as they saw it, hold, remove."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger.errors import NotFound
+from ledger.events import account_changes
+from ledger.events.account_changes import ChangeKind
+from ledger.manifests import ManifestRefused, McpManifest
+from ledger.manifests.mcp import check_address
+from ledger.mcp_tools import definitions
+from ledger.mcp_tools.tool import ALL_ARGUMENTS
+from ledger.mcp_upstreams.reading import hold_row
+from ledger.models import (
+    McpUpstream,
+    RegisteredTool,
+    Tenant,
+    ToolVersion,
+    UpstreamTool,
+    UpstreamToolState,
+)
+from ledger.principals import Principal, Surface
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
+DESCRIPTION_MOST = 3000
+State = UpstreamToolState
+
+
+class UpstreamRefused(Exception):
+    """It cannot be done; the text says why. Nothing was changed."""
+
+
+def add(
+    tenant: Tenant, name: str, address: str, *, credential: str = "", by: Principal, via: Surface
+) -> McpUpstream:
+    """Register a server, or change where it is: then what it had released is held.
+
+    Raises ``UpstreamRefused``.
+    """
+    if not NAME.fullmatch(name):
+        raise UpstreamRefused("A name is a-z, 0-9 and _, a letter first, 31 characters at most.")
+    try:
+        check_address(address)
+    except ValueError as refusal:
+        raise UpstreamRefused(f"{address:.200}: {refusal}.") from refusal
+    where = {"address": address, "credential": credential}
+    with atomic():
+        row = McpUpstream.objects.select_for_update().filter(tenant=tenant, name=name).first()
+        if row is not None and (row.address, row.credential) == (address, credential):
+            return row
+        for tool in UpstreamTool.objects.filter(upstream=row, state=State.RELEASED):
+            hold_row(tool, "The address of the server was changed.", by=by, via=via)
+            tool.save()
+        row, is_new = McpUpstream.objects.update_or_create(
+            tenant=tenant, name=name, defaults={**where, "read_again_at": Now()}
+        )
+        kind = ChangeKind.MCP_SERVER_ADDED if is_new else ChangeKind.MCP_SERVER_CHANGED
+        _record(row, kind, by, via, **where)
+    return row
+
+
+def remove(row: McpUpstream, *, by: Principal, via: Surface) -> None:
+    """Forget the server. Its tools are withdrawn: what is signed off is not carried out."""
+    with atomic():
+        names = list(row.tools.exclude(released_sha256="").values_list("tool", flat=True))
+        mine = RegisteredTool.objects.filter(tenant=row.tenant_id, name__in=names)
+        mine.update(is_withdrawn=True)
+        _record(row, ChangeKind.MCP_SERVER_REMOVED, by, via, withdrawn=names)
+        row.delete()
+
+
+def upstream_named(tenant: str, name: str) -> McpUpstream:
+    """Raises ``NotFound``."""
+    row = McpUpstream.objects.filter(tenant=tenant, name=name).first()
+    if row is None:
+        raise NotFound(f"{tenant} has no MCP server named {name!r:.80}.")
+    return row
+
+
+def draft(row: UpstreamTool, *, is_readonly: bool = False) -> McpManifest:
+    """The manifest of a tool as its list has it now: the strictest contract there is, or, where
+    it was released before, the contract of then. Raises ``UpstreamRefused``."""
+    _check_is_there(row)
+    kept = _kept(row) or {"contract": _strictest(row)}
+    try:
+        return McpManifest.read(
+            {
+                **kept,
+                "kind": "mcp",
+                "name": row.tool,
+                "upstream": row.upstream.name,
+                "address": row.upstream.address,
+                "credential": row.upstream.credential,
+                "tool": row.name,
+                "description": _description_of(row),
+                "arguments": closed(row.definition.get("inputSchema")),
+                "sha256_of_definition": row.sha256,
+                "is_readonly": is_readonly,
+            }
+        )
+    except ManifestRefused as refusal:
+        raise UpstreamRefused(f"{row.name} cannot be offered: {refusal}") from refusal
+
+
+def _kept(row: UpstreamTool) -> dict[str, Any] | None:
+    """The version before, whose terms operators have set; ``None`` if there was none."""
+    return _kept_of(row.upstream.tenant_id, row.tool) if row.released_sha256 else None
+
+
+def _kept_of(tenant: str, name: str) -> dict[str, Any] | None:
+    registered = RegisteredTool.objects.filter(tenant=tenant, name=name).first()
+    if registered is None:
+        return None
+    kept = ToolVersion.objects.get(tenant=tenant, name=name, sha256=registered.version)
+    return dict(kept.manifest)
+
+
+def _strictest(row: UpstreamTool) -> dict[str, Any]:
+    key = f"{row.tool}:{{tenant}}:{{{ALL_ARGUMENTS}}}"
+    return {"owner_service": row.upstream.name, "operation_key": key}
+
+
+def _description_of(row: UpstreamTool) -> str:
+    text = row.definition.get("description")
+    text = text if isinstance(text, str) else ""
+    return text if len(text) <= DESCRIPTION_MOST else f"{text[: DESCRIPTION_MOST - 1]}…"
+
+
+def closed(schema: Any) -> dict[str, Any]:
+    """The schema of the arguments, which nothing may be added to."""
+    if not isinstance(schema, dict):
+        return {}
+    return {"properties": {}, **schema, "additionalProperties": False}
+
+
+def accept(tenant: str, manifest: McpManifest) -> None:
+    """Note that an operator registers the tool as its list has it now: this releases it.
+
+    Raises ``UpstreamRefused`` for a definition or an address that is not the present one.
+    """
+    # As reading its list does, so that neither overwrites what the other found.
+    upstream = McpUpstream.objects.select_for_update().filter(tenant=tenant, name=manifest.upstream)
+    row = _tools_of(upstream).filter(name=manifest.tool).first()
+    if row is None:
+        raise UpstreamRefused(f"{manifest.upstream} lists no tool named {manifest.tool!r:.80}.")
+    _check(row, manifest)
+    row.state, row.why, row.changed_at = State.RELEASED, "", Now()
+    row.released_sha256, row.released_definition = row.sha256, row.definition
+    row.its_others = {
+        call.tool: call.sha256
+        for role in McpManifest.others
+        if (call := getattr(manifest, role)) is not None
+    }
+    row.save()
+
+
+def _tools_of(locked: QuerySet[McpUpstream]) -> QuerySet[UpstreamTool]:
+    return UpstreamTool.objects.select_related("upstream").filter(upstream=locked.first())
+
+
+def _check_is_there(row: UpstreamTool) -> None:
+    if row.state == State.GONE or row.problem:
+        raise UpstreamRefused(f"{row.name} cannot be offered. {row.problem or row.why}")
+
+
+def _check(row: UpstreamTool, manifest: McpManifest) -> None:
+    _check_is_there(row)
+    if row.sha256 != manifest.sha256_of_definition:
+        raise UpstreamRefused(
+            f"{row.name} is not as it was when this was written down: look at it again "
+            f"(its definition is {row.sha256[:12]} now)."
+        )
+    upstream = row.upstream
+    kept = _kept_of(upstream.tenant_id, manifest.name)
+    if kept and (kept.get("upstream"), kept.get("tool")) != (manifest.upstream, manifest.tool):
+        raise UpstreamRefused(f"{manifest.name} is a tool of another server, or of none.")
+    if (manifest.address, manifest.credential) != (upstream.address, upstream.credential):
+        raise UpstreamRefused(f"{upstream.name} is at {upstream.address}, with another credential.")
+    if manifest.name != definitions.our_name(upstream.name, row.name):
+        raise UpstreamRefused(f"Its name here is {definitions.our_name(upstream.name, row.name)}.")
+    if manifest.arguments != closed(row.definition.get("inputSchema")):
+        raise UpstreamRefused("Its arguments are those of the server's own schema.")
+    for role in McpManifest.others:
+        call = getattr(manifest, role)
+        if (
+            call is not None
+            and not row.upstream.tools.filter(name=call.tool, sha256=call.sha256).exists()
+        ):
+            raise UpstreamRefused(f"{role}: {call.tool} is not listed with this definition.")
+
+
+def hold(row: UpstreamTool, why: str, *, by: Principal, via: Surface) -> None:
+    """Hold a released tool by hand."""
+    with atomic():
+        upstream = McpUpstream.objects.select_for_update().filter(pk=row.upstream_id)
+        row = _tools_of(upstream).get(pk=row.pk)
+        if row.state == State.RELEASED:
+            hold_row(row, why or "An operator holds it.", by=by, via=via)
+            row.save()
+
+
+def released_sha256(tenant: str, upstream: str, address: str, name: str) -> str:
+    """The hash of the definition that may be called there; empty while the tool is held."""
+    of_upstream = {"upstream__tenant": tenant, "upstream__name": upstream}
+    found = UpstreamTool.objects.filter(
+        **of_upstream, upstream__address=address, name=name, state=State.RELEASED
+    )
+    return found.values_list("released_sha256", flat=True).first() or ""
+
+
+def _record(row: McpUpstream, kind: ChangeKind, by: Principal, via: Surface, **told: Any) -> None:
+    account_changes.record(
+        f"mcp_server:{row.tenant_id}/{row.name}",
+        kind,
+        tenant=row.tenant_id,
+        by=by,
+        via=via,
+        name=row.name,
+        details={name: account_changes.plain(value) for name, value in told.items()},
+    )

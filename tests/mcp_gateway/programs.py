@@ -1,0 +1,60 @@
+"""A program that speaks MCP on its standard input, rightly or wrongly: python programs.py <how>."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+HOW = sys.argv[1]
+FILE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+TOOL = {"name": "write", "description": "Writes.", "inputSchema": {"type": "object"}}
+
+
+def say(body: Any) -> None:
+    sys.stdout.write(json.dumps(body) + "\n")
+    sys.stdout.flush()
+
+
+def answer(message: dict[str, Any], result: Any) -> None:
+    say({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def call(message: dict[str, Any]) -> None:
+    if FILE is not None:
+        with FILE.open("a") as file:
+            file.write(f"{message['params']['_meta']['assent/operation-key']}\n")
+    match HOW:
+        case "dies":
+            os._exit(9)
+        case "silent":
+            return
+        case "huge":
+            sys.stdout.write("x" * 3_000_000)
+            sys.stdout.flush()
+        case "asks":
+            say({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {}})
+            refusal = json.loads(sys.stdin.readline())
+            answer(message, {"structuredContent": {"id": str(refusal["error"]["code"])}})
+        case "environment":
+            answer(message, {"structuredContent": {"id": ",".join(sorted(os.environ))}})
+        case _:
+            answer(message, {"structuredContent": {"id": "w_1"}})
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message["method"]:
+        case "server/discover" if HOW == "old":
+            pass  # servers from before never answer
+        case "server/discover":
+            answer(message, {"supportedVersions": ["2026-07-28"]})
+        case "initialize":
+            answer(message, {"protocolVersion": "2025-06-18", "capabilities": {}})
+        case "tools/list":
+            sys.stdout.write("a line that is no JSON\n")
+            answer(message, {"tools": [TOOL]})
+        case "tools/call":
+            call(message)

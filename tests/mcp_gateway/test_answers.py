@@ -1,0 +1,382 @@
+"""What each answer of a server proves: the table of docs/mcp-gateway.md, row by row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+
+import pytest
+
+from ledger import execution
+from ledger.mcp_tools import client
+from tests.conftest import propose
+from tests.mcp_gateway.conftest import gateway
+from tests.mcp_gateway.upstreams import REFUND
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TEXT = {"content": [{"type": "text", "text": "Refunded."}]}
+DONE = {**TEXT, "structuredContent": {"id": "re_7"}}
+
+
+def committed(row):
+    execution.commit(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def test_the_server_gets_the_operation_key_and_our_headers_and_nothing_of_the_caller(
+    billing, signed_off
+):
+    billing.answers["refund"] = DONE
+
+    row = committed(signed_off())
+
+    assert (row.state, row.receipt) == ("committed", "re_7")
+    (call,) = billing.calls()
+    assert call["name"] == "refund"
+    assert call["arguments"] == {"invoice": "7", "amount": 48.2}
+    assert call["_meta"]["assent/operation-key"] == row.operation_key
+    assert call["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+    headers = {name.lower(): value for name, value in billing.headers[-1].items()}
+    assert headers["mcp-method"] == "tools/call"
+    assert headers["mcp-name"] == "refund"
+    assert headers["mcp-protocol-version"] == "2026-07-28"
+    assert "authorization" not in headers
+
+
+def test_an_answer_without_a_receipt_of_its_own_is_kept_by_its_hash(billing, signed_off):
+    billing.answers["refund"] = TEXT
+
+    row = committed(signed_off())
+
+    digest = hashlib.sha256(
+        json.dumps(TEXT, separators=(",", ":"), sort_keys=True).encode()
+    ).hexdigest()
+    assert (row.state, row.receipt) == ("committed", f"sha256:{digest}")
+    assert row.result["text"] == "Refunded."
+
+
+def test_an_answer_as_a_stream_is_read_until_it_has_come(billing, signed_off):
+    ended = threading.Event()
+
+    def stream(handler):
+        write = handler.stream()
+        write(b": hello\r\n\r\n")
+        progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}
+        write(f"event: message\ndata: {json.dumps(progress)}\n\n".encode())
+        answer = {"jsonrpc": "2.0", "id": handler.number, "result": DONE}
+        for piece in f"data: {json.dumps(answer)}\r\n\r\n".encode():
+            write(bytes([piece]))
+        ended.wait(20)  # the stream stays open
+
+    billing.answers["refund"] = stream
+
+    row = committed(signed_off())
+
+    ended.set()
+    assert (row.state, row.receipt) == ("committed", "re_7")
+
+
+def test_a_task_is_asked_for_until_it_has_ended(billing, signed_off, monkeypatch):
+    monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
+    task = {"taskId": "t-1", "status": "working", "pollIntervalMs": 10}
+    polls = iter([task, {**task, "status": "completed", "result": DONE}])
+    billing.answers["refund"] = {"resultType": "task", **task}
+    billing.answers["tasks/get"] = lambda _: next(polls)
+
+    row = committed(signed_off())
+
+    assert (row.state, row.receipt) == ("committed", "re_7")
+    assert billing.methods().count("tasks/call") == 0
+    assert len(billing.calls()) == 1
+
+
+WITHOUT_EFFECT = {
+    "a tool that it does not know": lambda handler: handler.error(-32602, "Unknown tool", 400),
+    "a method that it does not know": lambda handler: handler.error(-32601, "Unknown", 404),
+    "a request that it refuses": lambda handler: handler.error(-32600, "No."),
+    "headers that it refuses": lambda handler: handler.error(-32020, "No.", 400),
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_EFFECT)
+def test_a_refusal_before_the_call_is_a_failure_without_effect(billing, signed_off, what):
+    billing.answers["refund"] = WITHOUT_EFFECT[what]
+
+    row = committed(signed_off())
+
+    assert row.state in {"failed", "rolling_back"}
+    assert "refused the call" in row.error
+
+
+def other_id(handler):
+    handler.result(DONE, number=handler.number + 1)
+
+
+def another_type_of_id(handler):
+    handler.result(DONE, number=str(handler.number))
+
+
+def hangs_up(handler):
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def huge(handler):
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(100 * 1024 * 1024))
+    handler.end_headers()
+    for _ in range(100):
+        handler.wfile.write(b" " * 1024 * 1024)
+
+
+def endless_stream(handler):
+    write = handler.stream()
+    while True:
+        write(b": still at it\n\n" * 1000)
+
+
+def ends_without_an_answer(handler):
+    handler.stream()(b": that was it\n\n")
+
+
+def redirects(handler):
+    handler.body(b"", 307, Location="http://127.0.0.1:1/mcp")
+
+
+UNKNOWN = {
+    "an answer to another request": other_id,
+    "an answer whose id is text": another_type_of_id,
+    "a broken connection": hangs_up,
+    "100 MB": huge,
+    "a stream without an end": endless_stream,
+    "a stream without the answer": ends_without_an_answer,
+    "a redirect": redirects,
+    "a status of its own trouble": lambda handler: handler.body(b"", 503),
+    "no JSON": lambda handler: handler.body(b"{"),
+    "JSON with numbers that are none": lambda handler: handler.body(b'{"id": NaN}'),
+    "JSON of great depth": lambda handler: handler.body(b"[" * 100_000),
+    "a list": lambda handler: handler.body([1]),
+    "another error": lambda handler: handler.error(-32603, "Broken."),
+    "an error of the tool": {**TEXT, "isError": True},
+    "an error that is no yes": {**TEXT, "isError": "no"},
+    "a question": {"resultType": "input_required", "inputRequests": {}, "requestState": "s"},
+    "an unknown kind of answer": {"resultType": "novel"},
+    "a task that has failed": {"resultType": "task", "taskId": "t", "status": "failed"},
+    "a task that asks": {"resultType": "task", "taskId": "t", "status": "input_required"},
+    "a task without an id": {"resultType": "task", "taskId": None, "status": "working"},
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_whatever_proves_nothing_is_in_doubt_and_is_not_called_again(billing, signed_off, what):
+    billing.answers["refund"] = UNKNOWN[what]
+
+    row = committed(signed_off())
+    execution.commit(row.pk)
+
+    row.refresh_from_db()
+    assert row.state == "in_doubt", (row.state, row.error, row.error_detail)
+    assert len(billing.calls()) == 1
+
+
+def test_a_task_that_is_forgotten_is_in_doubt(billing, signed_off, monkeypatch):
+    monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
+    billing.answers["refund"] = {
+        **{"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1}
+    }
+    billing.answers["tasks/get"] = lambda handler: handler.error(-32602, "Unknown task", 400)
+
+    assert committed(signed_off()).state == "in_doubt"
+
+
+@pytest.mark.parametrize("receipt", [["re_1"], {"id": 1}, True, None, ""])
+def test_a_receipt_that_is_none_is_in_doubt_where_one_is_promised(upstream, acme, alice, receipt):
+    apply_manifest(upstream, receipt="refund.id")
+    upstream.answers["refund"] = {**TEXT, "structuredContent": {"refund": {"id": receipt}}}
+
+    row = committed(sign(alice))
+
+    assert row.state == "in_doubt"
+    assert "no receipt at refund.id" in row.error_detail
+
+
+def test_a_receipt_is_where_the_manifest_says(upstream, acme, alice):
+    apply_manifest(upstream, receipt="refund.number")
+    upstream.answers["refund"] = {**TEXT, "structuredContent": {"refund": {"number": 71}}}
+
+    assert committed(sign(alice)).receipt == "71"
+
+
+def test_errors_mean_that_nothing_happened_where_an_operator_says_so(upstream, acme, alice):
+    apply_manifest(upstream, errors_mean_nothing_happened=True)
+    upstream.answers["refund"] = {**TEXT, "isError": True}
+
+    row = committed(sign(alice))
+
+    assert row.state in {"failed", "rolling_back"}
+    assert row.error == "Refunded."
+
+
+def test_a_server_that_is_not_there_was_sent_nothing(billing, signed_off):
+    row = signed_off()
+    billing.stop()
+
+    assert committed(row).state in {"failed", "rolling_back"}
+    assert "Nothing was" in row.error
+
+
+def test_what_is_too_large_to_keep_is_left_out_and_the_receipt_kept(billing, signed_off):
+    billing.answers["refund"] = {
+        "content": [],
+        "structuredContent": {"id": "re_7", "rows": ["x" * 1000] * 600},
+    }
+
+    row = committed(signed_off())
+
+    assert (row.state, row.receipt) == ("committed", "re_7")
+    assert "too large" in row.result["assent_note"]
+
+
+def test_text_that_turns_round_is_cleaned_before_it_is_kept(billing, signed_off):
+    billing.answers["refund"] = {
+        "content": [{"type": "text", "text": "pay \u202eyap\u0000"}],
+        "structuredContent": {"id": "re\u202e_7"},
+    }
+
+    row = committed(signed_off())
+
+    assert row.state == "committed"
+    assert "\u202e" not in row.receipt + row.result["text"]
+
+
+# --- other tools of the server that plan, look up and compensate ------------------------------
+
+KEY = {
+    "name": "find",
+    "description": "Finds a refund.",
+    "inputSchema": {"type": "object", "properties": {"key": {"type": "string"}}},
+}
+
+
+def apply_manifest(upstream, **changes):
+    """Releases the tool as an operator would who wrote its manifest down."""
+    from io import StringIO
+
+    import yaml
+    from django.core.management import call_command
+
+    if "billing" not in _registered():
+        gateway("add", "billing", upstream.address)
+    whole = yaml.safe_load(gateway("show", "billing", "refund"))
+    terms = changes.pop("contract", {})
+    whole["tools"][0] |= changes
+    whole["tools"][0]["contract"] |= terms
+    with _file(yaml.safe_dump(whole)) as file:
+        call_command("tools", "apply", file, stdout=StringIO())
+
+
+def _registered():
+    from ledger.models import McpUpstream
+
+    return set(McpUpstream.objects.values_list("name", flat=True))
+
+
+def _file(text):
+    import tempfile
+    from contextlib import contextmanager
+    from pathlib import Path
+
+    @contextmanager
+    def made():
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "tools.yaml"
+            file.write_text(text)
+            yield str(file)
+
+    return made()
+
+
+def sign(alice):
+    from ledger.transactions import coordinator
+
+    row = propose("billing_refund", invoice="7", amount=48.2)
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    return row
+
+
+def definition_of(name):
+    from ledger.models import UpstreamTool
+
+    return UpstreamTool.objects.get(name=name).sha256
+
+
+def test_what_is_in_doubt_is_looked_up_with_the_tool_that_the_manifest_names(upstream, acme, alice):
+    upstream.tools = [REFUND, KEY]
+    gateway("add", "billing", upstream.address)
+    apply_manifest(
+        upstream,
+        find_receipt={
+            "tool": "find",
+            "sha256": definition_of("find"),
+            "arguments": {"key": "{operation_key}"},
+        },
+    )
+    upstream.answers["refund"] = hangs_up
+    row = committed(sign(alice))
+    assert row.state == "in_doubt"
+    upstream.answers["find"] = {**TEXT, "structuredContent": {"id": "re_9"}}
+
+    committed(row)
+
+    assert (row.state, row.receipt) == ("committed", "re_9")
+    assert upstream.calls()[-1]["arguments"] == {"key": row.operation_key}
+    assert [call["name"] for call in upstream.calls()] == ["refund", "find"]
+
+
+def test_records_that_are_complete_prove_that_nothing_happened(upstream, acme, alice):
+    upstream.tools = [REFUND, KEY]
+    gateway("add", "billing", upstream.address)
+    find = {"tool": "find", "sha256": definition_of("find"), "arguments": {}, "is_complete": True}
+    apply_manifest(upstream, find_receipt=find)
+    upstream.answers["refund"] = hangs_up
+    upstream.answers["find"] = {**TEXT, "structuredContent": {"id": None}}
+
+    row = committed(sign(alice))
+    committed(row)
+
+    assert row.state in {"failed", "rolling_back"}
+
+
+def test_a_plan_of_the_server_is_what_the_approver_sees(upstream, acme):
+    upstream.tools = [REFUND, KEY]
+    gateway("add", "billing", upstream.address)
+    plan = {"tool": "find", "sha256": definition_of("find"), "arguments": {"key": "{invoice}"}}
+    apply_manifest(upstream, plan=plan)
+    upstream.answers["find"] = {"content": [{"type": "text", "text": "Refund 48.20 for 7."}]}
+
+    row = propose("billing_refund", invoice="7", amount=48.2)
+
+    assert row.action_summary == "Refund 48.20 for 7."
+    assert upstream.calls()[-1]["arguments"] == {"key": "7"}
+
+
+def test_a_compensation_is_told_the_receipt(upstream, acme, alice):
+    from ledger.transactions import coordinator
+
+    upstream.tools = [REFUND, KEY]
+    gateway("add", "billing", upstream.address)
+    undo = {"tool": "find", "sha256": definition_of("find"), "arguments": {"key": "{receipt}"}}
+    apply_manifest(upstream, compensate=undo, contract={"consequence_level": "COMPENSABLE"})
+    upstream.answers |= {"refund": DONE, "find": {"structuredContent": {"id": "un_7"}}}
+    row = committed(sign(alice))
+    coordinator.compensate(row.pk, by=alice, via="web", reason="Wrong customer.")
+
+    execution.compensate(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.compensation_receipt) == ("compensated", "un_7")
+    assert upstream.calls()[-1]["arguments"] == {"key": "re_7"}

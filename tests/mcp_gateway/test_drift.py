@@ -1,0 +1,254 @@
+"""What operators have not seen is not offered, not signed off and not called."""
+
+from __future__ import annotations
+
+from threading import Barrier, Thread
+
+import pytest
+from django.core.management import CommandError
+from django.db import connections
+
+from ledger import execution, mcp_upstreams
+from ledger.catalogue import tool_named
+from ledger.errors import ToolHeld, UnknownTool
+from ledger.mcp_tools import wire
+from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool
+from ledger.transactions import coordinator
+from tests.conftest import propose
+from tests.mcp_gateway.conftest import gateway, read_again
+from tests.mcp_gateway.upstreams import REFUND, tool
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DONE = {"content": [], "structuredContent": {"id": "re_7"}}
+CHANGED = {**REFUND, "description": "Refunds an invoice to whoever asks."}
+
+
+def kinds():
+    told = Event.objects.filter(kind__in=["tool_held", "tool_released", "tool_changed"])
+    return list(told.order_by("pk").values_list("kind", flat=True))
+
+
+def test_a_changed_tool_is_held_and_what_waits_can_only_be_rejected(billing, alice):
+    row = propose("billing_refund", invoice="7", amount=5)
+    other = propose("billing_refund", invoice="8", amount=5)
+    billing.tools = [CHANGED]
+
+    read_again()
+
+    with pytest.raises(UnknownTool):
+        propose("billing_refund", invoice="9", amount=5)
+    with pytest.raises(ToolHeld, match="definition has changed"):
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    coordinator.reject(other.pk, digest=other.intent_digest, by=alice, via="web", reason="No.")
+    assert kinds() == ["tool_held"]
+    assert "to whoever asks" in gateway("list", "billing")
+
+    gateway("release", "billing", "refund")
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    billing.answers["refund"] = DONE
+    execution.commit(row.pk)
+    row.refresh_from_db()
+
+    assert row.state == "committed", row.error
+    assert tool_named("acme", "billing_refund").description == CHANGED["description"]
+    assert kinds() == ["tool_held", "tool_released", "tool_changed"]
+
+
+def test_what_was_signed_off_before_the_hold_is_not_called(billing, signed_off):
+    row = signed_off()
+    gateway("hold", "billing", "refund")
+
+    execution.commit(row.pk)
+
+    row.refresh_from_db()
+    assert row.state in {"failed", "rolling_back"}
+    assert "is held" in row.error
+    assert billing.calls() == []
+
+
+def test_a_definition_that_changes_right_before_the_call_is_not_called(billing, signed_off):
+    row = signed_off()
+    billing.tools = [CHANGED]
+
+    execution.commit(row.pk)
+
+    row.refresh_from_db()
+    assert row.state in {"failed", "rolling_back"}
+    assert "has changed" in row.error
+    assert billing.calls() == []
+
+
+def test_a_tool_that_vanishes_is_held_and_stays_so_when_it_comes_back(billing):
+    billing.tools = []
+    read_again()
+    assert UpstreamTool.objects.get().state == "gone"
+    with pytest.raises(CommandError, match="cannot be offered"):
+        gateway("release", "billing", "refund")
+
+    billing.tools = [REFUND]
+    read_again()
+
+    assert tool_named("acme", "billing_refund") is None
+    assert kinds() == ["tool_held"]
+    gateway("release", "billing", "refund")
+    assert tool_named("acme", "billing_refund") is not None
+
+
+def test_a_list_that_changes_at_every_look_is_one_event(billing):
+    looks = iter(range(10_000))
+
+    def changing():
+        number = next(looks)
+        return [{**REFUND, "description": str(number)}, tool(f"new_{number}")]
+
+    billing.tools = changing
+    for _ in range(5):
+        read_again()
+
+    assert kinds() == ["tool_held"]
+    assert UpstreamTool.objects.count() == 2  # the new ones that nobody released are forgotten
+    assert tool_named("acme", "billing_refund") is None
+
+
+NAMES = {
+    "a letter of another script": "r\N{CYRILLIC SMALL LETTER IE}fund",
+    "text that runs backwards": "refund\u202edaer",
+    "a space": "refund it",
+    "nothing": "",
+    "a null": "refund\x00",
+    "a leading dot": "./refund",
+    "too many letters": "r" * 120,
+}
+
+
+@pytest.mark.parametrize("what", NAMES)
+def test_a_name_that_imitates_or_collides_is_not_offered(upstream, acme, what):
+    upstream.tools = [REFUND, tool(NAMES[what])]
+    gateway("add", "billing", upstream.address)
+
+    gateway("release", "billing", "refund")
+    for row in UpstreamTool.objects.exclude(name="refund"):
+        assert row.problem
+        with pytest.raises(CommandError, match="cannot be offered"):
+            gateway("release", "billing", row.name)
+    assert RegisteredTool.objects.count() == 1
+
+
+@pytest.mark.parametrize("imitation", ["Refund", "REFUND"])
+def test_two_names_that_become_one_are_both_held(billing, imitation):
+    billing.tools = [REFUND, tool(imitation)]
+
+    read_again()
+
+    assert set(UpstreamTool.objects.values_list("state", flat=True)) == {"held", "new"}
+    for name in ("refund", imitation):
+        with pytest.raises(CommandError, match="would be called billing_refund"):
+            gateway("release", "billing", name)
+
+
+def test_a_server_cannot_take_the_name_of_a_tool_of_another(billing, acme):
+    billing.tools = [REFUND, tool("x_refund")]
+    read_again()
+    gateway("release", "billing", "x_refund")
+
+    gateway("add", "billing_x", billing.address)
+
+    with pytest.raises(CommandError, match="another server"):
+        gateway("release", "billing_x", "refund")
+
+
+LISTS = {
+    "a tool twice": [REFUND, REFUND],
+    "a tool without a name": [{"description": "?"}],
+    "no tools but numbers": [1],
+    "too many": [tool(f"t{number}") for number in range(501)],
+    "pages without an end": {"tools": [], "nextCursor": "again"},
+    "1 MB": [{**REFUND, "description": "x" * wire.LARGEST}],
+}
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_a_list_that_is_none_is_told_and_changes_nothing(billing, what):
+    billing.tools = LISTS[what]
+
+    with pytest.raises(CommandError, match="could not be read"):
+        read_again()
+
+    assert McpUpstream.objects.get().problem
+    assert tool_named("acme", "billing_refund") is not None
+
+
+_DEEP: dict = {}
+for _ in range(50):
+    _DEEP = {"not": _DEEP}
+SCHEMAS = {
+    "a schema of something else": {"type": "string"},
+    "a list": ["object"],
+    "a reference to elsewhere": {"type": "object", "properties": {"x": {"$ref": "https://x.y"}}},
+    "a name that is no plain name": {"type": "object", "properties": {"a-b": {}}},
+    "a number that is none": {"type": "object", "properties": {"x": {"maximum": 2**60}}},
+    "great depth": {"type": "object", "properties": {"x": _DEEP}},
+    "text that runs backwards": {"type": "object", "properties": {}, "title": "\u202egnp"},
+}
+
+
+@pytest.mark.parametrize("what", SCHEMAS)
+def test_a_schema_that_cannot_be_trusted_is_refused_with_its_reason(upstream, acme, what):
+    upstream.tools = [{**REFUND, "inputSchema": SCHEMAS[what]}]
+    gateway("add", "billing", upstream.address)
+
+    with pytest.raises(CommandError, match="cannot be offered"):
+        gateway("release", "billing", "refund")
+
+
+def test_a_server_elsewhere_is_another_server_and_its_tools_are_held(billing, signed_off):
+    row = signed_off()
+
+    gateway("add", "billing", billing.address.replace("127.0.0.1", "localhost"))
+
+    assert tool_named("acme", "billing_refund") is None
+    gateway("release", "billing", "refund")
+    execution.commit(row.pk)
+    row.refresh_from_db()
+    assert row.state in {"failed", "rolling_back"}
+    assert billing.calls() == []
+
+
+def test_the_server_of_another_tenant_does_not_exist(billing, globex):
+    with pytest.raises(CommandError, match="has no MCP server"):
+        gateway("list", "billing", tenant="globex")
+    assert tool_named("globex", "billing_refund") is None
+
+
+def test_a_server_that_is_removed_takes_its_tools_along(billing, signed_off):
+    row = signed_off()
+
+    gateway("remove", "billing")
+
+    assert tool_named("acme", "billing_refund") is None
+    execution.commit(row.pk)
+    assert billing.calls() == []
+
+
+def test_two_workers_read_a_list_once(billing):
+    McpUpstream.objects.update(read_again_at="2020-01-01T00:00Z")
+    (upstream_id,) = mcp_upstreams.due()
+    billing.asked.clear()
+    barrier = Barrier(2)
+
+    def read():
+        try:
+            barrier.wait()
+            mcp_upstreams.read_again(upstream_id)
+        finally:
+            connections.close_all()
+
+    threads = [Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert billing.methods().count("tools/list") == 1
+    assert mcp_upstreams.due() == []
