@@ -58,7 +58,7 @@ class Demo:
         self.home = folder / "assent"
         self.log = folder / "demo.log"
         shutil.copytree(ROOT, self.home, ignore=NOT_COPIED, symlinks=True)
-        port, sandbox_port = free_ports(2)
+        port, sandbox_port, billing_port = free_ports(3)
         self.url = f"http://localhost:{port}"
         settings = ("DATABASE_URL", "REDIS_URL", "MAKEFLAGS", "MAKELEVEL")
         environment = {
@@ -66,7 +66,11 @@ class Demo:
             for name, value in os.environ.items()
             if name not in settings and not name.startswith("ASSENT_")
         }
-        ports = {"ASSENT_PORT": str(port), "ASSENT_SANDBOX_PORT": str(sandbox_port)}
+        ports = {
+            "ASSENT_PORT": str(port),
+            "ASSENT_SANDBOX_PORT": str(sandbox_port),
+            "ASSENT_BILLING_PORT": str(billing_port),
+        }
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 ["make", "demo", f"VENV={sys.prefix}"],

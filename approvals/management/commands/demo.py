@@ -32,6 +32,9 @@ PEOPLE = {
 TOKEN_FILE = embedded_services.HOME / "demo_agent_token"
 WORKER_TOKEN_FILE = embedded_services.HOME / "demo_worker_token"
 SUPERVISOR_TOKEN_FILE = embedded_services.HOME / "demo_supervisor_token"
+BOOKKEEPER_TOKEN_FILE = embedded_services.HOME / "demo_bookkeeper_token"
+# A tool over HTTP: a process that shares nothing with Assent but two addresses.
+HTTP_TOOL = ROOT / "examples" / "http_tool"
 # The git bus: its repository, and the clone of a participant that is a shell script.
 BUS, PARTNER = embedded_services.HOME / "bus.git", embedded_services.HOME / "partner"
 SCRIPTS = ROOT / "examples" / "git_participant"
@@ -62,6 +65,7 @@ class Command(up.Command):
             "ASSENT_DEMO": "1",
             "ASSENT_TOOL_APPS": "examples.tools",
             "ASSENT_SANDBOX_URL": f"http://127.0.0.1:{ports.sandbox}",
+            "ASSENT_BILLING_URL": f"http://127.0.0.1:{ports.billing}",
             "ASSENT_WEBHOOK_NETWORKS": os.environ.get(
                 "ASSENT_WEBHOOK_NETWORKS", "127.0.0.0/8,::1/128"
             ),
@@ -80,10 +84,17 @@ class Command(up.Command):
         agent, worker = ("--token-file", str(TOKEN_FILE)), ("--token-file", str(WORKER_TOKEN_FILE))
         supervise = ["examples/supervisor.py", "--policy", "examples/policies/goodwill.md"]
         supervise += ["--by-rules", "--token-file", str(SUPERVISOR_TOKEN_FILE)]
+        billing = [str(HTTP_TOOL / "tool.py"), str(ports.billing), bare["ASSENT_URL"]]
+        billing += [str(embedded_services.HOME / "billing.json")]
+        bookkeeper = ["examples/mcp_client.py", "forever"]
+        bookkeeper += ["--token-file", str(BOOKKEEPER_TOKEN_FILE)]
         forever = ("/bin/sh", str(SCRIPTS / "forever.sh"), str(PARTNER), "partner_agent")
         partner = [Program("partner", forever, bare, ROOT)] if shutil.which("git") else []
         return [
-            [program("sandbox", [*sandbox, "--data", data], bare)],
+            [
+                program("sandbox", [*sandbox, "--data", data], bare),
+                program("billing", billing, bare),
+            ],
             *super().stages(ports, workers, environment),
             [
                 program("agent", ["examples/agent.py", "forever", *agent], bare),
@@ -95,6 +106,7 @@ class Command(up.Command):
                 program("archivist", [consolidation, *worker], bare),
                 program("orchestrator", [consolidation, "keep-submitting", *agent], bare),
                 program("supervisor", supervise, bare),
+                program("bookkeeper", bookkeeper, bare),
                 *partner,
             ],
         ]
@@ -103,6 +115,8 @@ class Command(up.Command):
         make_demo_data(TOKEN_FILE)
         make_demo_worker(WORKER_TOKEN_FILE)
         make_demo_supervisor(SUPERVISOR_TOKEN_FILE)
+        make_demo_bookkeeper(BOOKKEEPER_TOKEN_FILE)
+        register_http_tool(os.environ["ASSENT_BILLING_URL"])
         if shutil.which("git"):
             make_demo_bus(BUS, PARTNER)
 
@@ -116,6 +130,7 @@ class Command(up.Command):
             f"\n  Ledger admin  {address}/admin/\n"
             f"  REST docs     {address}/api/v1/docs\n"
             f"  The sandbox   {os.environ['ASSENT_SANDBOX_URL']}\n"
+            f"  HTTP tool     {os.environ['ASSENT_BILLING_URL']}\n"
             f"  The git bus   git -C {PARTNER} log --oneline\n"
             "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n\n"
             f"    user   password    who\n{logins}\n\n"
@@ -298,6 +313,34 @@ def make_demo_supervisor(token_file: Path) -> None:
         agent.save(update_fields=["review_percent"])
         enrolment.was_changed(agent, {"review_percent": [10, 50]}, **by)
         _keep_token(token_file, enrolment.issue(agent, scopes=[Scope.DECIDE.value], **by)[1])
+
+
+def make_demo_bookkeeper(token_file: Path) -> None:
+    """An agent that speaks MCP, and refunds invoices by the tool that runs elsewhere."""
+    from ledger.agents import enrolment
+    from ledger.events import account_changes
+    from ledger.models import Scope
+
+    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    acme = enrolment.tenant_named("acme", **by)
+    agent = enrolment.agent_named(acme, "bookkeeper", "Bookkeeper (MCP)", **by)
+    if not token_file.exists():
+        _keep_token(token_file, enrolment.issue(agent, scopes=[Scope.PROPOSE.value], **by)[1])
+
+
+def register_http_tool(address: str) -> None:
+    """The tool of examples/http_tool, at the port that it has this time."""
+    import yaml
+
+    from ledger import manifests, registrations
+    from ledger.events import account_changes
+    from ledger.models import Tenant
+
+    content = yaml.safe_load((HTTP_TOOL / "tools.yaml").read_text("utf-8"))
+    acme = Tenant.objects.get(slug=content["tenant"])
+    for tool in content["tools"]:
+        manifest = manifests.read({**tool, "address": address})
+        registrations.register(acme, manifest, by=account_changes.command(), via=Surface.COMMAND)
 
 
 def _keep_token(token_file: Path, token: str) -> None:

@@ -37,6 +37,7 @@ DATABASE_WITHIN_S = 60.0  # after a crash PostgreSQL first repeats its log
 class Ports:
     web: int
     sandbox: int
+    billing: int
 
 
 class Command(BaseCommand):
@@ -195,6 +196,7 @@ def free_ports() -> Ports:
     wanted = {
         "web": int(os.environ.get("ASSENT_PORT", "8000")),
         "sandbox": int(os.environ.get("ASSENT_SANDBOX_PORT", "8002")),
+        "billing": int(os.environ.get("ASSENT_BILLING_PORT", "8003")),
     }
     taken: set[int] = set()
     for name, port in wanted.items():
