@@ -11,6 +11,7 @@ from approvals.admin import (
     tasks,
     tools,
     transactions,
+    upstream_tools,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "tasks",
     "tools",
     "transactions",
+    "upstream_tools",
 ]

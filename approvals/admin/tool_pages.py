@@ -72,12 +72,12 @@ def differences_of(
 ) -> list[Difference]:
     changed = registrations.differences(old, new)
     return [
-        Difference(member, _shown(before), _shown(after), member in (loosens or ()))
+        Difference(member, shown_value(before), shown_value(after), member in (loosens or ()))
         for member, (before, after) in changed.items()
     ]
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
@@ -105,7 +105,7 @@ def versions_of(tool: RegisteredTool) -> list[Version]:
         manifest = read[place]
         before = read[place + 1] if place + 1 < len(read) else None
         differences = differences_of(before, manifest) if manifest and before else []
-        text = manifests.texts.text_of(manifest) if manifest else _shown(row.manifest)
+        text = manifests.texts.text_of(manifest) if manifest else shown_value(row.manifest)
         found.append(Version(row, row.sha256 == tool.version, text, differences))
     return found
 
@@ -138,7 +138,7 @@ class ShownChange:
 def shown_change(change: ToolChange) -> ShownChange:
     manifest = _read(change.manifest)
     if manifest is None or manifest.sha256 != change.sha256:
-        return ShownChange([], _shown(change.manifest), is_overtaken=True)
+        return ShownChange([], shown_value(change.manifest), is_overtaken=True)
     current = registrations.current(change.tenant, change.name)
     before = current or registrations.latest(change.tenant, change.name)
     is_overtaken = change.in_place_of != (current.sha256 if current else "")

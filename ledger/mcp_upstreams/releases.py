@@ -85,7 +85,7 @@ def upstream_named(tenant: str, name: str) -> McpUpstream:
 
 def draft(row: UpstreamTool, *, is_readonly: bool = False) -> McpManifest:
     """The manifest of a tool as its list has it now: the strictest contract there is, or, where
-    it was released before, the contract of then. Raises ``UpstreamRefused``."""
+    it was released before, the terms of then. Raises ``UpstreamRefused``."""
     _check_is_there(row)
     kept = _kept(row) or {"contract": _strictest(row)}
     try:
@@ -101,7 +101,7 @@ def draft(row: UpstreamTool, *, is_readonly: bool = False) -> McpManifest:
                 "description": _description_of(row),
                 "arguments": closed(row.definition.get("inputSchema")),
                 "sha256_of_definition": row.sha256,
-                "is_readonly": is_readonly,
+                "is_readonly": is_readonly or kept.get("is_readonly", False),
             }
         )
     except ManifestRefused as refusal:

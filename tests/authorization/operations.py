@@ -134,6 +134,8 @@ def _name(operation: str) -> str:
 def _key(operation: str, scene: Scene, row: Any, task: Any) -> Any:
     if "/a2a/busrequest/" in operation:
         return scene.bus_request.pk
+    if "/ledger/upstreamtool/" in operation:
+        return scene.upstream_tool.pk
     return task.pk if "/a2a/task/" in operation else row.pk
 
 
@@ -154,6 +156,8 @@ def _object_id(operation: str, scene: Scene) -> Any:
         "remoteagent": scene.remote,
         "gitbus": scene.bus,
         "busrequest": scene.bus_request,
+        "mcpupstream": scene.upstream_tool.upstream,
+        "upstreamtool": scene.upstream_tool,
         "checkpoint": Checkpoint.objects.first(),
         "idempotencykey": IdempotencyKey.objects.first(),
     }
@@ -224,6 +228,7 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/account/notifications", {"waiting": "on"}),
         ("/account/notifications/browsers", BROWSER),
         ("/{skill_id}", GIVEN),
+        ("/settle", {"seen": scene.upstream_tool.sha256}),
         ("/revise", {**GIVEN, "change": "The tone."}),
     ]
     return next((form for end, form in forms if operation.rstrip("/").endswith(end)), {})

@@ -17,13 +17,22 @@ from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
 from approvals.people import principal_of, second_operator
-from ledger import execution
+from ledger import execution, intents
 from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
 from ledger.events import outbox
 from ledger.execution import recording
 from ledger.log import checkpoints
-from ledger.models import Agent, AgentToken, Delivery, Review, Scope, Tenant
+from ledger.models import (
+    Agent,
+    AgentToken,
+    Delivery,
+    McpUpstream,
+    Review,
+    Scope,
+    Tenant,
+    UpstreamTool,
+)
 from ledger.principals import Principal
 from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
@@ -54,7 +63,22 @@ class Scene:
         self._transactions()
         self._tasks()
         self._changes()
+        self._upstream()
         checkpoints.make()
+
+    def _upstream(self) -> None:
+        """An MCP server with a tool that waits for an operator."""
+        upstream = McpUpstream.objects.create(
+            tenant=self.acme, name="far", address="https://far.example/mcp"
+        )
+        definition = {"name": "write", "inputSchema": {"type": "object"}}
+        self.upstream_tool = UpstreamTool.objects.create(
+            upstream=upstream,
+            name="write",
+            tool="far_write",
+            definition=definition,
+            sha256=intents.digest_of(definition),
+        )
 
     def _changes(self) -> None:
         viewer, keeper = self.people["viewer"], self.people["keeper"]

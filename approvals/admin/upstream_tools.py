@@ -1,0 +1,162 @@
+"""Tools of MCP servers in the admin: what a server says of each, released and held by operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
+from django.utils.translation import gettext as _, gettext_lazy as lazy
+
+from approvals.admin.tool_pages import VIA, Difference, differences_of, shown_value
+from approvals.admin.tools import operated_by, person_of
+from approvals.people import principal_of
+from approvals.presentation.sentences import refusal_and_hint
+from ledger import mcp_upstreams, registrations, tool_changes
+from ledger.admin.base import ReadOnly, TenantAdmin
+from ledger.characters import cleaned
+from ledger.errors import LedgerError
+from ledger.loosening import loosened
+from ledger.mcp_upstreams import UpstreamRefused
+from ledger.models import McpUpstream, RegisteredTool, UpstreamTool, UpstreamToolState
+from ledger.registrations import Refused
+
+State = UpstreamToolState
+STANDINGS = {
+    State.NEW: lazy("waits for an operator"),
+    State.RELEASED: lazy("released"),
+    State.HELD: lazy("held"),
+    State.GONE: lazy("gone from its list"),
+}
+
+
+@admin.register(McpUpstream)
+class McpUpstreamAdmin(ReadOnly, TenantAdmin):
+    """MCP servers. They are registered on the server, with ``manage.py mcp_upstream``."""
+
+    list_display = ("name", "tenant", "address", "revision", "read_at", "problem")
+    list_select_related = ("tenant",)
+    ordering = ("tenant", "name")
+
+
+@admin.register(UpstreamTool)
+class UpstreamToolAdmin(ReadOnly, TenantAdmin):
+    """One page for each tool: what its server says now and said then; release and hold."""
+
+    tenant_path = "upstream__tenant"
+    list_display = ("name", "server", "tool", "standing", "note")
+    list_select_related = ("upstream__tenant",)
+    list_filter = ("state",)
+    ordering = ("upstream", "name")
+
+    @admin.display(description=lazy("MCP server"))
+    def server(self, row: UpstreamTool) -> str:
+        return str(row.upstream.name)
+
+    @admin.display(description=lazy("state"))
+    def standing(self, row: UpstreamTool) -> str:
+        return str(STANDINGS[State(row.state)])
+
+    @admin.display(description=lazy("why"))
+    def note(self, row: UpstreamTool) -> str:
+        return row.problem or row.why
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.settle_page)
+        name = "ledger_upstreamtool_settle"
+        return [path("<int:pk>/settle/", view, name=name), *super().get_urls()]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_view_permission(request, row):
+            return super().change_view(request, object_id, form_url, extra_context)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": row.name,
+            "row": row,
+            "standing": self.standing(row),
+            "definition": [(name, _shown(value)) for name, value in row.definition.items()],
+            "changed": [
+                Difference(name, _shown(before), _shown(now))
+                for name, (before, now) in row.differences.items()
+            ],
+            **_release_of(row, may=row.upstream.tenant_id in operated_by(request)),
+        }
+        return render(request, "admin/ledger/upstream_tool.html", context)
+
+    def settle_page(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Release what was on the screen, or hold it."""
+        rows = self.get_queryset(request).select_related("upstream__tenant")
+        row = rows.filter(pk=pk).first()
+        if row is None:
+            raise Http404
+        if row.upstream.tenant_id not in operated_by(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            self._settle(request, row)
+        return redirect("admin:ledger_upstreamtool_change", pk)
+
+    def _settle(self, request: HttpRequest, row: UpstreamTool) -> None:
+        by = principal_of(person_of(request))
+        try:
+            if "hold" in request.POST:
+                mcp_upstreams.hold(row, "", by=by, via=VIA)
+                self.message_user(request, _("{name} is held.").format(name=row.name))
+            else:
+                self._release(request, row, by)
+        except (UpstreamRefused, Refused) as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
+        except LedgerError as refusal:
+            self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
+
+    def _release(self, request: HttpRequest, row: UpstreamTool, by: Any) -> None:
+        """What loosens it waits for a second operator, as with every tool."""
+        is_readonly = "read_only" in request.POST
+        if row.sha256 != request.POST.get("seen"):
+            raise UpstreamRefused(_("It has changed since you looked at it: look again."))
+        manifest = mcp_upstreams.draft(row, is_readonly=is_readonly)
+        current = registrations.current(row.upstream.tenant, manifest.name)
+        change = tool_changes.change(
+            row.upstream.tenant,
+            manifest,
+            in_place_of=current.sha256 if current else "",
+            by=by,
+            via=VIA,
+        )
+        if change is None:
+            text = _("Agents may use {name} from now on.")
+            self.message_user(request, text.format(name=manifest.name), messages.SUCCESS)
+        else:
+            text = _("{name} changes when another operator has confirmed it.")
+            self.message_user(request, text.format(name=manifest.name), messages.WARNING)
+
+
+def _release_of(row: UpstreamTool, *, may: bool) -> dict[str, Any]:
+    """What releasing it would register, if this person may do that."""
+    registered = RegisteredTool.objects.filter(tenant=row.upstream.tenant_id, name=row.tool)
+    shown: dict[str, Any] = {"may_settle": may, "registered": registered.first()}
+    if not may or row.state == State.RELEASED:
+        return shown
+    try:
+        manifest = mcp_upstreams.draft(row)
+    except UpstreamRefused as refusal:
+        return {**shown, "refusal": str(refusal)}
+    latest = registrations.latest(row.upstream.tenant, manifest.name)
+    loosens = loosened(latest, manifest)
+    differences = differences_of(latest, manifest, loosens)
+    return {**shown, "can_release": True, "terms": differences, "takes_two": bool(loosens)}
+
+
+def _shown(value: Any) -> str:
+    """What a server says, without characters that hide or turn round."""
+    return cleaned(shown_value(value))
