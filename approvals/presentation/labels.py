@@ -162,6 +162,23 @@ def how_it_runs(row: Transaction) -> str:
     return tool.asked_over if tool is not None else ""
 
 
+def not_promised(row: Transaction) -> list[str]:
+    """What nobody can count on with a tool that runs elsewhere, in the words of every surface."""
+    tool = tool_of(row)
+    if tool is None or not tool.runs_at:
+        return []
+    found = []
+    if not tool.has("plan"):
+        found.append(_("not dry-run: the service has not seen it yet"))
+    if not tool.has("find_receipt"):
+        found.append(
+            _("no receipt look-up: if its answer is lost, it is called again")
+            if tool.contract.retry_safe
+            else _("no receipt look-up: if its answer is lost, people find out what happened")
+        )
+    return found
+
+
 def policy(details: dict[str, Any]) -> str:
     """What a supervising agent decided by: ``Refunds 3, §§ 2, 4.1``; empty where it named none."""
     cited = details.get("policy")

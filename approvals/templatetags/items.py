@@ -26,6 +26,7 @@ register.filter("in_title", vocabulary.title_of)
 register.filter("error_in_words", state_lines.error_in_words)
 register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
+register.filter("not_promised", labels.not_promised)
 register.filter("how_it_runs", labels.how_it_runs)
 register.filter("length_of_time", state_lines.length)
 register.filter("reason_in_words", kept_in_words)  # why a task or a transaction ended

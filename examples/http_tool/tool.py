@@ -117,10 +117,13 @@ class Handler(BaseHTTPRequestHandler):
     def carry_out(self, verb: str, asked: dict[str, Any]) -> Reply:
         if verb not in VERBS:
             return problem(404, "no-such-verb", verb)
-        key = asked["operation_key"]
+        key, fencing = asked["operation_key"], asked["fencing"]
         with self.operations.lock:
-            keep = lambda row: self.operations.keep(key, row)  # noqa: E731
-            return VERBS[verb](asked, self.operations.rows.get(key), keep)
+            known = self.operations.rows.get(key)
+            if known and fencing < known["fencing"]:
+                return problem(409, "conflict", "Another worker has taken over.")
+            keep = lambda row: self.operations.keep(key, {**row, "fencing": fencing})  # noqa: E731
+            return VERBS[verb](asked, known, keep)
 
     def look_up(self, row: dict[str, Any] | None) -> Reply:
         if row is None or row["state"] == UNDONE:

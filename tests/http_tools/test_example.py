@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -40,18 +42,47 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+# The same for Node, as a module that is loaded first.
+NODE_DIES_ONCE = """
+import { existsSync, writeFileSync } from "node:fs";
+import { ServerResponse } from "node:http";
+const writeHead = ServerResponse.prototype.writeHead;
+const marker = process.argv[4].replace(".json", ".died");
+ServerResponse.prototype.writeHead = function (...all) {
+  if (this.req.url.endsWith("/commit") && !existsSync(marker)) {
+    writeFileSync(marker, "");
+    process.exit(9);
+  }
+  return writeHead.apply(this, all);
+};
+"""
+PYTHON = (sys.executable, str(EXAMPLE / "tool.py"))
+NODE = (shutil.which("node") or "", str(EXAMPLE / "tool.mjs"))
+
+
+def dying(program: str, folder: Path) -> list[str]:
+    if program == sys.executable:
+        return ["-c", DIES_ONCE]
+    module = folder / "dies_once.mjs"
+    module.write_text(NODE_DIES_ONCE)
+    return ["--import", str(module)]
+
+
 class Example:
-    def __init__(self, assent: str, folder: Path) -> None:
+    def __init__(self, assent: str, folder: Path, command: Sequence[str] = PYTHON) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.ledger = folder / "refunds.json"
-        self.arguments = [str(EXAMPLE / "tool.py"), str(self.port), assent, str(self.ledger)]
+        self.command = command
+        self.arguments = [str(self.port), assent, str(self.ledger)]
         self.process = self.start()
 
     def start(self, *, dies: bool = False) -> subprocess.Popen[bytes]:
-        prefix = ["-c", DIES_ONCE] if dies else []
-        self.process = subprocess.Popen([sys.executable, *prefix, *self.arguments])
+        program, example = self.command
+        folder = self.ledger.parent
+        prefix = [program, *dying(program, folder)] if dies else [program]
+        self.process = subprocess.Popen([*prefix, example, *self.arguments])
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             try:
@@ -70,10 +101,12 @@ class Example:
         return json.loads(self.ledger.read_text()) if self.ledger.exists() else {}
 
 
-@pytest.fixture
-def example(live_server, settings, tmp_path, acme):
+@pytest.fixture(params=[PYTHON, NODE], ids=["python", "node"])
+def example(request, live_server, settings, tmp_path, acme):
+    if not request.param[0]:
+        pytest.skip("Node is not on this machine.")
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
-    example = Example(live_server.url, tmp_path)
+    example = Example(live_server.url, tmp_path, request.param)
     content = yaml.safe_load((EXAMPLE / "tools.yaml").read_text())
     content["tools"][0]["address"] = f"http://127.0.0.1:{example.port}"
     file = tmp_path / "tools.yaml"
@@ -135,4 +168,4 @@ def test_a_rejected_refund_is_let_go_of_and_cannot_be_made_later(example, alice)
     row.refresh_from_db()
 
     assert row.state == "aborted"
-    assert example.rows()[row.operation_key] == {"state": "undone"}
+    assert example.rows()[row.operation_key]["state"] == "undone"

@@ -233,8 +233,8 @@ def _origin(row: Transaction) -> Iterator[Block]:
             if labels.how_it_runs(row) == "mcp"
             else _("runs at {host}, over signed HTTP")
         )
-        origin.append(runs.format(host=host))
-    yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 500)])
+        origin += [runs.format(host=host), *labels.not_promised(row)]
+    yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 700)])
     yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED:
         key = shortened(row.operation_key, 500)
