@@ -7,6 +7,7 @@ LedgerError
 │   ├── TaskLeaseLost        another worker holds the task, or the lease ran out
 │   └── AlreadyAnswered      somebody else answered first
 ├── QuestionExpired 409
+├── CallIdTaken 409          a HumanLayer client used the id for another request
 └── InvalidRequest 422
     ├── AnswerInvalid        the answer does not fit the form
     ├── HandOverRefused      the other skill's terms are not met
@@ -51,6 +52,13 @@ class Reason(TextChoices):
     REFUSED = "refused"
     REMOTE_LOST = "remote_lost"
     REMOTE_FAILED = "remote_failed"
+
+
+class CallIdTaken(LedgerError):
+    code = "call_id_taken"
+    status = 409
+    title = Sentence("This call_id was used for another request")
+    hint = Sentence("Nothing was done. Use a new call_id for a new request.")
 
 
 class TaskNotFound(NotFound):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from django.urls import path
 
 from a2a.cards import views
+from a2a.humanlayer import views as humanlayer
 from a2a.mcp import resource
 from a2a.remote import push_receiver
 
 app_name = "a2a"
+HUMANLAYER = "humanlayer/v1"
 SKILL = "a2a/skills/<slug:skill>"
 urlpatterns = [
     path(".well-known/agent-card.json", views.card, name="card"),
@@ -26,6 +28,15 @@ urlpatterns = [
     # RFC 9728 puts the path of the resource behind; older clients leave it out.
     path(".well-known/oauth-protected-resource/mcp", resource.metadata, name="mcp-resource"),
     path(".well-known/oauth-protected-resource", resource.metadata),
+    path(f"{HUMANLAYER}/function_calls", humanlayer.function_call_created),
+    path(f"{HUMANLAYER}/function_calls/<str:call_id>", humanlayer.function_call),
+    path(f"{HUMANLAYER}/agent/function_calls/<str:call_id>/respond", humanlayer.call_answered),
+    path(f"{HUMANLAYER}/contact_requests", humanlayer.contact_created),
+    path(f"{HUMANLAYER}/contact_requests/<str:call_id>", humanlayer.contact),
+    # As older pages of its documentation spell it.
+    path(f"{HUMANLAYER}/human_contacts", humanlayer.contact_created),
+    path(f"{HUMANLAYER}/human_contacts/<str:call_id>", humanlayer.contact),
+    path(f"{HUMANLAYER}/agent/human_contacts/<str:call_id>/respond", humanlayer.contact_answered),
     path("a2a/news/<int:mirror_id>", push_receiver.news, name="news"),
     path("a2a/schemas/<str:name>", views.schema, name="schema"),
 ]

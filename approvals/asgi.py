@@ -21,6 +21,7 @@ from approvals import health, wsgi  # noqa: E402
 from approvals.http import fast_path  # noqa: E402
 from approvals.http.gate import Gate  # noqa: E402
 from approvals.http.pages import Pages  # noqa: E402
+from approvals.http.patience import Patience  # noqa: E402
 from approvals.http.sign_ins import SignIns  # noqa: E402
 from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
 from approvals.web import live  # noqa: E402
@@ -101,7 +102,7 @@ def _hashes(path: str) -> bool:
     return path in HASHING or path.startswith(HASHING_BELOW)
 
 
-admitted = Gate(_route)
+admitted = Patience(Gate(_route))
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

@@ -20,6 +20,8 @@ from ledger.errors import InvalidRequest
 
 # The dot keeps the names apart from those of all other tools.
 PREFIX = "humanlayer."
+# In lists of allowed tools: every function of an agent's own.
+ALL_OF_THEM = f"{PREFIX}*"
 # Stands, sealed, where other tools that are not Python have the hash of their manifest.
 VERSION = "handed-over"
 NAME_MAX = 80  # characters
@@ -34,6 +36,12 @@ class Row(Protocol):
 def is_for_agent(row: Row) -> bool:
     """Whether the agent carries the transaction out itself."""
     return row.tool_version == VERSION
+
+
+def is_name(name: str) -> bool:
+    """Whether a list of allowed tools may name this: one function, or all of them."""
+    function = name.removeprefix(PREFIX)
+    return name == ALL_OF_THEM or (name != function and _NAME.fullmatch(function) is not None)
 
 
 def name_of(function: str) -> str:
@@ -74,17 +82,19 @@ class HandedOverTool(Tool[..., Any]):
 
 
 class HandedOverCall(HandedOverTool):
-    """One call, to be proposed. What is proposed is the whole request, of which ``member`` has
-    the arguments."""
+    """One call, to be proposed. ``kept`` is what its client gets back besides the arguments; it
+    is sealed as what is held, and nobody acts on it."""
 
     def __init__(
-        self, name: str, *, member: str, operation_key: str, warnings: Sequence[str]
+        self,
+        name: str,
+        *,
+        operation_key: str,
+        warnings: Sequence[str],
+        kept: Mapping[str, Any],
     ) -> None:
         super().__init__(name)
-        self.member, self.operation_key, self.warnings = member, operation_key, tuple(warnings)
-
-    def validate(self, arguments: Any) -> BaseModel:
-        return super().validate(arguments[self.member])
+        self.operation_key, self.warnings, self.kept = operation_key, tuple(warnings), kept
 
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
         return self.operation_key
@@ -92,7 +102,8 @@ class HandedOverCall(HandedOverTool):
     def plain_plan(self, arguments: BaseModel) -> Plan:
         """The name of the function and its arguments; the prefix says nothing to people."""
         plain = super().plain_plan(arguments).summary[len(PREFIX) :].removesuffix(": ")
-        return Plan(summary=plain[:1].upper() + plain[1:], warnings=self.warnings)
+        summary = plain[:1].upper() + plain[1:]
+        return Plan(summary=summary, warnings=self.warnings, held=self.kept)
 
 
 def _contract() -> Contract:

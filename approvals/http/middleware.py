@@ -20,6 +20,8 @@ from ledger.http import CERTAIN, database_away, problem, problem_of
 from ledger.models import Tenant
 
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")
+# Whoever calls these reads JSON, whatever happens.
+FOR_MACHINES = ("/api/", "/humanlayer/")
 Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -122,7 +124,7 @@ def tenants_of(user: object) -> frozenset[str]:
 
 
 class ProblemsForMachines:
-    """Under ``/api/`` Django's own error pages become problem+json, like all other errors."""
+    """For machines Django's own error pages become problem+json, like all other errors."""
 
     PROBLEMS = {
         400: ("malformed", "The request cannot be read", "Correct it; nothing was changed."),
@@ -137,7 +139,7 @@ class ProblemsForMachines:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
-        if response.status_code < 400 or not is_page or not request.path.startswith("/api/"):
+        if response.status_code < 400 or not is_page or not request.path.startswith(FOR_MACHINES):
             return response
         code, title, hint = self.PROBLEMS.get(
             response.status_code, ("internal", "Assent failed", "Try again with the same key.")
@@ -165,7 +167,7 @@ def answer_outage(request: HttpRequest, failure: Exception) -> HttpResponse:
     """A problem for machines, a page for people. Says whether anything can have been changed."""
     is_read = request.method in {"GET", "HEAD"}
     away = database_away(failure, f"{request.method} {request.path}", is_read=is_read)
-    if request.path.startswith("/api/"):
+    if request.path.startswith(FOR_MACHINES):
         return problem_of(away)
     response = render(None, "503.html", {"is_certain": away.detail == CERTAIN}, status=503)
     response["Retry-After"] = str(away.retry_after_s)

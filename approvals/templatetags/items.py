@@ -17,6 +17,7 @@ from approvals.presentation.amounts import number_written
 from approvals.presentation.details import Detail
 from approvals.presentation.kept_words import kept_in_words
 from approvals.templatetags.desk import folded, tone
+from ledger import handed_over
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
 from ledger.states import Ending, EventKind, State
@@ -28,6 +29,7 @@ register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
 register.filter("not_promised", labels.not_promised)
 register.filter("how_it_runs", labels.how_it_runs)
+register.filter("is_for_agent", handed_over.is_for_agent)
 register.filter("length_of_time", state_lines.length)
 register.filter("reason_in_words", kept_in_words)  # why a task or a transaction ended
 

@@ -21,6 +21,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
+from a2a.humanlayer import function_calls
 from approvals.desk import (
     beside,
     confirmations,
@@ -164,11 +165,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "spellings": _spellings(row),
         "left_by": policies.passed_on_by(row),
         "undo": policies.undo_in_contract(row),
-        "quick_reasons": [
-            _("Not allowed by policy"),
-            _("Wrong amount") if row.amount is not None else _("Wrong target"),
-            _("Ask again with more detail"),
-        ],
+        "quick_reasons": function_calls.reject_texts(row) or _quick_reasons(row),
         "details": details.details_of(row, labels.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,
@@ -177,6 +174,14 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "viewer": principal,
         "link": request.build_absolute_uri(reverse("desk:transaction", args=[row.pk])),
     }
+
+
+def _quick_reasons(row: Transaction) -> list[str]:
+    return [
+        _("Not allowed by policy"),
+        _("Wrong amount") if row.amount is not None else _("Wrong target"),
+        _("Ask again with more detail"),
+    ]
 
 
 def _viewer(request: HttpRequest) -> str:

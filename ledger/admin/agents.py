@@ -20,7 +20,7 @@ from django.utils.html import format_html
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _, gettext_lazy as lazy
 
-from ledger import contracts, safe_http
+from ledger import contracts, handed_over, safe_http
 from ledger.admin import limits
 from ledger.admin.base import TenantAdmin
 from ledger.admin.limits import WithLimits
@@ -55,7 +55,8 @@ class KnownTools:
     def clean_tools(self) -> list[str]:
         names: list[str] = self.cleaned_data["tools"] or []
         known = {ALL_TOOLS, *contracts.tools, *contracts.readonly_tools}
-        if unknown := sorted(set(names) - known - registered_names()):
+        others = {name for name in names if not handed_over.is_name(name)}
+        if unknown := sorted(others - known - registered_names()):
             raise ValidationError(
                 f"There is no tool named {', '.join(unknown)}. There are: "
                 f"{', '.join(sorted(known - {ALL_TOOLS}))}; * stands for all."
@@ -229,7 +230,7 @@ class AgentTokenForm(forms.ModelForm):
         further: list[str] = self.cleaned_data["further_scopes"].split()
         tools = [name.removeprefix(ONE_TOOL) for name in further if name.startswith(ONE_TOOL)]
         known = {*contracts.tools, *contracts.readonly_tools, *registered_names()}
-        if unknown := sorted({*tools} - known):
+        if unknown := sorted({name for name in tools if not handed_over.is_name(name)} - known):
             raise ValidationError(f"There is no tool named {', '.join(unknown)}.")
         if tools and Scope.PROPOSE in self.cleaned_data.get("scopes", []):
             raise ValidationError("The scope propose is for every tool: untick it.")

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import connection
 
+from ledger import handed_over
 from ledger.catalogue import tool_named
 from ledger.contracts import Tool
 from ledger.database import use_prepared_statements
@@ -43,7 +44,10 @@ def lists_of(by: Principal, tenant: str) -> Lists:
 
 def allow(lists: Lists, name: str) -> bool:
     """Whether every list allows a tool of this name."""
-    return all(allowed is None or ALL_TOOLS in allowed or name in allowed for allowed in lists)
+    enough = {ALL_TOOLS, name}
+    if name.startswith(handed_over.PREFIX):
+        enough.add(handed_over.ALL_OF_THEM)
+    return all(allowed is None or not enough.isdisjoint(allowed) for allowed in lists)
 
 
 def covers(scopes: Collection[str], wanted: str) -> bool:

@@ -11,7 +11,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
 from ledger.models import Checkpoint, IdempotencyKey
-from tests.authorization.scene import POLICY, Scene, as_json
+from tests.authorization.scene import (
+    HUMANLAYER_CALL,
+    HUMANLAYER_CONTACT,
+    POLICY,
+    Scene,
+    as_json,
+)
 
 Patterns = list[URLPattern | URLResolver]
 
@@ -120,6 +126,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "tenant": "acme",
         "review_id": scene.review.pk,
         "place": "0/000.p/1",
+        "call_id": "human-1" if "contact" in operation else "call-1",
         "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
     }
     return values
@@ -174,6 +181,8 @@ def request_of(operation: str, scene: Scene) -> dict[str, Any]:
     method, _, address = operation.partition(" ")
     if method == "GET":
         return {}
+    if address.startswith("/humanlayer/"):
+        return as_json(HUMANLAYER_CONTACT if "contact" in address else HUMANLAYER_CALL)
     if address.startswith("/api/"):
         headers = {"Idempotency-Key": "k-1"}
         return {**as_json(_json_body(address, scene)), "headers": headers}

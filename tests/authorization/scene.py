@@ -12,6 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from a2a import submissions, tasks
+from a2a.humanlayer import contacts, function_calls
 from a2a.models import BusRequest, GitBus, Progress, PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
 from a2a.tasks import questions
@@ -40,6 +41,8 @@ from tests.conftest import propose
 
 POLICY = "1. Furniture is fine.\n"
 RECORDS = bool(os.environ.get("RECORD_AUTHORIZATION"))
+HUMANLAYER_CALL = {"call_id": "call-1", "spec": {"fn": "send", "kwargs": {"to": "ann"}}}
+HUMANLAYER_CONTACT = {"call_id": "human-1", "spec": {"msg": "Which colour?"}}
 AGENTS = ["owner", "worker", "colleague", "stranger"]
 PEOPLE = ["outsider", "nobody", "viewer", "approver", "operator", "staff", "keeper", "superuser"]
 # Who is asked at the admin; the others are no staff either.
@@ -159,6 +162,10 @@ class Scene:
         lease = execution.claim(self.doubtful.pk)
         assert lease is not None
         recording.record_doubt(lease, "No answer.")
+        owner = self.agents["owner"].principal
+        asks = Caller(owner, "acme", frozenset({"propose", "submit"}), tools=(["*"], ["*"]))
+        function_calls.create(asks, HUMANLAYER_CALL)
+        contacts.create(asks, HUMANLAYER_CONTACT)
         self.event = self.pending.events.get()
         outbox.put_in_outbox(self.event, [("webhook", "1")])
         self.delivery = Delivery.objects.latest("pk")

@@ -48,7 +48,7 @@ def status_of(client: Client, operation: str, scene: Scene) -> str:
 
 def row_of(operation: str, scene: Scene) -> dict[str, str]:
     cells = {"anonymous": status_of(Client(raise_request_exception=False), operation, scene)}
-    if operation.partition(" ")[2].startswith("/api/"):
+    if operation.partition(" ")[2].startswith(("/api/", "/humanlayer/")):
         for name in AGENTS:
             statuses = {
                 scope: status_of(scene.agent(name, scope), operation, scene)
@@ -63,12 +63,14 @@ def row_of(operation: str, scene: Scene) -> dict[str, str]:
 
 PARTS = {
     "REST": lambda operation: " /api/" in operation,
+    "HumanLayer's clients": lambda operation: " /humanlayer/" in operation,
     "the ledger admin": lambda operation: (
         " /admin/" in operation and " /admin/rq/" not in operation
     ),
     "the queue pages": lambda operation: " /admin/rq/" in operation,
     "the desk": lambda operation: (
         " /api/" not in operation
+        and " /humanlayer/" not in operation
         and " /admin/" not in operation
         and not operation.startswith(("A2A ", "MCP "))
     ),

@@ -26,12 +26,12 @@ def a_call(acme):
         key = uuid4().hex
         tool = HandedOverCall(
             name_of("send_email"),
-            member="kwargs",
             operation_key=f"humanlayer:{HELPDESK}:{key}",
             warnings=["Sent from outside."],
+            kept={"state": {"step": 1}},
         )
         answer = coordinator.prepare(
-            Proposal(tool.name, {"fn": "send_email", "kwargs": arguments}),
+            Proposal(tool.name, arguments),
             by=HELPDESK,
             tenant="acme",
             key=key,
@@ -57,7 +57,7 @@ def test_it_waits_under_the_strictest_contract_with_its_arguments_in_sight(a_cal
 
     assert row.action_summary == "Send email: to ann@example.com, body Hello"
     assert row.arguments == {"to": "ann@example.com", "body": "Hello"}
-    assert row.payload == {"fn": "send_email", "kwargs": row.arguments}
+    assert (row.payload, row.held) == (row.arguments, {"state": {"step": 1}})
     assert row.warnings == ["Sent from outside."]
     assert (row.risk_level, row.required_approver, row.consequence_level) == (
         "HIGH",

@@ -50,7 +50,7 @@ from approvals.slack.rendering.text import (
     shortened,
 )
 from approvals.slack.rendering.usual import usual
-from ledger import contracts
+from ledger import contracts, handed_over
 from ledger.catalogue import tool_of
 from ledger.models import Transaction
 from ledger.states import State
@@ -234,6 +234,8 @@ def _origin(row: Transaction) -> Iterator[Block]:
             else _("runs at {host}, over signed HTTP")
         )
         origin += [runs.format(host=host), *labels.not_promised(row)]
+    if handed_over.is_for_agent(row):
+        origin.append(_("the agent runs this itself; no receipt comes back"))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 700)])
     yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED:

@@ -1,0 +1,155 @@
+"""Function calls: transactions that people sign off, and that the agent then carries out itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from a2a.errors import CallIdTaken
+from a2a.humanlayer import notes
+from a2a.humanlayer.bodies import (
+    FunctionCall,
+    Json,
+    Option,
+    options_of,
+    read,
+    refuse_responders,
+    without_secrets,
+)
+from ledger import handed_over
+from ledger.agents import allowances
+from ledger.agents.callers import Caller
+from ledger.api.rendering import render_token
+from ledger.errors import IdempotencyKeyReused, NotFound
+from ledger.handed_over import HandedOverCall
+from ledger.http import address_of
+from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
+from ledger.outcomes import outcome_of
+from ledger.principals import Surface
+from ledger.states import Ending, State
+from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
+
+NO_REASON = "No reason given."
+# Signed off and not handed over: it was changed since, and a worker is finding that out.
+UNDECIDED = frozenset({State.PREPARED, State.APPROVED, State.COMMITTING})
+
+
+def create(caller: Caller, body: Any) -> Json:
+    """Put a call before people; the same call again is answered with how it stands.
+
+    Raises ``CallIdTaken`` for another call of the same id, and the ``LedgerError`` of a proposal.
+    """
+    caller.require(Scope.PROPOSE)
+    call = read(FunctionCall, body)
+    refuse_responders(call.spec.channel)
+    name = handed_over.name_of(call.spec.fn)
+    if not caller.may_use(name):
+        raise allowances.unknown(name)
+    spec = without_secrets(body["spec"])
+    kept = {member: value for member, value in spec.items() if member not in {"fn", "kwargs"}}
+    tool = HandedOverCall(
+        name,
+        operation_key=f"humanlayer:{caller.principal}:{call.call_id}",
+        warnings=notes.of_call(call.spec),
+        kept=kept,
+    )
+    return rendered(_prepared(caller, call, tool), call.call_id)
+
+
+def _prepared(caller: Caller, call: FunctionCall, tool: HandedOverCall) -> Transaction:
+    try:
+        answer = prepare(
+            Proposal(tool.name, call.spec.arguments, run_id=call.run_id),
+            by=caller.principal,
+            tenant=caller.tenant,
+            key=_key(call.call_id),
+            via=Surface.HUMANLAYER,
+            render=render_token,
+            tool=tool,
+        )
+    except IdempotencyKeyReused:
+        raise CallIdTaken() from None
+    assert answer.transaction_id is not None
+    row = Transaction.objects.get(pk=answer.transaction_id)
+    if answer.is_replay and row.content_erased_at is None and row.held != tool.kept:
+        raise CallIdTaken()
+    return row
+
+
+def read_one(caller: Caller, call_id: str) -> Json:
+    """How a call of the agent stands. Raises ``NotFound``."""
+    return rendered(row_of(caller, call_id), call_id)
+
+
+def row_of(caller: Caller, call_id: str) -> Transaction:
+    """By the unique index of idempotency keys: ids are unique per agent."""
+    caller.require(Scope.PROPOSE)
+    found = IdempotencyKey.objects.select_related("transaction").filter(
+        agent=str(caller.principal), route=PREPARE_ROUTE, key=_key(call_id)
+    )
+    key = found.first()
+    row = key.transaction if key is not None else None
+    if row is None or not handed_over.is_for_agent(row):
+        raise NotFound()
+    return row
+
+
+def _key(call_id: str) -> str:
+    return f"humanlayer:{call_id}"
+
+
+# --- as the client reads it ----------------------------------------------------------------------
+
+
+def rendered(row: Transaction, call_id: str) -> Json:
+    function = row.tool.removeprefix(handed_over.PREFIX)
+    return {
+        "run_id": row.run_id,
+        "call_id": call_id,
+        "spec": {"fn": function, "kwargs": row.payload, **row.held},
+        "status": _status(row),
+        "assent": {
+            "transaction_id": str(row.pk),
+            "url": address_of(f"/transactions/{row.pk}/"),
+        },
+    }
+
+
+def _status(row: Transaction) -> Json:
+    approved, comment = _verdict(row)
+    decided_at = None if approved is None else row.decided_at or row.ended_at
+    chosen = _chosen(options_of(row.held.get("reject_options")), row)
+    return {
+        "requested_at": row.created_at.isoformat(),
+        "responded_at": decided_at.isoformat() if decided_at else None,
+        "approved": approved,
+        "comment": comment,
+        "reject_option_name": chosen.name if chosen is not None else None,
+        "slack_message_ts": None,
+    }
+
+
+def _verdict(row: Transaction) -> tuple[bool | None, str | None]:
+    """Whether it was approved, and what the agent is told. A refusal never comes without words."""
+    if row.state in UNDECIDED:
+        return None, None
+    if row.state == State.HANDED_OVER:
+        said = row.decisions.filter(verdict=Verdict.APPROVE).exclude(reason="").last()
+        return True, said.reason if said is not None else None
+    if row.ending == Ending.REJECTED:
+        return False, row.ending_reason.strip() or NO_REASON
+    return False, outcome_of(row).sentence
+
+
+def reject_texts(row: Transaction) -> list[str]:
+    """What the client offers to say when it is rejected; none of any other transaction."""
+    if not handed_over.is_for_agent(row):
+        return []
+    return [option.text for option in options_of(row.held.get("reject_options"))]
+
+
+def _chosen(options: list[Option], row: Transaction) -> Option | None:
+    """The option whose text the reason of a rejection begins with; of several, the longest."""
+    if row.ending != Ending.REJECTED:
+        return None
+    fitting = [option for option in options if row.ending_reason.startswith(option.text)]
+    return max(fitting, key=lambda option: len(option.text), default=None)
