@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from django.core.management import call_command
 
 from ledger.mcp_tools import client
-from ledger.models import McpUpstream, Tenant, Transaction
+from ledger.models import McpUpstream, Tenant, Transaction, UpstreamTool
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.upstreams import Scripted, scripted
@@ -75,11 +77,15 @@ class Sdk:
     """A process of the unmodified SDK's server."""
 
     def __init__(self, folder: Path, era: str) -> None:
-        self.file, self.port = folder / "invoices.jsonl", free_port()
+        self.file, self.port, self.era = folder / "invoices.jsonl", free_port(), era
+        self.start()
+
+    def start(self, **environment: str) -> None:
+        """With ``dies`` it ends after its first effect."""
         python = python_with("mcp_python", PEER / "requirements.txt")
-        self.command = [str(python), "-I", str(PEER / "server.py")]
-        arguments = [str(self.port), str(self.file), era]
-        self.process = subprocess.Popen([*self.command, *arguments])
+        command = [str(python), "-I", str(PEER / "server.py"), str(self.port), str(self.file)]
+        named = {name.upper(): value for name, value in environment.items()}
+        self.process = subprocess.Popen([*command, self.era], env=os.environ | named)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
@@ -104,3 +110,22 @@ def sdk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sdk]:
     server = Sdk(tmp_path, request.param)
     yield server
     server.stop()
+
+
+@pytest.fixture
+def apply(acme: Tenant, tmp_path: Path) -> Callable[..., None]:
+    """Releases a tool as an operator does who has its manifest printed, and changes it."""
+
+    def run(upstream: str, tool: str, *, find: Any = None, **changes: Any) -> None:
+        whole = yaml.safe_load(gateway("show", upstream, tool))
+        manifest = whole["tools"][0]
+        manifest["contract"] |= changes.pop("contract", {})
+        manifest |= changes
+        if find is not None:
+            sha256 = UpstreamTool.objects.get(name=find["tool"]).sha256
+            manifest["find_receipt"] = {**find, "sha256": sha256}
+        file = tmp_path / "tools.yaml"
+        file.write_text(yaml.safe_dump(whole))
+        call_command("tools", "apply", str(file), stdout=StringIO())
+
+    return run

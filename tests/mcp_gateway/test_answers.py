@@ -10,6 +10,8 @@ import pytest
 
 from ledger import execution
 from ledger.mcp_tools import client
+from ledger.models import UpstreamTool
+from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway
 from tests.mcp_gateway.upstreams import REFUND
@@ -194,28 +196,28 @@ def test_a_task_that_is_forgotten_is_in_doubt(billing, signed_off, monkeypatch):
 
 
 @pytest.mark.parametrize("receipt", [["re_1"], {"id": 1}, True, None, ""])
-def test_a_receipt_that_is_none_is_in_doubt_where_one_is_promised(upstream, acme, alice, receipt):
-    apply_manifest(upstream, receipt="refund.id")
-    upstream.answers["refund"] = {**TEXT, "structuredContent": {"refund": {"id": receipt}}}
+def test_a_receipt_that_is_none_is_in_doubt_where_one_is_promised(billing, apply, sign, receipt):
+    apply("billing", "refund", receipt="refund.id")
+    billing.answers["refund"] = {**TEXT, "structuredContent": {"refund": {"id": receipt}}}
 
-    row = committed(sign(alice))
+    row = committed(sign())
 
     assert row.state == "in_doubt"
     assert "no receipt at refund.id" in row.error_detail
 
 
-def test_a_receipt_is_where_the_manifest_says(upstream, acme, alice):
-    apply_manifest(upstream, receipt="refund.number")
-    upstream.answers["refund"] = {**TEXT, "structuredContent": {"refund": {"number": 71}}}
+def test_a_receipt_is_where_the_manifest_says(billing, apply, sign):
+    apply("billing", "refund", receipt="refund.number")
+    billing.answers["refund"] = {**TEXT, "structuredContent": {"refund": {"number": 71}}}
 
-    assert committed(sign(alice)).receipt == "71"
+    assert committed(sign()).receipt == "71"
 
 
-def test_errors_mean_that_nothing_happened_where_an_operator_says_so(upstream, acme, alice):
-    apply_manifest(upstream, errors_mean_nothing_happened=True)
-    upstream.answers["refund"] = {**TEXT, "isError": True}
+def test_errors_mean_that_nothing_happened_where_an_operator_says_so(billing, apply, sign):
+    apply("billing", "refund", errors_mean_nothing_happened=True)
+    billing.answers["refund"] = {**TEXT, "isError": True}
 
-    row = committed(sign(alice))
+    row = committed(sign())
 
     assert row.state in {"failed", "rolling_back"}
     assert row.error == "Refunded."
@@ -262,71 +264,32 @@ KEY = {
 }
 
 
-def apply_manifest(upstream, **changes):
-    """Releases the tool as an operator would who wrote its manifest down."""
-    from io import StringIO
-
-    import yaml
-    from django.core.management import call_command
-
-    if "billing" not in _registered():
-        gateway("add", "billing", upstream.address)
-    whole = yaml.safe_load(gateway("show", "billing", "refund"))
-    terms = changes.pop("contract", {})
-    whole["tools"][0] |= changes
-    whole["tools"][0]["contract"] |= terms
-    with _file(yaml.safe_dump(whole)) as file:
-        call_command("tools", "apply", file, stdout=StringIO())
-
-
-def _registered():
-    from ledger.models import McpUpstream
-
-    return set(McpUpstream.objects.values_list("name", flat=True))
-
-
-def _file(text):
-    import tempfile
-    from contextlib import contextmanager
-    from pathlib import Path
-
-    @contextmanager
-    def made():
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "tools.yaml"
-            file.write_text(text)
-            yield str(file)
-
-    return made()
-
-
+@pytest.fixture
 def sign(alice):
-    from ledger.transactions import coordinator
+    def make():
+        row = propose("billing_refund", invoice="7", amount=48.2)
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+        return row
 
-    row = propose("billing_refund", invoice="7", amount=48.2)
-    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
-    return row
-
-
-def definition_of(name):
-    from ledger.models import UpstreamTool
-
-    return UpstreamTool.objects.get(name=name).sha256
+    return make
 
 
-def test_what_is_in_doubt_is_looked_up_with_the_tool_that_the_manifest_names(upstream, acme, alice):
+@pytest.fixture
+def with_find(upstream, acme):
+    """Registered with a second tool; returns what a manifest says of that."""
     upstream.tools = [REFUND, KEY]
     gateway("add", "billing", upstream.address)
-    apply_manifest(
-        upstream,
-        find_receipt={
-            "tool": "find",
-            "sha256": definition_of("find"),
-            "arguments": {"key": "{operation_key}"},
-        },
-    )
+    sha256 = UpstreamTool.objects.get(name="find").sha256
+    return lambda **more: {"tool": "find", "sha256": sha256, **more}
+
+
+def test_what_is_in_doubt_is_looked_up_with_the_tool_that_the_manifest_names(
+    upstream, with_find, apply, sign
+):
+    find = with_find(arguments={"key": "{operation_key}"})
+    apply("billing", "refund", find_receipt=find)
     upstream.answers["refund"] = hangs_up
-    row = committed(sign(alice))
+    row = committed(sign())
     assert row.state == "in_doubt"
     upstream.answers["find"] = {**TEXT, "structuredContent": {"id": "re_9"}}
 
@@ -337,25 +300,19 @@ def test_what_is_in_doubt_is_looked_up_with_the_tool_that_the_manifest_names(ups
     assert [call["name"] for call in upstream.calls()] == ["refund", "find"]
 
 
-def test_records_that_are_complete_prove_that_nothing_happened(upstream, acme, alice):
-    upstream.tools = [REFUND, KEY]
-    gateway("add", "billing", upstream.address)
-    find = {"tool": "find", "sha256": definition_of("find"), "arguments": {}, "is_complete": True}
-    apply_manifest(upstream, find_receipt=find)
+def test_records_that_are_complete_prove_that_nothing_happened(upstream, with_find, apply, sign):
+    apply("billing", "refund", find_receipt=with_find(is_complete=True))
     upstream.answers["refund"] = hangs_up
     upstream.answers["find"] = {**TEXT, "structuredContent": {"id": None}}
 
-    row = committed(sign(alice))
+    row = committed(sign())
     committed(row)
 
     assert row.state in {"failed", "rolling_back"}
 
 
-def test_a_plan_of_the_server_is_what_the_approver_sees(upstream, acme):
-    upstream.tools = [REFUND, KEY]
-    gateway("add", "billing", upstream.address)
-    plan = {"tool": "find", "sha256": definition_of("find"), "arguments": {"key": "{invoice}"}}
-    apply_manifest(upstream, plan=plan)
+def test_a_plan_of_the_server_is_what_the_approver_sees(upstream, with_find, apply):
+    apply("billing", "refund", plan=with_find(arguments={"key": "{invoice}"}))
     upstream.answers["find"] = {"content": [{"type": "text", "text": "Refund 48.20 for 7."}]}
 
     row = propose("billing_refund", invoice="7", amount=48.2)
@@ -364,15 +321,12 @@ def test_a_plan_of_the_server_is_what_the_approver_sees(upstream, acme):
     assert upstream.calls()[-1]["arguments"] == {"key": "7"}
 
 
-def test_a_compensation_is_told_the_receipt(upstream, acme, alice):
-    from ledger.transactions import coordinator
-
-    upstream.tools = [REFUND, KEY]
-    gateway("add", "billing", upstream.address)
-    undo = {"tool": "find", "sha256": definition_of("find"), "arguments": {"key": "{receipt}"}}
-    apply_manifest(upstream, compensate=undo, contract={"consequence_level": "COMPENSABLE"})
+def test_a_compensation_is_told_the_receipt(upstream, with_find, apply, sign, alice):
+    undo = with_find(arguments={"key": "{receipt}"})
+    terms = {"consequence_level": "COMPENSABLE"}
+    apply("billing", "refund", compensate=undo, contract=terms)
     upstream.answers |= {"refund": DONE, "find": {"structuredContent": {"id": "un_7"}}}
-    row = committed(sign(alice))
+    row = committed(sign())
     coordinator.compensate(row.pk, by=alice, via="web", reason="Wrong customer.")
 
     execution.compensate(row.pk)

@@ -8,8 +8,9 @@ import pytest
 
 from ledger import execution
 from ledger.errors import UnknownTool
-from ledger.models import McpUpstream, Reading
+from ledger.models import AgentToken, McpUpstream, Reading, Scope
 from tests.conftest import propose
+from tests.mcp.wire import call, result_of, say
 from tests.mcp_gateway.conftest import gateway
 
 pytestmark = [
@@ -66,3 +67,21 @@ def test_an_error_of_the_tool_is_in_doubt(sdk, acme, signed_off):
     row.refresh_from_db()
     assert row.state == "in_doubt"
     assert "reported an error" in row.error_detail
+
+
+@ERAS
+def test_an_mcp_client_finds_the_tools_of_another_server_behind_ours(sdk, acme, helpdesk):
+    gateway("add", "invoices", sdk.address)
+    gateway("release", "invoices", "read_invoice", read_only=True)
+    gateway("release", "invoices", "refund_invoice")
+    token = AgentToken.issue(helpdesk, scopes=[Scope.PROPOSE])[1]
+
+    listed = {tool["name"]: tool for tool in result_of(say(token, "tools/list"))["tools"]}
+    read = call(token, "invoices_read_invoice", {"invoice": "7"})
+    asked = call(token, "invoices_refund_invoice", {"invoice": "7", "amount": 5})
+
+    assert listed["invoices_read_invoice"]["annotations"]["readOnlyHint"] is True
+    assert listed["invoices_refund_invoice"]["annotations"]["readOnlyHint"] is False
+    assert read["structuredContent"]["result"] == {"invoice": "7", "refunds": 0}
+    assert asked["structuredContent"]["status"] == "pending"
+    assert not sdk.file.exists()

@@ -2,12 +2,14 @@
 
     python server.py <port or "stdio"> <file> <2026-07-28|legacy>
 
-``legacy`` refuses the revision without sessions, as servers from before it do.
+``legacy`` refuses the revision without sessions, as servers from before it do. With ``DIES`` in the
+environment it ends after its first effect, before it answers.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ def refund_invoice(invoice: str, amount: float, context: Context, note: str = ""
     done = {**did, "key": meta.get("assent/operation-key"), "headers": headers}
     with FILE.open("a") as file:
         file.write(json.dumps(done) + "\n")
+    if "DIES" in os.environ:
+        os._exit(9)
     return did
 
 
