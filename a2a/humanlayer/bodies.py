@@ -74,7 +74,10 @@ class FunctionSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _kwargs(cls, value: Any) -> Any:
-        return {**value, "arguments": value.get("kwargs")} if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        sent = value.get("kwargs")
+        return {**value, "arguments": {} if sent is None else sent}
 
 
 class ContactSpec(BaseModel):
