@@ -137,7 +137,10 @@ class Handler(BaseHTTPRequestHandler):
         except Exception as refusal:
             status, reply = problem(401, "nothing-happened", f"Not signed by Assent: {refusal}")
         else:
-            status, reply = work()
+            try:
+                status, reply = work()
+            except (KeyError, TypeError, ValueError) as failure:
+                status, reply = problem(400, "not-understood", type(failure).__name__)
         text = json.dumps(reply).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -31,14 +31,21 @@ def sign(request: httpx.Request) -> None:
     key = signing_keys.signing_key(settings.TOOL_KEYS)
     if key is None:
         raise NotSigned("ASSENT_TOOL_KEY is not set: tools over HTTP are not called unsigned.")
-    now = datetime.now(UTC)
+    sign_with(key, request)
+
+
+def sign_with(
+    key: Ed25519PrivateKey, request: httpx.Request, *, key_id: str = "", at: datetime | None = None
+) -> None:
+    """Sign as of ``at``, now by default; ``key_id`` is what the signature says it was made with."""
+    created = at or datetime.now(UTC)
     signer = HTTPMessageSigner(signature_algorithm=algorithms.ED25519, key_resolver=_OneKey(key))
     body = request.content or None
     signer.sign(
         request,
-        key_id=signing_keys.key_id(key),
-        created=now,
-        expires=now + VALID_FOR,
+        key_id=key_id or signing_keys.key_id(key),
+        created=created,
+        expires=created + VALID_FOR,
         nonce=secrets.token_urlsafe(16),
         label=LABEL,
         tag=TAG,

@@ -1,0 +1,191 @@
+"""Whether the service of a tool's owner keeps the protocol: every check, and what it found.
+
+``manage.py check_tool`` runs it. It carries out real operations: it is for services that may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ledger.http_tools import conformance_checks as checks
+from ledger.http_tools.conformance_probe import Probe, Skipped, Unexpected
+
+Check = Callable[[Probe], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. ``came`` is empty if it was as expected."""
+
+    name: str
+    expected: str
+    why: str
+    came: str = ""
+    skipped: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.came)
+
+
+# A sentence of what is expected, and one of why it matters. Those of all answers come last.
+CHECKS: tuple[tuple[str, Check, str, str], ...] = (
+    (
+        "missing signature",
+        checks.missing_signature,
+        "401 or 403 to a commit without a signature",
+        "Anybody who reaches the address could have things done that nobody signed off.",
+    ),
+    (
+        "bad signature",
+        checks.bad_signature,
+        "401 or 403 to a commit that another key has signed under the name of ours",
+        "A signature that is not verified protects no more than none.",
+    ),
+    (
+        "expired signature",
+        checks.expired_signature,
+        "401 or 403 to a commit whose signature expired ten minutes ago",
+        "What was recorded once could be sent at any time later.",
+    ),
+    (
+        "altered body",
+        checks.altered_body,
+        "401 or 403 to a commit whose body was changed after it was signed",
+        "Somebody in between could change the amount that people signed off.",
+    ),
+    (
+        "other target",
+        checks.other_target,
+        "401 or 403 to a signature that was made for another path",
+        "A signed rollback could be turned into a commit.",
+    ),
+    (
+        "replayed nonce",
+        checks.replayed_nonce,
+        "401 or 403 to a request that is sent a second time as it was",
+        "Whoever records a request could repeat it.",
+    ),
+    (
+        "plan",
+        checks.plan,
+        "200 with a plan that has a summary",
+        "The summary is what people read before they sign.",
+    ),
+    (
+        "commit",
+        checks.commit,
+        "200 with a receipt that has an id, or 202 and the same by operations/… in time",
+        "Without a receipt nobody knows whether it happened: it is in doubt.",
+    ),
+    (
+        "double commit",
+        checks.double_commit,
+        "200 with the first receipt to a second commit of one key",
+        "After a lost answer Assent may ask again, and it must not happen twice.",
+    ),
+    (
+        "two commits at once",
+        checks.commits_at_once,
+        "one receipt for commits of one key that come at the same time",
+        "Two workers may ask at once when one was thought dead.",
+    ),
+    (
+        "other arguments",
+        checks.other_arguments,
+        "409 conflict, or 422 nothing-happened, to other arguments under a key that was used",
+        "What was done would not be what people signed.",
+    ),
+    (
+        "stale fencing",
+        checks.stale_fencing,
+        "409 conflict to a lower fencing than was seen for the key",
+        "A worker that was thought dead must not act after the one that took over.",
+    ),
+    (
+        "unknown operation",
+        checks.unknown_operation,
+        "404 to operations/… for a key that was never used",
+        "By this answer it is known that nothing happened.",
+    ),
+    (
+        "look-up",
+        checks.look_up,
+        "200 with the same receipt from operations/… after a commit",
+        "It settles what is in doubt without a person.",
+    ),
+    (
+        "rollback of what was done",
+        checks.rollback_after_commit,
+        "409 conflict to a rollback after a commit",
+        "The ledger would say that nothing happened although it did.",
+    ),
+    (
+        "empty rollback",
+        checks.empty_rollback,
+        "200 to a rollback of what was never planned, and again",
+        "A rollback may come before the plan that it lets go of, and more than once.",
+    ),
+    (
+        "late commit",
+        checks.late_commit,
+        "409 conflict to a commit after a rollback",
+        "What people rejected would still be done.",
+    ),
+    (
+        "late plan",
+        checks.late_plan,
+        "409 conflict to a plan after a rollback",
+        "What it holds would never be let go of.",
+    ),
+    (
+        "broken body",
+        checks.broken_body,
+        "an answer with a status of 400 or more to a signed body that is no JSON",
+        "What cannot be read must not be guessed.",
+    ),
+    (
+        "kill",
+        checks.kill,
+        "after a kill, by operations/… or a second commit, the receipt of what was done",
+        "An effect that is forgotten in a crash is done again, or never found.",
+    ),
+    (
+        "slow answers",
+        checks.slow_answers,
+        "every answer within the timeout of the contract",
+        "A late answer is no answer: the operation is in doubt.",
+    ),
+    (
+        "large answers",
+        checks.large_answers,
+        "no answer of more than 256 kB",
+        "A larger one is not read to its end, and the operation is in doubt.",
+    ),
+    (
+        "form of answers",
+        checks.form_of_answers,
+        "a JSON object in every answer, and no redirect",
+        "Anything else proves nothing, and the operation is in doubt.",
+    ),
+    (
+        "secrets",
+        checks.secrets_in_answers,
+        "no answer that repeats a signature or shows a stack trace",
+        "Agents and approvers read what an answer says.",
+    ),
+)
+
+
+def findings(probe: Probe) -> Iterator[Finding]:
+    """Each check as it ends."""
+    for name, check, expected, why in CHECKS:
+        try:
+            check(probe)
+        except Skipped as reason:
+            yield Finding(name, expected, why, skipped=str(reason))
+        except Unexpected as found:
+            yield Finding(name, expected, why, came=str(found))
+        else:
+            yield Finding(name, expected, why)

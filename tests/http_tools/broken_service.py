@@ -1,0 +1,189 @@
+"""A service on loopback that keeps the protocol strictly, but for the faults that a test names."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+import http_message_signatures as hms
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+Reply = tuple[int, dict[str, Any]]
+COVERED = ["@method", "@target-uri", "content-digest", "idempotency-key"]
+
+
+def conflict() -> Reply:
+    return 409, {"type": "conflict"}
+
+
+@dataclass
+class Behaviour:
+    """What it did, and what it does wrong."""
+
+    key: Ed25519PrivateKey
+    fault: str = ""
+    rows: dict[str, Any] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    released: threading.Event = field(default_factory=threading.Event)
+    barriers: dict[str, threading.Barrier] = field(default_factory=dict)
+
+    def carry_out(self, verb: str, asked: dict[str, Any]) -> Reply:
+        key, known = asked["operation_key"], self.rows.get(asked["operation_key"])
+        if known and asked["fencing"] < known["fencing"] and self.fault != "stale fencing":
+            return conflict()
+        match verb:
+            case "plan":
+                is_late = known and self.fault != "late plan"
+                return conflict() if is_late else (200, {"plan": self.planned()})
+            case "rollback":
+                return self.roll_back(key, known, asked)
+            case _:
+                return self.commit(key, known, asked)
+
+    def planned(self) -> dict[str, Any]:
+        return {} if self.fault == "plan" else {"summary": "Refund"}
+
+    def roll_back(self, key: str, known: Any, asked: dict[str, Any]) -> Reply:
+        if known and "receipt" in known and self.fault != "rollback of what was done":
+            return conflict()
+        if not known and self.fault == "empty rollback":
+            return 404, {"type": "no-such-operation"}
+        self.rows[key] = {"fencing": asked["fencing"]}
+        return 200, {}
+
+    def commit(self, key: str, known: Any, asked: dict[str, Any]) -> Reply:
+        if known and "receipt" not in known and self.fault != "late commit":
+            return conflict()
+        if known and "receipt" in known and self.fault != "double commit":
+            if known["arguments"] != asked["arguments"] and self.fault != "other arguments":
+                return conflict()
+            return 200, {"receipt": known["receipt"]}
+        if self.fault == "two commits at once":
+            # Each has looked before any writes. A commit that is alone goes on after a moment.
+            with suppress(threading.BrokenBarrierError):
+                self.barriers.setdefault(key, threading.Barrier(4, timeout=0.3)).wait()
+        receipt = {} if self.fault == "commit" else {"id": asked["transaction_id"]}
+        self.rows[key] = {
+            "fencing": asked["fencing"],
+            "arguments": asked["arguments"],
+            "receipt": receipt,
+        }
+        return 200, {"receipt": receipt}
+
+    def look_up(self, key: str) -> Reply:
+        row = self.rows.get(key)
+        if row is None or "receipt" not in row:
+            return (200, {}) if self.fault == "unknown operation" else (404, {"type": "unknown"})
+        return (200, {"receipt": {"id": "x"}} if self.fault == "look-up" else row)
+
+
+class _Keys(hms.HTTPSignatureKeyResolver):
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self.key = key
+
+    def resolve_public_key(self, key_id: str) -> Any:
+        return self.key.public_key()
+
+
+class _Careless(hms.HTTPMessageVerifier):
+    def validate_created_and_expires(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+class _Handler(BaseHTTPRequestHandler):
+    behaviour: Behaviour
+
+    def do_GET(self) -> None:
+        self._answer(b"")
+
+    def do_POST(self) -> None:
+        self._answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def _answer(self, body: bytes) -> None:
+        it = self.behaviour
+        self.method, self.url = self.command, f"http://{self.headers['Host']}{self.path}"
+        if it.fault == "other target" and ":rollback" in str(self.headers["Idempotency-Key"]):
+            self.url = self.url.replace("/commit", "/rollback")
+        if not self._is_signed(body):
+            self._send(401, {"type": "nothing-happened"})
+        elif self.command == "GET":
+            self._send(*it.look_up(unquote(self.path.rpartition("/")[2])))
+        else:
+            try:
+                asked = json.loads(body)
+            except ValueError:
+                self._send(200 if it.fault == "broken body" else 400, {})
+                return
+            with nullcontext() if it.fault == "two commits at once" else it.lock:
+                reply = it.carry_out(self.path.rpartition("/")[2], asked)
+            self._send(*reply)
+
+    def _is_signed(self, body: bytes) -> bool:
+        it = self.behaviour
+        if "Signature" not in self.headers:
+            return it.fault == "missing signature"
+        try:
+            nonce = self._nonce(body)
+        except hms.HTTPMessageSignaturesException:
+            return it.fault == "bad signature"
+        with it.lock:
+            is_new = nonce not in it.seen
+            it.seen.add(nonce)
+        return is_new or it.fault == "replayed nonce"
+
+    def _nonce(self, body: bytes) -> str:
+        it = self.behaviour
+        verifier = _Careless if it.fault == "expired signature" else hms.HTTPMessageVerifier
+        read = None if it.fault == "altered body" else body or None
+        (found,) = verifier(
+            signature_algorithm=hms.algorithms.ED25519, key_resolver=_Keys(it.key)
+        ).verify(
+            self,
+            expect_tag="assent-tool",
+            require_components=COVERED if body else COVERED[:2],
+            body=read,
+        )
+        return str(found.nonce)
+
+    def _send(self, status: int, body: dict[str, Any]) -> None:
+        fault = self.behaviour.fault
+        text = json.dumps(body).encode()
+        if status == 404 and fault == "slow answers":
+            self.behaviour.released.wait(20)
+        if status == 404 and fault == "large answers":
+            text = json.dumps({"log": "x" * 300_000}).encode()
+        if status == 409 and fault == "form of answers":
+            text = b"<html>"
+        if status == 401 and fault == "secrets":
+            text = json.dumps({"detail": self.headers.get("Signature", "")}).encode()
+        with suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def serving(behaviour: Behaviour) -> Iterator[str]:
+    """Its address, as long as it runs."""
+    handler = type("Handler", (_Handler,), {"behaviour": behaviour})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        behaviour.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,126 @@
+"""The conformance kit: both examples pass; each broken service fails at the check for its fault."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.management import CommandError, call_command
+
+from ledger.http_tools import conformance
+from ledger.http_tools.conformance_probe import Probe, Sample
+from tests.http_tools.broken_service import Behaviour, serving
+from tests.processes import free_port
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "http_tool"
+ARGUMENTS = '{"invoice": "2042", "amount": "48.20"}'
+# A check that no service can fail alone: what it looks at stands in the way of others.
+ALSO = {
+    "bad signature": {"expired signature", "altered body", "other target"},
+    "commit": {
+        "double commit",
+        "two commits at once",
+        "other arguments",
+        "stale fencing",
+        "look-up",
+        "rollback of what was done",
+    },
+    "double commit": {"two commits at once", "other arguments"},
+    "empty rollback": {"late commit", "late plan"},
+    "slow answers": {"unknown operation"},
+    "large answers": {"unknown operation"},
+    "form of answers": {
+        "other arguments",
+        "stale fencing",
+        "rollback of what was done",
+        "late commit",
+        "late plan",
+    },
+}
+FAULTS = [name for name, *_ in conformance.CHECKS if name != "kill"]
+
+
+def failed(fault: str) -> set[str]:
+    key = Ed25519PrivateKey.generate()
+    sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
+    with serving(Behaviour(key, fault)) as address:
+        probe = Probe(address, sample, key, timeout_s=2)
+        return {found.name for found in conformance.findings(probe) if found.is_failure}
+
+
+def test_a_strict_service_passes():
+    assert failed("") == set()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_service_fails_at_the_check_for_its_fault(fault):
+    assert failed(fault) == {fault} | ALSO.get(fault, set())
+
+
+def test_every_finding_says_what_came_and_why_it_matters():
+    key = Ed25519PrivateKey.generate()
+    sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
+    with serving(Behaviour(key, "late commit")) as address:
+        probe = Probe(address, sample, key, timeout_s=2)
+        (found,) = [each for each in conformance.findings(probe) if each.is_failure]
+
+    assert found.came.startswith("200 ")
+    assert found.why == "What people rejected would still be done."
+
+
+# Keeps what it did in memory only.
+FORGETS = """
+import runpy, sys
+from pathlib import Path
+Path.replace = lambda *_: None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def checked(folder: Path, *program: str) -> str:
+    port, keys = free_port(), free_port()
+    command = [*program, str(port), f"http://127.0.0.1:{keys}", str(folder / "refunds.json")]
+    said = io.StringIO()
+    call_command(
+        "check_tool",
+        f"http://127.0.0.1:{port}",
+        manifest=EXAMPLE / "tools.yaml",
+        arguments=ARGUMENTS,
+        start=shlex.join(command),
+        keys_port=keys,
+        timeout=10,
+        stdout=said,
+    )
+    return said.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "file"), [(sys.executable, "tool.py"), ("node", "tool.mjs")], ids=["python", "node"]
+)
+def test_both_examples_keep_the_protocol_also_when_they_are_killed(program, file, tmp_path):
+    if shutil.which(program) is None:
+        pytest.skip("Node is not on this machine.")
+
+    said = checked(tmp_path, program, str(EXAMPLE / file))
+
+    assert "ok    kill" in said
+    assert "FAIL" not in said
+    assert "skip" not in said
+
+
+@pytest.mark.slow
+def test_a_service_that_forgets_in_a_crash_fails_the_kill(tmp_path):
+    with pytest.raises(CommandError, match="1 of 24 checks failed"):
+        checked(tmp_path, sys.executable, "-c", FORGETS, str(EXAMPLE / "tool.py"))
+
+
+def test_a_sample_without_digits_needs_other_arguments_too():
+    with pytest.raises(CommandError, match="--other-arguments"):
+        call_command("check_tool", "http://127.0.0.1:1", arguments='{"who": "x"}', keys_port=0)
