@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
@@ -21,7 +23,7 @@ from ledger.characters import cleaned
 from ledger.errors import LedgerError
 from ledger.loosening import loosened
 from ledger.mcp_upstreams import UpstreamRefused
-from ledger.models import McpUpstream, RegisteredTool, UpstreamTool, UpstreamToolState
+from ledger.models import McpUpstream, RegisteredTool, Tenant, UpstreamTool, UpstreamToolState
 from ledger.registrations import Refused
 
 State = UpstreamToolState
@@ -33,13 +35,66 @@ STANDINGS = {
 }
 
 
-@admin.register(McpUpstream)
-class McpUpstreamAdmin(ReadOnly, TenantAdmin):
-    """MCP servers. They are registered on the server, with ``manage.py mcp_upstream``."""
+class McpUpstreamForm(forms.ModelForm):
+    """Programs are named on the server alone, so an address is one of HTTP."""
 
+    class Meta:
+        model = McpUpstream
+        fields = ("tenant", "name", "address", "credential")
+
+    def clean(self) -> dict[str, Any]:
+        fields = super().clean() or {}
+        try:
+            if not str(fields.get("address", "")).startswith(("https://", "http://")):
+                raise UpstreamRefused(_("An address begins with https:// or http://."))
+            mcp_upstreams.check(str(fields.get("name", "")), fields["address"])
+        except UpstreamRefused as refusal:
+            raise ValidationError(str(refusal)) from refusal
+        return fields
+
+
+@admin.register(McpUpstream)
+class McpUpstreamAdmin(TenantAdmin):
+    """MCP servers: registered here, or on the server with ``manage.py mcp_upstream``."""
+
+    form = McpUpstreamForm
     list_display = ("name", "tenant", "address", "revision", "read_at", "problem")
     list_select_related = ("tenant",)
     ordering = ("tenant", "name")
+    actions = ("read_again",)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(operated_by(request))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def choices_of(self, related: Any, request: HttpRequest) -> QuerySet[Any] | None:
+        """Tenants whose tools the person may change."""
+        if related is Tenant:
+            return Tenant.objects.filter(slug__in=operated_by(request))
+        return super().choices_of(related, request)
+
+    def save_model(self, request: HttpRequest, obj: McpUpstream, form: Any, change: bool) -> None:
+        added = mcp_upstreams.add(
+            obj.tenant,
+            obj.name,
+            obj.address,
+            credential=obj.credential,
+            by=principal_of(person_of(request)),
+            via=VIA,
+        )
+        obj.pk = added.pk
+        self.message_user(request, _("Its list of tools is being read."))
+
+    @admin.action(description=lazy("Read the list of tools again"), permissions=["add"])
+    def read_again(self, request: HttpRequest, rows: QuerySet[McpUpstream]) -> None:
+        for row in rows.filter(tenant__in=operated_by(request)):
+            mcp_upstreams.read_soon(row.tenant_id, row.name)
+        self.message_user(request, _("It is read within seconds."))
 
 
 @admin.register(UpstreamTool)

@@ -43,12 +43,7 @@ def add(
 
     Raises ``UpstreamRefused``.
     """
-    if not NAME.fullmatch(name):
-        raise UpstreamRefused("A name is a-z, 0-9 and _, a letter first, 31 characters at most.")
-    try:
-        check_address(address)
-    except ValueError as refusal:
-        raise UpstreamRefused(f"{address:.200}: {refusal}.") from refusal
+    check(name, address)
     where = {"address": address, "credential": credential}
     with atomic():
         row = McpUpstream.objects.select_for_update().filter(tenant=tenant, name=name).first()
@@ -63,6 +58,16 @@ def add(
         kind = ChangeKind.MCP_SERVER_ADDED if is_new else ChangeKind.MCP_SERVER_CHANGED
         _record(row, kind, by, via, **where)
     return row
+
+
+def check(name: str, address: str) -> None:
+    """Raises ``UpstreamRefused`` for what cannot be registered."""
+    if not NAME.fullmatch(name):
+        raise UpstreamRefused("A name is a-z, 0-9 and _, a letter first, 31 characters at most.")
+    try:
+        check_address(address)
+    except ValueError as refusal:
+        raise UpstreamRefused(f"{address:.200}: {refusal}.") from refusal
 
 
 def remove(row: McpUpstream, *, by: Principal, via: Surface) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ledger import mcp_upstreams
 from ledger.catalogue import readonly_named, tool_named
-from ledger.models import ToolChange, UpstreamTool
+from ledger.models import Event, McpUpstream, ToolChange, UpstreamTool
 from tests.http_tools.test_tool_admin import operator
 from tests.mcp_gateway.conftest import gateway, read_again
 from tests.mcp_gateway.upstreams import REFUND
@@ -94,3 +95,37 @@ def test_an_operator_of_another_tenant_sees_and_settles_nothing(globex, billing)
     assert settle(stranger, row, hold="1").status_code == 404
     assert "billing" not in stranger.get(LIST).content.decode()
     assert tool_named("acme", "billing_refund") is not None
+
+
+SERVERS = "/admin/ledger/mcpupstream/"
+
+
+def test_an_operator_registers_a_server_whose_list_is_read_soon(olga, acme, upstream):
+    body = {"tenant": "acme", "name": "billing", "address": upstream.address, "credential": ""}
+    assert olga.post(f"{SERVERS}add/", body).status_code == 302
+
+    row = McpUpstream.objects.get()
+    (event,) = Event.objects.filter(kind="mcp_server_added")
+    assert event.via == "admin"
+    assert mcp_upstreams.due() == [row.pk]
+    mcp_upstreams.read_again(row.pk)
+    assert mcp_upstreams.due() == []
+
+    olga.post(SERVERS, {"action": "read_again", "_selected_action": [row.pk]})
+    assert mcp_upstreams.due() == [row.pk]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"address": "stdio:files"},
+        {"address": "http://10.0.0.1/mcp"},
+        {"name": "Billing"},
+        {"tenant": "globex"},
+    ],
+)
+def test_a_server_that_cannot_be_registered_is_refused(olga, acme, globex, upstream, wrong):
+    body = {"tenant": "acme", "name": "billing", "address": upstream.address, "credential": ""}
+
+    assert olga.post(f"{SERVERS}add/", {**body, **wrong}).status_code == 200
+    assert not McpUpstream.objects.exists()
