@@ -10,7 +10,7 @@ class LedgerConfig(AppConfig):
     name = "ledger"
 
     def ready(self) -> None:
-        from ledger import checks, doorbell, mcp_upstreams, start_checks  # noqa: F401
+        from ledger import checks, doorbell, mcp_upstreams, pins, start_checks  # noqa: F401
         from ledger.api import pending
         from ledger.events import outbox
         from ledger.webhooks import channel, owners
@@ -22,4 +22,5 @@ class LedgerConfig(AppConfig):
         doorbell.register_bell(pending.wake_supervisors)
         jobs.register()
         sweeper.register_job("read_mcp", jobs.read_mcp, mcp_upstreams.due)
+        sweeper.register_job("read_contract", jobs.read_contract, pins.due)
         autodiscover_modules("tools")

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from ledger import contracts, credentials, handed_over, manifests, mcp_upstreams
+from ledger import contracts, credentials, handed_over, holds, manifests, mcp_upstreams
 from ledger.contracts import ReadonlyTool, Tool
-from ledger.errors import UnknownTool
+from ledger.errors import ToolHeld, UnknownTool
 from ledger.handed_over import HandedOverTool
 from ledger.http_tools import HttpTool
 from ledger.manifests import (
@@ -111,6 +111,24 @@ def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
     if not manifest.credential:
         return Upstream(released, lambda _: Credentials())
     return Upstream(released, partial(credentials.for_address, tenant, manifest.credential))
+
+
+def why_held(row: Transaction | TransactionRow) -> str:
+    """Why the tool of this transaction is held; empty if it is not, or is a Python tool."""
+    return "" if row.tool_version is None else holds.why_held(row.tenant, row.tool)
+
+
+def held_named(tenant: str, name: str) -> Tool[Any, Any] | None:
+    """The tool of this name that is held: nobody gets it, but its name is no mistake."""
+    rows = RegisteredTool.objects.held().filter(tenant=tenant, name=name)
+    version = rows.values_list("version", flat=True).first()
+    return None if version is None else _version(tenant, name, version)
+
+
+def refuse_held(tenant: str, name: str, version: str | None) -> None:
+    """Raises ``ToolHeld`` if it is held; a Python tool, which has no version, never is."""
+    if version is not None and (why := holds.why_held(tenant, name)):
+        raise ToolHeld(Sentence("{tool} is held. {why}", tool=name, why=Sentence(why)))
 
 
 def registered_names() -> frozenset[str]:

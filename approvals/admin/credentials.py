@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.decorators import method_decorator
-from django.utils.translation import gettext as _, gettext_lazy as lazy
+from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 
 from approvals.admin.tool_pages import VIA
@@ -34,26 +34,26 @@ class CredentialForm(forms.ModelForm):
     """Whoever changes where it goes has to enter it anew: they could read it there."""
 
     hosts = forms.CharField(
-        label=lazy("Hosts"),
+        label=gettext_lazy("Hosts"),
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=lazy(
+        help_text=gettext_lazy(
             "It is sent to these and to no other: payments.example, or payments.example:8443. "
             "One on each line."
         ),
     )
     header = forms.CharField(
-        label=lazy("Name of the header"),
+        label=gettext_lazy("Name of the header"),
         max_length=100,
         required=False,
-        help_text=lazy("As Authorization. For a client certificate leave it empty."),
+        help_text=gettext_lazy("As Authorization. For a client certificate leave it empty."),
     )
     new_secret = forms.CharField(
-        label=lazy("Secret"),
+        label=gettext_lazy("Secret"),
         max_length=100_000,
         strip=False,
         widget=WrittenOnly(attrs={"rows": 6, "autocomplete": "off", "spellcheck": "false"}),
-        help_text=lazy(
+        help_text=gettext_lazy(
             "The value of the header; or the certificate and its private key, both in PEM. It is "
             "stored encrypted and not shown again; every change asks for it anew."
         ),
@@ -116,7 +116,7 @@ class CredentialAdmin(TenantAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("tenant", "name", "expires_at") if obj else ()
 
-    @admin.display(description=lazy("hosts"))
+    @admin.display(description=gettext_lazy("hosts"))
     def hosts_(self, row: Credential) -> str:
         return ", ".join(row.hosts)
 

@@ -146,6 +146,27 @@ def shown_change(change: ToolChange) -> ShownChange:
     return ShownChange(differences, manifests.texts.text_of(manifest), is_overtaken)
 
 
+def contract_differences(pinned: Any, seen: Any) -> list[Difference]:
+    """What of the contract that an owner publishes is not as it was pinned."""
+    before, after = _members(pinned), _members(seen)
+    return [
+        Difference(member, shown_value(before.get(member)), shown_value(after.get(member)))
+        for member in sorted({*before, *after})
+        if before.get(member) != after.get(member)
+    ]
+
+
+def _members(contract: Any) -> dict[str, Any]:
+    """``promises.plan`` for a member of a member; schemas stay whole."""
+    found: dict[str, Any] = {}
+    for name, value in (contract or {}).items():
+        if name == "promises" and isinstance(value, dict):
+            found |= {f"promises.{inner}": one for inner, one in value.items()}
+        else:
+            found[name] = value
+    return found
+
+
 def standing(row: RegisteredTool) -> str:
     """How a tool stands, in a few words."""
     if row.is_withdrawn:
@@ -157,9 +178,16 @@ def standing(row: RegisteredTool) -> str:
     return _("agents may propose it")
 
 
+def _kept(row: RegisteredTool) -> dict[str, Any]:
+    kept = ToolVersion.objects.filter(tenant=row.tenant_id, name=row.name, sha256=row.version)
+    return kept.values_list("manifest", flat=True).first() or {}
+
+
+def kind_of(row: RegisteredTool) -> str:
+    return str(_kept(row).get("kind") or "")
+
+
 def runs_at(row: RegisteredTool) -> str:
     """The host of the service; empty if it has none."""
-    kept = ToolVersion.objects.filter(tenant=row.tenant_id, name=row.name, sha256=row.version)
-    manifest = kept.values_list("manifest", flat=True).first() or {}
-    address = str(manifest.get("address") or "")
+    address = str(_kept(row).get("address") or "")
     return address.partition("://")[2].partition("/")[0]

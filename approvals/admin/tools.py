@@ -14,9 +14,9 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _, gettext_lazy as lazy
+from django.utils.translation import gettext as _, gettext_lazy
 
-from approvals.admin import tool_pages
+from approvals.admin import published_contracts, tool_pages
 from approvals.admin.tool_pages import VIA, Preview
 from approvals.http.middleware import roles_of
 from approvals.models import Role
@@ -27,6 +27,7 @@ from ledger.admin.base import ReadOnly, TenantAdmin
 from ledger.errors import LedgerError
 from ledger.manifests import ManifestRefused
 from ledger.models import RegisteredTool, Tenant, ToolChange
+from ledger.pins import NotPinned
 from ledger.registrations import Refused
 
 OPERATE_TOOLS = "ledger.change_registeredtool"
@@ -59,10 +60,10 @@ def operated_by(request: HttpRequest) -> set[str]:
 
 class ManifestForm(forms.Form):
     text = forms.CharField(
-        label=lazy("Manifest"),
+        label=gettext_lazy("Manifest"),
         max_length=manifests.texts.MOST,
         widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "class": "manifest"}),
-        help_text=lazy(
+        help_text=gettext_lazy(
             "YAML or JSON. What you leave out of the contract is the strictest there is. "
             "Nothing is registered before you have seen what changes."
         ),
@@ -70,7 +71,7 @@ class ManifestForm(forms.Form):
 
 
 class NewManifestForm(ManifestForm):
-    tenant = forms.ModelChoiceField(Tenant.objects.none(), label=lazy("Tenant"))
+    tenant = forms.ModelChoiceField(Tenant.objects.none(), label=gettext_lazy("Tenant"))
     field_order = ("tenant", "text")
 
 
@@ -86,15 +87,15 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(operated_by(request))
 
-    @admin.display(description=lazy("runs at"))
+    @admin.display(description=gettext_lazy("runs at"))
     def runs_at(self, row: RegisteredTool) -> str:
         return tool_pages.runs_at(row)
 
-    @admin.display(description=lazy("state"))
+    @admin.display(description=gettext_lazy("state"))
     def standing(self, row: RegisteredTool) -> str:
         return tool_pages.standing(row)
 
-    @admin.display(description=lazy("version"))
+    @admin.display(description=gettext_lazy("version"))
     def version_(self, row: RegisteredTool) -> SafeString:
         return format_html("<code>{}</code>", row.version[:12])
 
@@ -113,6 +114,7 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
             path("add/", view(self.add_page), name=self._name("add")),
             path("<int:pk>/version/", view(self.version_page), name=self._name("version")),
             path("<int:pk>/withdraw/", view(self.withdraw_page), name=self._name("withdraw")),
+            path("<int:pk>/contract/", view(self.contract_page), name=self._name("contract")),
             path("changes/<int:change_id>/", view(self.waiting_page), name=self._name("waiting")),
             *super().get_urls(),
         ]
@@ -137,6 +139,7 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
             title=row.name,
             row=row,
             standing=tool_pages.standing(row),
+            kind=tool_pages.kind_of(row),
             versions=tool_pages.versions_of(row),
             waiting=tool_pages.waiting_for(row.tenant_id, row.name),
             may_change=row.tenant_id in operated_by(request),
@@ -206,6 +209,21 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
             return redirect("admin:ledger_registeredtool_change", pk)
         title = _("Withdraw {name}").format(name=row.name)
         return self._page(request, "admin/ledger/tool_withdraw.html", title=title, row=row)
+
+    def contract_page(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """What its owner publishes: pin it, see what differs, accept that."""
+        row = self._operated(request, pk)
+        shown: dict[str, Any] = {"offered": None}
+        if request.method == "POST":
+            try:
+                shown["offered"] = published_contracts.act(row, request.POST, person_of(request))
+            except NotPinned as refusal:
+                self.message_user(request, str(refusal), messages.ERROR)
+            if shown["offered"] is None:
+                return redirect(request.path)
+        title = _("What the owner of {name} publishes").format(name=row.name)
+        shown |= {"title": title, "row": row, **published_contracts.shown(row, shown["offered"])}
+        return self._page(request, "admin/ledger/tool_contract.html", **shown)
 
     def waiting_page(self, request: HttpRequest, change_id: int) -> HttpResponse:
         """A change that waits: exactly what it does, and confirming or declining it."""

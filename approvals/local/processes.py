@@ -15,7 +15,7 @@ DELIVER = "deliver"
 # In the order in which a process looks for work. Nothing here waits for the outside except tools.
 WORKER_QUEUES = ("commit", "react", "roll_back", "compensate")
 # Work that waits for others (receivers, Slack, remote agents): a slow one must not delay a commit.
-COURIER_QUEUES = ("respond", DELIVER, "mirror", "fetch_card", "read_mcp", "begin")
+COURIER_QUEUES = ("respond", DELIVER, "mirror", "fetch_card", "read_contract", "read_mcp", "begin")
 # Queues with so many threads of their own, so that they wait for no other queue: agents wait for
 # what ``begin`` prepares, and a tool may plan for minutes.
 QUEUE_THREADS = {"begin": 2}

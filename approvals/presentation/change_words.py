@@ -58,6 +58,7 @@ WORDS = frozenset(
         gettext_noop("registered an MCP server"),
         gettext_noop("changed where an MCP server is"),
         gettext_noop("removed an MCP server"),
+        gettext_noop("no longer holds the owner of a tool to what it publishes"),
         gettext_noop("added a credential for tools elsewhere"),
         gettext_noop("changed a credential for tools elsewhere"),
         gettext_noop("removed a credential for tools elsewhere"),

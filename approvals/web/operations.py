@@ -20,7 +20,7 @@ from approvals.models import Role
 from approvals.web import buses
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
-from ledger.models import Delivery, DeliveryState
+from ledger.models import Delivery, DeliveryState, RegisteredTool
 
 SHOWN = 50
 
@@ -63,8 +63,15 @@ def operations(request: HttpRequest) -> HttpResponse:
         "refusals": limits.recent_refusals(tenants),
         "remotes": list(remotes.order_by("agent__slug")),
         "buses": buses.seen_by(tenants),
+        "elsewhere": _elsewhere(tenants),
     }
     return render(request, "desk/operations.html", context)
+
+
+def _elsewhere(tenants: frozenset[str]) -> list[RegisteredTool]:
+    """The tools that are held, and those whose owners publish what they promise."""
+    registered = RegisteredTool.objects.filter(tenant__in=tenants, is_withdrawn=False)
+    return list(registered.exclude(pinned="", held="").order_by("name"))
 
 
 def _owed(tenants: frozenset[str], **conditions: Any) -> list[Delivery]:

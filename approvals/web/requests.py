@@ -17,7 +17,7 @@ from approvals.models import Role
 from approvals.people import notices, principal_of
 from approvals.presentation import words
 from approvals.slack import is_configured as slack_is_configured
-from ledger.models import Review
+from ledger.models import RegisteredTool, Review
 from ledger.workers import leadership
 
 MOST_NOTICES = 5
@@ -66,6 +66,12 @@ def _reviews_waiting(roles: Roles) -> int:
     return Review.objects.waiting(tenants)[:MOST_REVIEWS].count() if tenants else 0
 
 
+def _held_tools(roles: Roles) -> list[RegisteredTool]:
+    """The tools that wait for an operator to look at what their owners changed."""
+    tenants = [tenant for tenant, names in roles.items() if Role.OPERATOR in names]
+    return list(RegisteredTool.objects.held().filter(tenant__in=tenants)[:MOST_NOTICES])
+
+
 def desk(request: HttpRequest) -> dict[str, Any]:
     """The template variables that every page of the desk has."""
     live = urlsplit(settings.LIVE_URL)
@@ -89,4 +95,5 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
         if context["is_operator"]:
             context["sweeper_silent"] = _sweeper_silent
+            context["held_tools"] = SimpleLazyObject(lambda: _held_tools(roles))
     return context

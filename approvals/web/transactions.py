@@ -43,6 +43,7 @@ from approvals.web.forms import (
 )
 from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
+from ledger.catalogue import why_held
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
@@ -160,6 +161,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "may_decide": may_decide,
         "line": state_lines.state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,
+        "held": why_held(row) if row.state == State.PREPARED else "",
         "is_irreversible": policies.is_irreversible(row),
         "confirmation_word": confirmations.confirmation_word(row),
         "spellings": _spellings(row),

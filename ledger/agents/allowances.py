@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 
 from ledger import handed_over
-from ledger.catalogue import tool_named
+from ledger.catalogue import held_named, tool_named
 from ledger.contracts import Tool
 from ledger.database import use_prepared_statements
 from ledger.errors import UnknownTool
@@ -81,7 +81,7 @@ def tool_for(by: Principal, tenant: str, name: str, lists: Lists | None = None) 
     ``lists`` is ``lists_of(by, tenant)``, where that is known.
     """
     if allow(lists_of(by, tenant) if lists is None else lists, name):
-        tool = tool_named(tenant, name)
+        tool = tool_named(tenant, name) or held_named(tenant, name)
         if tool is not None:
             return tool
     raise unknown(name)

@@ -75,6 +75,7 @@ class ChangeKind(StrEnum):
     MCP_SERVER_ADDED = "mcp_server_added"
     MCP_SERVER_CHANGED = "mcp_server_changed"
     MCP_SERVER_REMOVED = "mcp_server_removed"
+    TOOL_UNPINNED = "tool_unpinned"
     CREDENTIAL_ADDED = "credential_added"
     CREDENTIAL_CHANGED = "credential_changed"
     CREDENTIAL_REMOVED = "credential_removed"
@@ -157,6 +158,7 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.MCP_SERVER_ADDED: "registered an MCP server",
     ChangeKind.MCP_SERVER_CHANGED: "changed where an MCP server is",
     ChangeKind.MCP_SERVER_REMOVED: "removed an MCP server",
+    ChangeKind.TOOL_UNPINNED: "no longer holds the owner of a tool to what it publishes",
     ChangeKind.CREDENTIAL_ADDED: "added a credential for tools elsewhere",
     ChangeKind.CREDENTIAL_CHANGED: "changed a credential for tools elsewhere",
     ChangeKind.CREDENTIAL_REMOVED: "removed a credential for tools elsewhere",

@@ -67,18 +67,21 @@ def look_up(service: Service, context: Context) -> Answer:
 
 def _answer_to(request: httpx.Request, service: Service, context: Context) -> Answer:
     try:
-        shown = service.showing(service.address)
-        request.headers.update(shown.headers)
-        signing.sign(request)
-        response = safe_http.send(
-            request,
-            timeout_s=context.timeout.total_seconds(),
-            largest_answer=LARGEST_ANSWER,
-            tls=shown.tls,
-        )
+        response = response_to(request, service, timeout_s=context.timeout.total_seconds())
     except NOTHING_WAS_SENT as refusal:
         raise NothingHappenedYet(f"Nothing was sent: {refusal}") from refusal
     return Answer(response.status_code, answers.object_in(response.content), _pause_in(response))
+
+
+def response_to(request: httpx.Request, service: Service, *, timeout_s: float) -> httpx.Response:
+    """Send it, signed and with what the service wants to see. Raises ``NOTHING_WAS_SENT``, and
+    ``httpx.HTTPError`` and ``TimeoutError``."""
+    shown = service.showing(service.address)
+    request.headers.update(shown.headers)
+    signing.sign(request)
+    return safe_http.send(
+        request, timeout_s=timeout_s, largest_answer=LARGEST_ANSWER, tls=shown.tls
+    )
 
 
 def _pause_in(response: httpx.Response) -> float:

@@ -20,12 +20,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='registeredtool',
             name='held',
-            field=models.TextField(blank=True, help_text='Why it is held: neither proposed nor signed off; empty: it is not.'),
+            field=models.TextField(blank=True, db_default='', help_text='Why it is held: neither proposed nor signed off; empty: it is not.'),
         ),
         migrations.AddField(
             model_name='registeredtool',
             name='pinned',
-            field=models.CharField(blank=True, help_text='SHA-256 of what its owner published when pinned.', max_length=64),
+            field=models.CharField(blank=True, db_default='', help_text='SHA-256 of what its owner published when pinned.', max_length=64),
         ),
         migrations.AddField(
             model_name='registeredtool',
@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='registeredtool',
             name='read_error',
-            field=models.TextField(blank=True, help_text='Why it could not be read last time.'),
+            field=models.TextField(blank=True, db_default='', help_text='Why it could not be read last time.'),
         ),
         migrations.AddField(
             model_name='registeredtool',

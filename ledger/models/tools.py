@@ -10,6 +10,12 @@ from ledger.encryption import SecretField
 from ledger.models.agents import Tenant
 
 
+class RegisteredToolQuerySet(models.QuerySet["RegisteredTool"]):
+    def held(self) -> RegisteredToolQuerySet:
+        """Those that wait for an operator to look at what their owner changed."""
+        return self.filter(is_withdrawn=False).exclude(held="").order_by("name")
+
+
 class RegisteredTool(models.Model):
     """A tool of one tenant, and the version that agents get now."""
 
@@ -18,17 +24,26 @@ class RegisteredTool(models.Model):
     version = models.CharField(max_length=64, help_text="SHA-256 of the manifest.")
     is_withdrawn = models.BooleanField(default=False, help_text="Agents cannot propose it now.")
     held = models.TextField(
-        blank=True, help_text="Why it is held: neither proposed nor signed off; empty: it is not."
+        blank=True,
+        db_default="",
+        help_text="Why it is held: neither proposed nor signed off; empty: it is not.",
     )
     pinned = models.CharField(
-        max_length=64, blank=True, help_text="SHA-256 of what its owner published when pinned."
+        max_length=64,
+        blank=True,
+        db_default="",
+        help_text="SHA-256 of what its owner published when pinned.",
     )
     pinned_contract = models.JSONField(null=True)
     seen_contract = models.JSONField(null=True, help_text="As last read, where it differs.")
-    read_error = models.TextField(blank=True, help_text="Why it could not be read last time.")
+    read_error = models.TextField(
+        blank=True, db_default="", help_text="Why it could not be read last time."
+    )
     failing_since = models.DateTimeField(null=True)
     read_at = models.DateTimeField(null=True)
     read_again_at = models.DateTimeField(null=True, help_text="Empty: nothing is pinned.")
+
+    objects = RegisteredToolQuerySet.as_manager()
 
     class Meta:
         constraints = [

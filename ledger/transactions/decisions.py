@@ -222,7 +222,8 @@ def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> Non
 def _check_is_not_held(row: Transaction) -> None:
     """Raises ``ToolHeld``: nobody signs off what may be something else by now."""
     if why := holds.why_held(row.tenant, row.tool):
-        raise ToolHeld(Sentence("{tool} is held. {why}", tool=row.tool, why=why), snapshot=row)
+        text = Sentence("{tool} is held. {why}", tool=row.tool, why=Sentence(why))
+        raise ToolHeld(text, snapshot=row)
 
 
 def _same_again_or_refuse(

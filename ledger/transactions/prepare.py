@@ -15,6 +15,7 @@ from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.db.transaction import atomic
 
 from ledger import intents, states
+from ledger.catalogue import refuse_held
 from ledger.contracts import Context, RequiredApprover, Tool
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import (
@@ -75,8 +76,8 @@ def prepare(
     this raises, except for a refused plan, which is stored as REFUSED.
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
-    InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict, PlanFailed,
-    PlanRefused, PlansBusy, PlanTimedOut``.
+    ToolHeld, InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict,
+    PlanFailed, PlanRefused, PlansBusy, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render, tool=tool)
     with insert.admitted(
@@ -93,6 +94,7 @@ def prepare(
                 "and nobody has looked at it yet.",
                 operation_key=request.operation_key,
             )
+        refuse_held(request.tenant, request.tool.name, request.tool.version)
         with stocks.pending.places() as places:
             places.take(request.by, request.tenant)
             return _plan_and_insert(request, admission)

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import IntegrityError
 
 from ledger import intents
+from ledger.catalogue import refuse_held
 from ledger.contracts import RequiredApprover, Tool
 from ledger.errors import LedgerError
 from ledger.limits import stocks
@@ -92,7 +93,8 @@ def _drafted_or_none(request: Request, now: datetime) -> New | None:
 
 
 def _drafted(request: Request, now: datetime) -> New:
-    """Raises ``LedgerError`` for a plain summary that is unsafe to show."""
+    """Raises ``LedgerError`` for a plain summary that is unsafe to show, or a tool that is held."""
+    refuse_held(request.tenant, request.tool.name, request.tool.version)
     transaction_id = new_id()
     planned = plain(request.tool, request.arguments, request.proposal.reason)
     row = new_row(columns(request, transaction_id, planned, now))

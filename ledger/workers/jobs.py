@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import close_old_connections
 from redis import RedisError
 
-from ledger import couriers, doorbell, execution, mcp_upstreams
+from ledger import couriers, doorbell, execution, mcp_upstreams, pins
 from ledger.states import MOVES, State
 from ledger.workers import queues
 
@@ -51,6 +51,12 @@ def read_mcp(upstream_id: str) -> None:
     """Read the list of tools of an MCP server again, and hold what has changed."""
     close_old_connections()
     mcp_upstreams.read_again(int(upstream_id))
+
+
+def read_contract(tool_id: str) -> None:
+    """Compare what the owner of a tool publishes with what was pinned."""
+    close_old_connections()
+    pins.read_again(int(tool_id))
 
 
 def enqueue(name: str, subject: object, *, label: str = "") -> bool:

@@ -115,7 +115,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "name": _name(operation),
         "object_id": _object_id(operation, scene),
         "id": scene.people["viewer"].pk,
-        "change_id": scene.change.pk,
+        "change_id": _change(operation, scene).pk,
         "notice_id": scene.notice.pk,
         "person_id": scene.people["viewer"].pk,
         "browser_id": 1,
@@ -132,6 +132,10 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
     return values
 
 
+def _change(operation: str, scene: Scene) -> Any:
+    return scene.tool_change if "/registeredtool/" in operation else scene.change
+
+
 def _name(operation: str) -> str:
     if "/insight/" in operation:
         return "outcomes"
@@ -143,6 +147,8 @@ def _key(operation: str, scene: Scene, row: Any, task: Any) -> Any:
         return scene.bus_request.pk
     if "/ledger/upstreamtool/" in operation:
         return scene.upstream_tool.pk
+    if "/ledger/registeredtool/" in operation:
+        return scene.tool.pk
     return task.pk if "/a2a/task/" in operation else row.pk
 
 
@@ -162,6 +168,8 @@ def _object_id(operation: str, scene: Scene) -> Any:
         "question": scene.question,
         "remoteagent": scene.remote,
         "gitbus": scene.bus,
+        "registeredtool": scene.tool,
+        "credential": scene.credential,
         "busrequest": scene.bus_request,
         "mcpupstream": scene.upstream_tool.upstream,
         "upstreamtool": scene.upstream_tool,

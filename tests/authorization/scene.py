@@ -18,7 +18,7 @@ from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
 from approvals.people import principal_of, second_operator
-from ledger import execution, intents
+from ledger import credentials, execution, intents, manifests, registrations, tool_changes
 from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
 from ledger.events import outbox
@@ -27,8 +27,10 @@ from ledger.log import checkpoints
 from ledger.models import (
     Agent,
     AgentToken,
+    Credential,
     Delivery,
     McpUpstream,
+    RegisteredTool,
     Review,
     Scope,
     Tenant,
@@ -39,6 +41,16 @@ from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
 
+MANIFEST: dict[str, Any] = {
+    "name": "ship",
+    "address": "https://far.example/tools",
+    "arguments": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"parcel": {"type": "string"}},
+    },
+    "contract": {"owner_service": "post", "operation_key": "ship:{tenant}:{parcel}"},
+}
 POLICY = "1. Furniture is fine.\n"
 RECORDS = bool(os.environ.get("RECORD_AUTHORIZATION"))
 HUMANLAYER_CALL = {"call_id": "call-1", "spec": {"fn": "send", "kwargs": {"to": "ann"}}}
@@ -67,6 +79,7 @@ class Scene:
         self._tasks()
         self._changes()
         self._upstream()
+        self._tools()
         checkpoints.make()
 
     def _upstream(self) -> None:
@@ -94,6 +107,19 @@ class Scene:
             details={"role": "approver"},
         )
         self.notice = Notice.objects.create(user=viewer, event=self.event)
+
+    def _tools(self) -> None:
+        """A tool that runs elsewhere, a change of it that waits, and a credential."""
+        origin: dict[str, Any] = {"by": principal_of(self.people["keeper"]), "via": "admin"}
+        first = manifests.read(MANIFEST)
+        registrations.register(self.acme, first, **origin)
+        self.tool = RegisteredTool.objects.get()
+        looser = manifests.read({**MANIFEST, "address": "https://other.example/tools"})
+        change = {"in_place_of": first.sha256, **origin}
+        self.tool_change = tool_changes.change(self.acme, looser, **change)
+        header = {"hosts": ["far.example"], "header": "Authorization", "value": "x"}
+        credentials.set_header(self.acme, "far", **header, **origin)
+        self.credential = Credential.objects.get()
 
     def _agents(self) -> None:
         self.agents = {

@@ -165,6 +165,7 @@ NOT_TOLD_TO_THE_PERSON = {
     "mcp_server_added",
     "mcp_server_changed",
     "mcp_server_removed",
+    "tool_unpinned",
     "credential_added",
     "credential_changed",
     "credential_removed",

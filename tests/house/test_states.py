@@ -28,6 +28,7 @@ WRITERS = {
     "a2a.submissions.drafts": "a task's first state",
     "a2a.submissions.entries": "the INSERT of that first state",
     "a2a.tasks.questions": "a question's state",
+    "ledger.tool_changes": "the state of a change of a tool that waits",
     "approvals.people.second_operator": "a pending change's state",
 }
 # setattr with a name that is not written there; none of these names is a state.

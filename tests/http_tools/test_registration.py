@@ -8,8 +8,10 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from ledger import manifests, registrations
+from ledger import contracts, manifests, registrations
 from ledger.catalogue import registered, tool_named
+from ledger.checks import check_contracts, unsafe
+from ledger.contracts import Tool
 from ledger.errors import UnknownTool
 from ledger.models import Event, ToolVersion
 from tests.conftest import propose
@@ -134,6 +136,25 @@ REFUSED = {
         manifest(ADDRESS, routes=[], contract={"consequence_level": "COMPENSABLE"}),
         "E006",
     ),
+    "a ttl outside of its limits": (_of(ttl_s=1), "E008"),
+    "no time for a call": (_of(timeout_s=0), "contract.timeout_s"),
+    "a quorum that nobody reaches": (
+        _of(quorum=2, required_approver="NONE", risk_level="LOW"),
+        "E010",
+    ),
+    "the web only, for agents": (_of(web_only=True, required_approver="SUPERVISOR"), "E011"),
+    "a reminder after the end": (_of(remind_s=900), "E012"),
+    "content that is gone before it is decided": (_of(retention_s=60), "E014"),
+    "a subject that is no argument": (_of(subject="customer"), "E015"),
+    "the sentence of a compensation that is not there": (
+        manifest(ADDRESS, routes=[], contract={"compensation": "Charge again."}),
+        "E016",
+    ),
+    "a sentence of other arguments": (_of(compensation="Charge {customer} again."), "E017"),
+    "no owner": (_of(owner_service=""), "contract.owner_service"),
+    "the name of a tool of Assent, to wait": (manifest(ADDRESS, name="assent_wait"), "itself"),
+    "the name of a tool of Assent, to cancel": (manifest(ADDRESS, name="assent_cancel"), "itself"),
+    "the name of a tool of Assent, to ask": (manifest(ADDRESS, name="ask_a_person"), "itself"),
     "the name of a tool of this installation": (manifest(ADDRESS, name="pay"), "another name"),
 }
 
@@ -148,6 +169,24 @@ def test_what_cannot_be_offered_is_refused_with_its_reason(what, apply):
     assert reason in str(refusal.value)
     assert "Nothing was changed" in str(refusal.value)
     assert ToolVersion.objects.count() == 0
+
+
+def test_a_rule_says_of_a_manifest_what_it_says_of_a_python_tool(acme):
+    wrong = manifests.read(_of(required_approver="NONE"))
+    same = Tool(lambda invoice: {}, wrong.contract.contract())
+    same.name = wrong.name
+
+    with pytest.raises(registrations.Unsafe) as refusal:
+        registrations.check(acme, wrong)
+
+    texts = {f"{error.id}: {error.msg} {error.hint}" for error in unsafe(same)}
+    assert str(refusal.value) in texts
+
+
+def test_a_python_tool_with_a_name_of_assent_does_not_start(monkeypatch):
+    monkeypatch.setitem(contracts.tools, "assent_wait", contracts.tools["pay"])
+
+    assert "ledger.E018" in [error.id for error in check_contracts()]
 
 
 def test_a_changed_operation_key_is_refused_while_the_old_one_holds_operations(

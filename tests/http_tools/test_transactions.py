@@ -10,7 +10,7 @@ import pytest
 from ledger import catalogue, execution, intents
 from ledger.audit import verification
 from ledger.catalogue import tool_of
-from ledger.errors import InvalidArguments, PlanFailed, PlanRefused, UnknownTool
+from ledger.errors import InvalidArguments, InvalidRequest, PlanFailed, PlanRefused, UnknownTool
 from ledger.log import checkpoints
 from ledger.models import ToolVersion
 from ledger.transactions import coordinator
@@ -266,6 +266,10 @@ def test_an_execution_in_doubt_is_looked_up(answer, service, registered, signed_
 PLANS = {
     "a refusal": ((422, NOTHING), PlanRefused),
     "a conflict": ((409, CONFLICT), PlanRefused),
+    "a summary that runs backwards": (
+        (200, {"plan": {"summary": "pay \u202eyap"}}),
+        (PlanFailed, PlanRefused, InvalidRequest),
+    ),
     "no summary": ((200, {"plan": {}}), PlanFailed),
     "a list": ((200, {"plan": []}), PlanFailed),
     "warnings that are no list": ((200, {"plan": {"summary": "x", "warnings": "w"}}), PlanFailed),

@@ -114,6 +114,9 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
     assert Delivery.objects.get(recipient="loft").error == "It rains."
 
 
+FETCHING = ("fetch_card", "read_contract", "read_mcp")
+
+
 @pytest.mark.parametrize(
     ("options", "queues", "beside"),
     [
@@ -121,13 +124,13 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
             {},
             [
                 *("commit", "react", "roll_back", "compensate"),
-                *("respond", "mirror", "fetch_card", "read_mcp"),
+                *("respond", "mirror", "fetch_card", "read_contract", "read_mcp"),
             ],
             {"deliver", "begin"},
         ),
         ({"only": ["begin"]}, [], {"begin"}),
         (
-            {"but": ["respond", "deliver", "mirror", "fetch_card", "read_mcp", "begin"]},
+            {"but": ["respond", "deliver", "mirror", *FETCHING, "begin"]},
             ["commit", "react", "roll_back", "compensate"],
             set(),
         ),

@@ -10,7 +10,7 @@ from django.db import connections
 
 from ledger import execution, mcp_upstreams
 from ledger.catalogue import tool_named
-from ledger.errors import ToolHeld, UnknownTool
+from ledger.errors import ToolHeld
 from ledger.mcp_tools import wire
 from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool
 from ledger.transactions import coordinator
@@ -36,7 +36,7 @@ def test_a_changed_tool_is_held_and_what_waits_can_only_be_rejected(billing, ali
 
     read_again()
 
-    with pytest.raises(UnknownTool):
+    with pytest.raises(ToolHeld):
         propose("billing_refund", invoice="9", amount=5)
     with pytest.raises(ToolHeld, match="definition has changed"):
         coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")

@@ -51,7 +51,7 @@ from approvals.slack.rendering.text import (
 )
 from approvals.slack.rendering.usual import usual
 from ledger import contracts, handed_over
-from ledger.catalogue import tool_of
+from ledger.catalogue import tool_of, why_held
 from ledger.models import Transaction
 from ledger.states import State
 
@@ -238,6 +238,9 @@ def _origin(row: Transaction) -> Iterator[Block]:
         origin.append(_("the agent runs this itself; no receipt comes back"))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 700)])
     yield from came_over(origins.of_transaction(row))
+    if row.state == State.PREPARED and why_held(row):
+        text = _("The tool is held: an operator has to look at what its owner changed.")
+        yield ContextBlock(elements=[plain(text, 500)])
     if row.state == State.PREPARED:
         key = shortened(row.operation_key, 500)
         text = _("Operation key: {key}").format(key=key)

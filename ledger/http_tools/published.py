@@ -1,0 +1,84 @@
+"""What the owner of a tool publishes about it: ``GET {address}/contract``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ledger import intents, json_schemas
+from ledger.errors import InvalidRequest, SchemaUnusable
+from ledger.http_tools import exchange
+from ledger.http_tools.answers import NotProved, object_in
+from ledger.http_tools.exchange import NOTHING_WAS_SENT, Service
+
+TIMEOUT_S = 10.0
+
+
+class Unreadable(Exception):
+    """Nothing was read that could be compared; the text says why."""
+
+
+class Unusable(Exception):
+    """What is published is no contract of the tool; the text says why."""
+
+
+class Promises(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    reversible: bool
+    idempotent: bool
+    receipt_lookup: bool
+    plan: bool
+
+
+class PublishedContract(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    version: Annotated[str, Field(max_length=100)]
+    json_schema: dict[str, Any]
+    promises: Promises
+    description: Annotated[str, Field(max_length=10_000)] = ""
+
+
+def read(service: Service) -> dict[str, Any]:
+    """The JSON object that is published now, whatever it says. Raises ``Unreadable``."""
+    headers = {"Accept": "application/json"}
+    request = httpx.Request("GET", f"{service.address}/contract", headers=headers)
+    try:
+        response = exchange.response_to(request, service, timeout_s=TIMEOUT_S)
+    except NOTHING_WAS_SENT as refusal:
+        raise Unreadable(str(refusal)) from None
+    except (httpx.HTTPError, TimeoutError) as failure:
+        raise Unreadable(f"It did not answer: {type(failure).__name__}.") from None
+    if response.status_code != 200:
+        raise Unreadable(f"It answered {response.status_code}.")
+    try:
+        return dict(object_in(response.content))
+    except NotProved as refusal:
+        raise Unreadable(str(refusal)) from None
+
+
+def digest_of(contract: dict[str, Any]) -> str:
+    """SHA-256 of its canonical JSON (RFC 8785); empty if it has none, so that it equals nothing."""
+    try:
+        return intents.digest_of(contract)
+    except InvalidRequest:
+        return ""
+
+
+def check(contract: dict[str, Any], name: str) -> None:
+    """Raises ``Unusable`` if this is not what the owner of the tool would publish."""
+    try:
+        intents.refuse_unsafe_text(contract, "what it publishes")
+        published = PublishedContract.model_validate(contract)
+        json_schemas.check(published.json_schema)
+    except ValidationError as refusal:
+        places = (".".join(map(str, error["loc"])) for error in refusal.errors(include_input=False))
+        raise Unusable(f"It publishes no contract: look at {', '.join([*places][:5])}.") from None
+    except (InvalidRequest, SchemaUnusable) as refusal:
+        raise Unusable(f"It publishes no contract: {refusal.detail}") from None
+    if published.name != name:
+        raise Unusable(f"It publishes the contract of {published.name!r:.80}.")

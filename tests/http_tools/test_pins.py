@@ -1,0 +1,299 @@
+"""What owners publish is pinned; a change holds the tool until an operator has looked at it."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from approvals.desk import decisions
+from approvals.desk.confirmations import confirmation_word
+from ledger import pins
+from ledger.errors import LedgerError, ToolHeld
+from ledger.models import Event, RegisteredTool, Transaction
+from ledger.principals import Principal, Surface
+from ledger.states import State
+from ledger.transactions import coordinator
+from ledger.workers import sweeper
+from tests.conftest import propose
+from tests.http_tools.conftest import OPERATOR, manifest
+from tests.http_tools.test_tool_admin import operator
+
+pytestmark = pytest.mark.django_db
+BY: dict[str, Any] = {"by": OPERATOR, "via": Surface.COMMAND}
+ALICE = Principal("user", "4711", "Alice")
+CONTRACT: dict[str, Any] = {
+    "name": "refund_invoice",
+    "version": "2026-11-01",
+    "json_schema": manifest("")["arguments"],
+    "promises": {"reversible": True, "idempotent": True, "receipt_lookup": True, "plan": False},
+    "description": "Refunds an invoice.",
+}
+
+
+def with_promise(**promises: bool) -> dict[str, Any]:
+    return {**copy.deepcopy(CONTRACT), "promises": {**CONTRACT["promises"], **promises}}
+
+
+@pytest.fixture
+def tool(service, registered):
+    """A tool whose owner publishes a contract, which is pinned."""
+    service.answers["contract"] = (200, CONTRACT, {})
+    registered(routes=[])
+    row = RegisteredTool.objects.select_related("tenant").get()
+    pins.pin(row, pins.read_now(row), **BY)
+    return row
+
+
+def read_again() -> RegisteredTool:
+    """As the sweeper does in time."""
+    RegisteredTool.objects.update(read_again_at=Now())
+    (tool_id,) = pins.due()
+    pins.read_again(tool_id)
+    return RegisteredTool.objects.select_related("tenant").get()
+
+
+def proposed(invoice: str = "1") -> Transaction:
+    return propose("refund_invoice", invoice=invoice, amount=1)
+
+
+def approve(row: Transaction, **how: Any) -> Transaction:
+    return coordinator.approve(
+        row.pk, digest=row.intent_digest, **{"by": ALICE, "via": Surface.WEB, **how}
+    )
+
+
+def test_what_is_published_as_it_was_pinned_holds_nothing(tool, service):
+    row = read_again()
+
+    assert (row.held, row.read_error) == ("", "")
+    assert row.read_at is not None
+    assert pins.due() == []
+    assert service.verbs() == ["contract", "contract"]
+    assert approve(proposed()).state == State.APPROVED
+
+
+def test_a_change_holds_the_tool_until_an_operator_has_accepted_it(tool, service):
+    pending = proposed()
+    service.answers["contract"] = (200, with_promise(idempotent=False), {})
+    row = read_again()
+
+    with pytest.raises(ToolHeld, match=r"refund_invoice is held\. What its owner publishes"):
+        proposed("2")
+    with pytest.raises(ToolHeld):
+        approve(pending)
+    assert Transaction.objects.get().state == State.PREPARED
+    held = Event.objects.get(kind="tool_held")
+    assert (held.principal, held.via) == ("system:pins", "system")
+
+    pins.accept(row, sha256=_sha256(with_promise(idempotent=False)), **BY)
+
+    assert approve(pending).state == State.APPROVED
+    assert proposed("2").state == State.PREPARED
+    assert Event.objects.get(kind="tool_released").principal_name == "olga on the server"
+
+
+def _sha256(contract: dict[str, Any]) -> str:
+    from ledger.http_tools import published
+
+    return published.digest_of(contract)
+
+
+def test_what_is_held_can_be_rejected_and_expires(tool, service):
+    pending = proposed()
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+
+    row = coordinator.reject(
+        pending.pk, digest=pending.intent_digest, by=ALICE, via=Surface.WEB, reason="No."
+    )
+
+    assert row.state == State.ROLLING_BACK
+
+
+def test_a_repeat_of_an_earlier_request_still_gets_its_answer(tool, service, as_helpdesk):
+    asked = {"tool": "refund_invoice", "arguments": {"invoice": "1", "amount": 1}}
+    first = as_helpdesk.propose(key="key-1", **asked)
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+
+    again = as_helpdesk.propose(key="key-1", **asked)
+    other = as_helpdesk.propose(tool="refund_invoice", arguments={"invoice": "2", "amount": 1})
+
+    assert first.status_code == 201
+    assert again.json()["transaction_id"] == first.json()["transaction_id"]
+    assert other.status_code == 409
+    assert other.json()["type"].endswith("tool_is_held")
+
+
+def test_a_policy_does_not_approve_what_is_held(service, registered):
+    service.answers["contract"] = (200, CONTRACT, {})
+    registered(
+        routes=["compensate"],
+        contract={
+            "risk_level": "LOW",
+            "required_approver": "NONE",
+            "consequence_level": "COMPENSABLE",
+        },
+    )
+    row = RegisteredTool.objects.select_related("tenant").get()
+    pins.pin(row, pins.read_now(row), **BY)
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+
+    with pytest.raises(ToolHeld):
+        proposed()
+    sweeper.sign_off_by_policy()
+
+    assert not Transaction.objects.exists()
+
+
+def test_once_held_it_stays_held_when_the_owner_changes_it_back(tool, service):
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+    service.answers["contract"] = (200, CONTRACT, {})
+
+    row = read_again()
+
+    assert row.held
+    assert Event.objects.filter(kind="tool_held").count() == 1
+    pins.accept(row, sha256=_sha256(CONTRACT), **BY)
+    assert RegisteredTool.objects.get().held == ""
+
+
+def test_only_what_was_seen_is_accepted_also_if_it_changes_at_every_read(tool, service):
+    versions = iter(range(100))
+    service.answers["contract"] = lambda _: (200, {**CONTRACT, "version": str(next(versions))}, {})
+    first = read_again()
+    seen = _sha256(first.seen_contract)
+    second = read_again()
+
+    with pytest.raises(pins.NotPinned, match="changed again"):
+        pins.accept(second, sha256=seen, **BY)
+    assert RegisteredTool.objects.get().held
+    pins.accept(second, sha256=_sha256(second.seen_contract), **BY)
+    assert read_again().held
+
+
+STRANGE = {
+    "another name": {**CONTRACT, "name": "pay"},
+    "unknown members": {**CONTRACT, "approved": True},
+    "text instead of promises": {**CONTRACT, "promises": "all"},
+    "a schema from elsewhere": {**CONTRACT, "json_schema": {"$ref": "https://x.example"}},
+    "text that runs backwards": {**CONTRACT, "description": "pay \u202eyap"},
+    "NUL": {**CONTRACT, "description": "a\x00b"},
+    "a number that no double holds": {**CONTRACT, "json_schema": {"maximum": 2**60}},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_is_no_contract_holds_the_tool_and_cannot_be_accepted(what, tool, service):
+    service.answers["contract"] = (200, STRANGE[what], {})
+
+    row = read_again()
+
+    assert row.held
+    with pytest.raises(pins.NotPinned):
+        pins.accept(row, sha256=_sha256(row.seen_contract), **BY)
+    assert RegisteredTool.objects.get().held
+
+
+def _drip(handler: Any) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b" " * 65536)
+
+
+UNREADABLE = {
+    "an error": (500, {}, {}),
+    "a redirect": (302, {}, {"Location": "https://elsewhere.example"}),
+    "a list": (200, [CONTRACT], {}),
+    "no JSON": (200, b"<html>", {}),
+    "deep JSON": (200, b"[" * 100_000, {}),
+    "100 MB": (200, b" " * 100_000_000, {}),
+    "an endless stream": _drip,
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_what_cannot_be_read_is_shown_and_holds_nothing(what, tool, service):
+    service.answers["contract"] = UNREADABLE[what]
+
+    row = read_again()
+
+    assert row.read_error
+    assert row.failing_since is not None
+    assert row.held == ""
+    service.answers["contract"] = (200, CONTRACT, {})
+    assert read_again().read_error == ""
+
+
+def test_nothing_is_pinned_that_is_no_contract(service, registered):
+    registered(routes=[])
+    row = RegisteredTool.objects.select_related("tenant").get()
+    for answer in (STRANGE["another name"], STRANGE["unknown members"], STRANGE["nothing"]):
+        service.answers["contract"] = (200, answer, {})
+        with pytest.raises(pins.NotPinned):
+            pins.read_now(row)
+
+    assert pins.due() == []
+
+
+# --- people -----------------------------------------------------------------------------------
+
+
+def test_an_operator_pins_and_releases_in_the_admin_what_they_were_shown(service, registered, acme):
+    service.answers["contract"] = (200, CONTRACT, {})
+    registered(routes=[])
+    row, olga = RegisteredTool.objects.get(), operator("olga2", acme)
+    page = f"/admin/ledger/registeredtool/{row.pk}/contract/"
+
+    shown = olga.post(page, {"act": "read"})
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    olga.post(page, {"act": "pin", "sha256": shown.context["sha256"]})
+    assert RegisteredTool.objects.get().pinned == ""
+    service.answers["contract"] = (200, CONTRACT, {})
+    olga.post(page, {"act": "pin", "sha256": shown.context["sha256"]})
+    assert RegisteredTool.objects.get().pinned == shown.context["sha256"]
+
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+    seen = olga.get(page)
+    assert "promises.plan" in seen.content.decode()
+    olga.post(page, {"act": "accept", "sha256": "0" * 64})
+    assert RegisteredTool.objects.get().held
+    olga.post(page, {"act": "accept", "sha256": seen.context["sha256"]})
+
+    assert RegisteredTool.objects.get().held == ""
+    olga.post(page, {"act": "unpin"})
+    assert RegisteredTool.objects.get().pinned == ""
+    kinds = Event.objects.filter(principal_name="Olga2").order_by("pk")
+    assert [event.kind for event in kinds] == ["tool_pinned", "tool_released", "tool_unpinned"]
+
+
+def test_the_desk_says_that_the_tool_is_held_and_offers_to_reject(
+    tool, service, as_alice, as_olga, alice_user
+):
+    pending = proposed()
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+
+    item = as_alice.get(f"/transactions/{pending.pk}/").content.decode()
+    assert "The tool is held" in item
+    assert "data-approve" not in item
+    assert "data-reject" in item
+    vote = {"digest": pending.intent_digest, "typed": confirmation_word(pending)}
+    answer = as_alice.post(f"/transactions/{pending.pk}/approve", vote)
+    assert answer.status_code == 409
+    assert "refund_invoice is held" in answer.content.decode()
+    assert "refund_invoice</bdi>" in as_olga.get("/").content.decode()
+    assert "It is held" in as_olga.get("/ops/").content.decode()
+    assert "Tools that are held" not in as_alice.get("/").content.decode()
+    with pytest.raises(LedgerError, match="is held"):
+        decisions.approve(alice_user, pending.pk, via=Surface.SLACK, **vote)
