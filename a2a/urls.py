@@ -31,6 +31,14 @@ urlpatterns = [
     path(f"{HUMANLAYER}/function_calls", humanlayer.function_call_created),
     path(f"{HUMANLAYER}/function_calls/<str:call_id>", humanlayer.function_call),
     path(f"{HUMANLAYER}/agent/function_calls/<str:call_id>/respond", humanlayer.call_answered),
+    path(
+        f"{HUMANLAYER}/agent/function_calls/<str:call_id>/escalate_email",
+        humanlayer.call_escalated,
+    ),
+    path(
+        f"{HUMANLAYER}/agent/human_contacts/<str:call_id>/escalate_email",
+        humanlayer.contact_escalated,
+    ),
     path(f"{HUMANLAYER}/contact_requests", humanlayer.contact_created),
     path(f"{HUMANLAYER}/contact_requests/<str:call_id>", humanlayer.contact),
     # As older pages of its documentation spell it.

@@ -51,6 +51,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "plan_abandoned": (set(), "rolling_back"),
         "approval_recorded": ({"prepared"}, "prepared"),
         "passed_on": ({"prepared"}, "prepared"),
+        "escalated": ({"prepared"}, "prepared"),
         "approved": ({"prepared"}, "approved"),
         "rejected": ({"prepared"}, "rolling_back"),
         "expired": ({"prepared"}, "rolling_back"),
@@ -112,7 +113,7 @@ VERDICTS = {
     "passed_on": "pass_on",
 }
 KINDS = {"NONE": {"system", "user"}, "SUPERVISOR": {"agent", "user"}, "HUMAN": {"user"}}
-OF_THE_PROPOSER = {"prepared", "refused", "plan_abandoned", "canceled"}
+OF_THE_PROPOSER = {"escalated", "prepared", "refused", "plan_abandoned", "canceled"}
 OF_THE_SYSTEM = {"handed_over", "claimed", "expired", "retried", "late_receipt"}
 NEEDS_SIGN_OFF = {"approved", "handed_over", "claimed"}
 AFTER_A_CLAIM = {"receipt_kept", "late_receipt"}

@@ -44,6 +44,7 @@ class EventKind(StrEnum):
     PLAN_ABANDONED = "plan_abandoned"
     APPROVAL_RECORDED = "approval_recorded"
     PASSED_ON = "passed_on"
+    ESCALATED = "escalated"
     APPROVED = "approved"
     REJECTED = "rejected"
     EXPIRED = "expired"
@@ -120,6 +121,8 @@ ABANDON = _move(EventKind.PLAN_ABANDONED, to=State.ROLLING_BACK)
 RECORD_APPROVAL = _move(EventKind.APPROVAL_RECORDED, State.PREPARED, to=State.PREPARED)
 # A supervising agent leaves it to people: from then on no agent's decision counts.
 PASS_ON = _move(EventKind.PASSED_ON, State.PREPARED, to=State.PREPARED)
+# The agent asks once more: people are told again. It decides nothing.
+ESCALATE = _move(EventKind.ESCALATED, State.PREPARED, to=State.PREPARED)
 APPROVE = _move(EventKind.APPROVED, State.PREPARED, to=State.APPROVED)
 REJECT = _move(EventKind.REJECTED, State.PREPARED, to=State.ROLLING_BACK)
 EXPIRE = _move(EventKind.EXPIRED, State.PREPARED, to=State.ROLLING_BACK)
@@ -197,7 +200,7 @@ MOVES = (
     CLAIM, LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE,
     LET_GO, LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION, LATE_RECEIPT,
     LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
-    LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW,
+    LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW, ESCALATE,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.
 BY_KIND: dict[str, Move[State]] = {move.kind: move for move in MOVES}

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
+from ledger import intents
 from ledger.errors import InvalidRequest
 
 Json = dict[str, Any]
@@ -146,3 +147,15 @@ def refuse_responders(channel: Channel | None) -> None:
             "allowed_responder_ids cannot be kept to: who decides is set by the roles here.",
             hint="Leave allowed_responder_ids out. Nothing was prepared.",
         )
+
+
+def escalation_in(body: Any) -> str:
+    """The agent's words. Raises ``InvalidRequest``, also for recipients that it names."""
+    escalation = read(Escalation, body)
+    if escalation.additional_recipients:
+        raise InvalidRequest(
+            "additional_recipients are not written to: people here say how they are told.",
+            hint="Leave additional_recipients out. Nobody was told.",
+        )
+    intents.refuse_unsafe_text(escalation.escalation_msg, "escalation_msg")
+    return escalation.escalation_msg

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from django.conf import settings
 
-from a2a import submissions
+from a2a import submissions, tasks
 from a2a.errors import CallIdTaken, Reason
 from a2a.humanlayer import notes
 from a2a.humanlayer.bodies import (
     Contact,
     Json,
+    escalation_in,
     options_of,
     read,
     refuse_responders,
     without_secrets,
 )
-from a2a.models import QuestionState, Task
+from a2a.models import Message, QuestionState, Role, Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import Submission
@@ -99,6 +101,22 @@ def _title(option: Any) -> str:
 def read_one(caller: Caller, call_id: str) -> Json:
     """How a contact of the agent stands. Raises ``NotFound``."""
     return rendered(task_of(caller, call_id), call_id)
+
+
+def escalate(caller: Caller, call_id: str, body: Any) -> Json:
+    """Put the agent's words beside its question. Raises ``TaskNotPossible`` once it is answered."""
+    task = task_of(caller, call_id)
+    said = escalation_in(body)
+    message = Message(
+        message_id=f"escalation-{uuid4()}",
+        role=Role.USER,
+        principal=str(caller.principal),
+        principal_name=caller.principal.display_name,
+        parts=[{"text": said}],
+        metadata={},
+    )
+    tasks.add_client_message(task, message, caller=caller, via=Surface.HUMANLAYER)
+    return read_one(caller, call_id)
 
 
 def task_of(caller: Caller, call_id: str) -> Task:

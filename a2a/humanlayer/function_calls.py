@@ -10,6 +10,7 @@ from a2a.humanlayer.bodies import (
     FunctionCall,
     Json,
     Option,
+    escalation_in,
     options_of,
     read,
     refuse_responders,
@@ -26,6 +27,7 @@ from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
 from ledger.outcomes import outcome_of
 from ledger.principals import Surface
 from ledger.states import Ending, State
+from ledger.transactions import coordinator
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
 
 NO_REASON = "No reason given."
@@ -78,6 +80,14 @@ def _prepared(caller: Caller, call: FunctionCall, tool: HandedOverCall) -> Trans
 def read_one(caller: Caller, call_id: str) -> Json:
     """How a call of the agent stands. Raises ``NotFound``."""
     return rendered(row_of(caller, call_id), call_id)
+
+
+def escalate(caller: Caller, call_id: str, body: Any) -> Json:
+    """Tell people again, with the agent's words. Raises ``NotPossible`` once it is decided."""
+    row = row_of(caller, call_id)
+    said = escalation_in(body)
+    coordinator.escalate(row.pk, by=caller.principal, via=Surface.HUMANLAYER, reason=said)
+    return read_one(caller, call_id)
 
 
 def row_of(caller: Caller, call_id: str) -> Transaction:

@@ -97,3 +97,13 @@ def call_answered(caller: Caller, body: Any, call_id: str) -> Json:
 def contact_answered(caller: Caller, body: Any, call_id: str) -> Json:
     contacts.task_of(caller, call_id)
     raise NotAllowed("No agent answers its own question.", hint="Wait: a person answers it.")
+
+
+@_door("POST")
+def call_escalated(caller: Caller, body: Any, call_id: str) -> Json:
+    return function_calls.escalate(caller, call_id, body)
+
+
+@_door("POST")
+def contact_escalated(caller: Caller, body: Any, call_id: str) -> Json:
+    return contacts.escalate(caller, call_id, body)

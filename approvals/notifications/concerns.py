@@ -27,6 +27,7 @@ from ledger.states import EventKind, State
 ASKS: dict[str, About] = {
     EventKind.PREPARED: About.DECISION,
     EventKind.PASSED_ON: About.DECISION,
+    EventKind.ESCALATED: About.DECISION,
     EventKind.FELL_IN_DOUBT: About.DOUBT,
     TaskEventKind.ASKED: About.QUESTION,
 }

@@ -30,6 +30,7 @@ EVENT_LABELS: dict[str, str] = {
     EventKind.REJECTED: gettext_noop("Rejected"),
     EventKind.EXPIRED: gettext_noop("Expired: nobody decided in time"),
     EventKind.CANCELED: gettext_noop("Canceled by the agent"),
+    EventKind.ESCALATED: gettext_noop("The agent asks once more"),
     EventKind.HANDED_OVER: gettext_noop("Handed to the agent, which carries it out itself"),
     EventKind.CLAIMED: gettext_noop("A worker began"),
     EventKind.HOLD_LAPSED: gettext_noop("What was held lapsed"),

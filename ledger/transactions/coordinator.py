@@ -16,9 +16,10 @@ from ledger.errors import (
     NotAllowed,
     NotPossible,
 )
-from ledger.models import Ending, Transaction, Verdict
+from ledger.models import Ending, Event, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.sentences import Sentence
+from ledger.states import EventKind
 from ledger.transactions import insert
 from ledger.transactions.decisions import (
     already_decided,
@@ -48,6 +49,7 @@ __all__ = [
     "checked",
     "close_request",
     "compensate",
+    "escalate",
     "expire",
     "is_for_batch",
     "pass_on",
@@ -57,6 +59,9 @@ __all__ = [
     "resolve",
     "review",
 ]
+
+# Of one transaction: each tells every approver again.
+MOST_ESCALATIONS = 5
 
 
 def approve(
@@ -175,6 +180,20 @@ def cancel(
         if snapshot.ending == Ending.CANCELED:
             return snapshot
         raise already_decided(snapshot) from None
+
+
+def escalate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str) -> Transaction:
+    """Ask people once more for what its proposer still waits for; they are told again.
+
+    Raises ``NotPossible`` once it is decided or was asked for ``MOST_ESCALATIONS`` times,
+    ``InvalidRequest``.
+    """
+    check_reason(reason)
+    asked = Event.objects.filter(subject=transaction_id, kind=EventKind.ESCALATED)
+    if asked[:MOST_ESCALATIONS].count() == MOST_ESCALATIONS:
+        raise NotPossible(f"People were told again {MOST_ESCALATIONS} times; that is all.")
+    own = Q(proposed_by=str(by), expires_at__gt=Now())
+    return advance(transaction_id, states.ESCALATE, by=by, via=via, reason=reason, only_if=own)
 
 
 def cancel_request(

@@ -32,7 +32,13 @@ DECISIONS: dict[str, Verdict] = {
 UNKNOWN_KEEPER = "agents without a keeper"
 # The only moves that a proposer may make with its own transaction.
 OF_THE_PROPOSER = frozenset(
-    {states.PREPARE.kind, states.REFUSE.kind, states.ABANDON.kind, states.CANCEL.kind}
+    {
+        states.PREPARE.kind,
+        states.REFUSE.kind,
+        states.ABANDON.kind,
+        states.ESCALATE.kind,
+        states.CANCEL.kind,
+    }
 )
 OF_THE_SYSTEM = frozenset(
     {

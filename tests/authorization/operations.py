@@ -189,6 +189,8 @@ def request_of(operation: str, scene: Scene) -> dict[str, Any]:
     method, _, address = operation.partition(" ")
     if method == "GET":
         return {}
+    if address.endswith("/escalate_email"):
+        return as_json({"escalation_msg": "It is urgent."})
     if address.startswith("/humanlayer/"):
         return as_json(HUMANLAYER_CONTACT if "contact" in address else HUMANLAYER_CALL)
     if address.startswith("/api/"):

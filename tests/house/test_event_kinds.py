@@ -67,6 +67,7 @@ NOT_IN_THREADS = NOT_IN_SLACK | {
 }
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
+    "escalated",
     "decision_reviewed",
     "passed_on",
     "prepared",
@@ -90,6 +91,7 @@ NOT_BY_WEBHOOK = {
 }
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
+    "escalated",
     "decision_reviewed",
     "passed_on",
     "prepared",
@@ -117,6 +119,7 @@ NOT_FOR_OWNERS = {
 }
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
+    "escalated",
     "decision_reviewed",
     "passed_on",
     "prepared",

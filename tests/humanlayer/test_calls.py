@@ -181,3 +181,17 @@ def test_an_agent_uses_no_function_that_its_lists_do_not_have(humanlayer, helpde
     helpdesk.tools = ["humanlayer.*"]
     helpdesk.save()
     assert humanlayer.call(fn="drop_table").status_code == 200
+
+
+def test_who_escalates_a_call_tells_people_again_and_decides_nothing(humanlayer):
+    humanlayer.call(call_id="call-1")
+    escalate = "/agent/function_calls/call-1/escalate_email"
+
+    answers = [humanlayer.post(escalate, {"escalation_msg": "It is urgent."}) for _ in range(6)]
+
+    assert [answer.status_code for answer in answers] == [200] * 5 + [409]
+    event = Transaction.objects.get().events.last()
+    assert (event.kind, event.reason) == ("escalated", "It is urgent.")
+    assert humanlayer.poll("call-1")["approved"] is None
+    named = {"escalation_msg": "Urgent.", "additional_recipients": [{"address": "x@example.com"}]}
+    assert humanlayer.post(escalate, named).status_code == 422

@@ -106,3 +106,14 @@ def test_a_message_that_cannot_be_shown_is_refused_and_nobody_is_asked(humanlaye
     assert humanlayer.contact("x" * 10_001).status_code == 422
     assert humanlayer.contact("evil \u202e text").status_code == 422
     assert not Question.objects.exists()
+
+
+def test_who_escalates_a_question_adds_words_to_it(humanlayer):
+    humanlayer.contact("Which colour?", "human-1")
+
+    answer = humanlayer.post(
+        "/agent/human_contacts/human-1/escalate_email", {"escalation_msg": "It is urgent."}
+    )
+
+    assert answer.status_code == 200
+    assert Task.objects.get().messages.last().parts == [{"text": "It is urgent."}]

@@ -42,6 +42,7 @@ CHANGES = frozenset(
         EventKind.REJECTED,
         EventKind.EXPIRED,
         EventKind.CANCELED,
+        EventKind.ESCALATED,
         EventKind.HANDED_OVER,
         EventKind.CLAIMED,
         EventKind.HOLD_LAPSED,

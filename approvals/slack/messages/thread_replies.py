@@ -40,6 +40,7 @@ KINDS = frozenset(
         EventKind.REJECTED,
         EventKind.EXPIRED,
         EventKind.CANCELED,
+        EventKind.ESCALATED,
         EventKind.HOLD_LAPSED,
         EventKind.COMMITTED,
         EventKind.FAILED,
