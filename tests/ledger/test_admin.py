@@ -202,7 +202,7 @@ def test_a_long_list_says_that_there_is_more_and_counts_no_further(
 ):
     monkeypatch.setattr(ledger_admin, "COUNTED", 1_000)
 
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(14):
         page = as_olga.get(reverse(LIST)).content.decode()
 
     assert " ".join(page.split()).count("1,000") == 1
