@@ -52,7 +52,7 @@ contract:
 
 def operated_by(request: HttpRequest) -> set[str]:
     """The tenants whose tools this person may change."""
-    person = request.user
+    person = getattr(request, "user", None)
     if not isinstance(person, User) or not person.has_perm(OPERATE_TOOLS):
         return set()
     return {slug for slug, roles in roles_of(person).items() if Role.OPERATOR in roles}

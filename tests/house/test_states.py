@@ -22,7 +22,6 @@ WRITERS = {
     "ledger.transactions.batch_insert": "the INSERT of those first states",
     "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
     "ledger.events.outbox": "a delivery's state",
-    "ledger.tool_changes": "a waiting change of a tool, which has no state of a transaction",
     "ledger.mcp_upstreams.reading": "the state of a tool of an MCP server",
     "ledger.mcp_upstreams.releases": "the state of a tool of an MCP server",
     "a2a.tasks.transitions": "the state of a question whose task ends",
