@@ -25,8 +25,11 @@ SOFT_WHEN_OFF = frozenset({"web_only"})
 HARMLESS = frozenset(
     {"name", "description", "arguments", "contract", "routes", "sha256_of_definition"}
 )
-# Of a new tool too: nobody is asked, or the word of its owner is taken.
-SOFT_IN_MANIFEST = frozenset({"is_readonly", "errors_mean_nothing_happened"})
+# Of a new tool too: nobody is asked, the word of its owner is taken, or another tool of an MCP
+# server is called that nobody signs off.
+SOFT_IN_MANIFEST = frozenset(
+    {"is_readonly", "errors_mean_nothing_happened", "receipts_are_complete", "plan", "find_receipt"}
+)
 
 
 def loosened(old: Manifest | None, new: Manifest) -> list[str]:

@@ -62,7 +62,10 @@ class HttpTool(ManifestTool):
         """Ask for the operation until it is done, as long as the contract's timeout lasts."""
         deadline = exchange.deadline_of(context)
         while exchange.pause(later.after_s, deadline):
-            meaning = self._look_up(context)
+            try:
+                meaning = self._look_up(context)
+            except NothingHappenedYet:
+                continue  # the look-up was not sent; what was accepted may be done all the same
             if isinstance(meaning, Done | Refused):
                 return meaning
         raise NotProved("It accepted the operation, and was not done in time.")

@@ -21,11 +21,20 @@ NO_RECEIPT = "sha256:"  # of the answer, for tools that give no receipt of their
 def done(result: Json, *, errors_mean_nothing: bool = False) -> Json:
     """The result of a call that was carried out. Raises ``NothingHappened, NotProved``."""
     if result.get("isError") in (None, False):
+        _check_is_result(result)
         return result
     text = text_in(result) or "The tool reported an error, without a text."
     if errors_mean_nothing:
         raise NothingHappened(text)
     raise NotProved(f"The tool reported an error; it may have had an effect: {text}")
+
+
+def _check_is_result(result: Json) -> None:
+    """Raise ``NotProved`` for an object without content: an empty one, a task of an earlier
+    revision."""
+    content, structured = result.get("content"), result.get("structuredContent")
+    if not isinstance(content, list) and not isinstance(structured, Mapping):
+        raise NotProved("Its answer has no content, so it is no result of a tool.")
 
 
 def check_error(failure: ServerError) -> None:

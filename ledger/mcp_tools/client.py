@@ -149,7 +149,7 @@ class Talk:
             await asyncio.sleep(_pause_in(task))
             try:
                 task = await self.ask("tasks/get", {"taskId": task_id}, task_id)
-            except ServerError as failure:  # it says nothing of the call
+            except (ServerError, NothingSent) as failure:  # it says nothing of the call
                 raise NotProved(f"Of its task {task_id:.100} it says: {failure}") from failure
         if task.get("status") == "completed" and isinstance(result := task.get("result"), dict):
             return result

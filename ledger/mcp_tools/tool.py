@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -62,14 +63,11 @@ class McpTool(ManifestTool):
         it raises means that the outcome is not known."""
         given = arguments.model_dump(mode="json")
         if role == "execute":
-            released = self.upstream.released(self.manifest.tool)
-            result = self._call(self.manifest.tool, released, given, context)
-            result = answers.done(
-                result, errors_mean_nothing=self.manifest.errors_mean_nothing_happened
-            )
-            return answers.kept(result, self.manifest.receipt)
+            with _of_this_call_only(context.attempt > 1):
+                return self._execute(given, context)
         other: Any = getattr(self.manifest, role)
-        result = self._call_other(other, given, context)
+        with _of_this_call_only(role == "find_receipt"):
+            result = self._call_other(other, given, context)
         match role:
             case "plan":
                 return self._plan_in(answers.done(result, errors_mean_nothing=True), arguments)
@@ -77,6 +75,12 @@ class McpTool(ManifestTool):
                 return answers.kept(answers.done(result), other.receipt)["id"]
             case _:
                 return _found(result, other.receipt, is_complete=other.is_complete)
+
+    def _execute(self, given: Json, context: Context) -> Json:
+        manifest = self.manifest
+        result = self._call(manifest.tool, self.upstream.released(manifest.tool), given, context)
+        result = answers.done(result, errors_mean_nothing=manifest.errors_mean_nothing_happened)
+        return answers.kept(result, manifest.receipt)
 
     def _call_other(self, other: UpstreamCall, given: Json, context: Context) -> Json:
         values = {
@@ -170,6 +174,17 @@ def call(
         raise NothingHappenedYet(answers.shown(str(failure), most=1000)) from failure
     except ServerError as failure:
         answers.check_error(failure)
+        raise
+
+
+@contextmanager
+def _of_this_call_only(another_came_before: bool) -> Iterator[None]:
+    """A call that was refused, or not made, proves nothing of one that was made before it."""
+    try:
+        yield
+    except NothingHappened as refusal:
+        if another_came_before:
+            raise NothingHappenedYet(str(refusal)) from refusal
         raise
 
 

@@ -236,6 +236,19 @@ def test_what_was_accepted_is_asked_for_until_it_is_done(service, registered, si
     assert service.asked[-1].path == "/operations/refund_invoice%3Aacme%3A7"
 
 
+def test_what_was_accepted_and_cannot_be_asked_for_is_in_doubt(service, registered, signed_off):
+    registered(contract={"timeout_s": 3})
+
+    def accepts_and_stops(handler):
+        handler.server.shutdown()
+        handler.server.server_close()
+        return 202, {}, {"Retry-After": "0", "Connection": "close"}
+
+    service.answers["commit"] = accepts_and_stops
+
+    assert committed(signed_off()).state == "in_doubt"
+
+
 FOUND = {
     "the receipt": ((200, RECEIPT), True, "committed"),
     "nothing happened": ((422, NOTHING), False, "failed"),

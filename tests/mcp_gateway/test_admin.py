@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import mcp_upstreams
+from ledger import manifests, mcp_upstreams
 from ledger.catalogue import readonly_named, tool_named
+from ledger.loosening import loosened
 from ledger.models import Event, McpUpstream, ToolChange, UpstreamTool
 from tests.http_tools.test_tool_admin import operator
 from tests.mcp_gateway.conftest import gateway, read_again
@@ -129,3 +130,15 @@ def test_a_server_that_cannot_be_registered_is_refused(olga, acme, globex, upstr
 
     assert olga.post(f"{SERVERS}add/", {**body, **wrong}).status_code == 200
     assert not McpUpstream.objects.exists()
+
+
+OTHER_TOOL = {"tool": "delete_all", "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize("role", ["plan", "find_receipt"])
+def test_another_tool_that_nobody_signs_off_takes_two_operators_of_a_new_tool_too(listed, role):
+    strictest = mcp_upstreams.draft(listed)
+    manifest = manifests.read({**strictest.as_json(), role: OTHER_TOOL})
+
+    assert loosened(None, strictest) == []
+    assert loosened(None, manifest) == [role]

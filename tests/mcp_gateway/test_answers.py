@@ -166,6 +166,8 @@ UNKNOWN = {
     "an error of the tool": {**TEXT, "isError": True},
     "an error that is no yes": {**TEXT, "isError": "no"},
     "a question": {"resultType": "input_required", "inputRequests": {}, "requestState": "s"},
+    "an empty object": {},
+    "a task of an earlier revision": {"task": {"taskId": "t", "status": "working"}},
     "an unknown kind of answer": {"resultType": "novel"},
     "a task that has failed": {"resultType": "task", "taskId": "t", "status": "failed"},
     "a task that asks": {"resultType": "task", "taskId": "t", "status": "input_required"},
@@ -193,6 +195,25 @@ def test_a_task_that_is_forgotten_is_in_doubt(billing, signed_off, monkeypatch):
     billing.answers["tasks/get"] = lambda handler: handler.error(-32602, "Unknown task", 400)
 
     assert committed(signed_off()).state == "in_doubt"
+
+
+def test_a_server_that_goes_away_while_it_works_on_a_task_is_in_doubt(
+    billing, signed_off, monkeypatch
+):
+    monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
+    task = {"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1}
+
+    def accepts_and_dies(handler):
+        handler.close_connection = True
+        billing.stop()
+        handler.body({"jsonrpc": "2.0", "id": handler.number, "result": task}, Connection="close")
+
+    billing.answers["refund"] = accepts_and_dies
+
+    row = committed(signed_off())
+
+    assert row.state == "in_doubt", (row.state, row.error)
+    assert len(billing.calls()) == 1
 
 
 @pytest.mark.parametrize("receipt", [["re_1"], {"id": 1}, True, None, ""])
@@ -309,6 +330,61 @@ def test_records_that_are_complete_prove_that_nothing_happened(upstream, with_fi
     committed(row)
 
     assert row.state in {"failed", "rolling_back"}
+
+
+LOOK_UPS_THAT_FAIL = {
+    "a look-up that is refused": lambda server: server.answers.update(
+        find=lambda handler: handler.error(-32602, "Unknown tool", 400)
+    ),
+    "a look-up that has changed": lambda server: setattr(
+        server, "tools", [REFUND, {**KEY, "description": "Another."}]
+    ),
+    "a look-up that is gone": lambda server: setattr(server, "tools", [REFUND]),
+}
+
+
+@pytest.mark.parametrize("what", LOOK_UPS_THAT_FAIL)
+def test_a_look_up_that_was_not_made_proves_nothing(upstream, with_find, apply, sign, what):
+    apply("billing", "refund", find_receipt=with_find(is_complete=True))
+    upstream.answers["refund"] = hangs_up
+    row = committed(sign())
+    LOOK_UPS_THAT_FAIL[what](upstream)
+
+    committed(row)
+
+    assert row.state == "in_doubt", row.error
+
+
+def again_after(upstream, apply, sign, first, then):
+    """A tool that may be called again, whose first call was in doubt."""
+    apply(
+        "billing",
+        "refund",
+        errors_mean_nothing_happened=True,
+        contract={"retry_safe": True},
+    )
+    upstream.answers["refund"] = first
+    row = committed(sign())
+    assert row.state == "in_doubt"
+    then()
+    return committed(row)
+
+
+REFUSED_LATER = {
+    "held": lambda server: gateway("hold", "billing", "refund"),
+    "changed": lambda server: setattr(server, "tools", [{**REFUND, "description": "Another."}]),
+    "refused": lambda server: server.answers.update(
+        refund=lambda handler: handler.error(-32602, "No.", 400)
+    ),
+    "an error": lambda server: server.answers.update(refund={**TEXT, "isError": True}),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_LATER)
+def test_a_second_call_that_does_nothing_proves_nothing_of_the_first(billing, apply, sign, what):
+    row = again_after(billing, apply, sign, hangs_up, lambda: REFUSED_LATER[what](billing))
+
+    assert row.state == "in_doubt", row.error
 
 
 def test_a_plan_of_the_server_is_what_the_approver_sees(upstream, with_find, apply):
