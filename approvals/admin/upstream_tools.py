@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
-from django.utils.translation import gettext as _, gettext_lazy as lazy
+from django.utils.translation import gettext as _, gettext_lazy
 
 from approvals.admin.tool_pages import VIA, Difference, differences_of, shown_value
 from approvals.admin.tools import operated_by, person_of
@@ -28,10 +28,10 @@ from ledger.registrations import Refused
 
 State = UpstreamToolState
 STANDINGS = {
-    State.NEW: lazy("waits for an operator"),
-    State.RELEASED: lazy("released"),
-    State.HELD: lazy("held"),
-    State.GONE: lazy("gone from its list"),
+    State.NEW: gettext_lazy("waits for an operator"),
+    State.RELEASED: gettext_lazy("released"),
+    State.HELD: gettext_lazy("held"),
+    State.GONE: gettext_lazy("gone from its list"),
 }
 
 
@@ -90,7 +90,7 @@ class McpUpstreamAdmin(TenantAdmin):
         obj.pk = added.pk
         self.message_user(request, _("Its list of tools is being read."))
 
-    @admin.action(description=lazy("Read the list of tools again"), permissions=["add"])
+    @admin.action(description=gettext_lazy("Read the list of tools again"), permissions=["add"])
     def read_again(self, request: HttpRequest, rows: QuerySet[McpUpstream]) -> None:
         for row in rows.filter(tenant__in=operated_by(request)):
             mcp_upstreams.read_soon(row.tenant_id, row.name)
@@ -107,15 +107,15 @@ class UpstreamToolAdmin(ReadOnly, TenantAdmin):
     list_filter = ("state",)
     ordering = ("upstream", "name")
 
-    @admin.display(description=lazy("MCP server"))
+    @admin.display(description=gettext_lazy("MCP server"))
     def server(self, row: UpstreamTool) -> str:
         return str(row.upstream.name)
 
-    @admin.display(description=lazy("state"))
+    @admin.display(description=gettext_lazy("state"))
     def standing(self, row: UpstreamTool) -> str:
         return str(STANDINGS[State(row.state)])
 
-    @admin.display(description=lazy("why"))
+    @admin.display(description=gettext_lazy("why"))
     def note(self, row: UpstreamTool) -> str:
         return row.problem or row.why
 
