@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.manifests import texts
-from ledger.manifests.base import ContractTerms, Manifest, ManifestRefused
+from ledger.manifests.base import LONGEST_TIMEOUT_S, ContractTerms, Manifest, ManifestRefused
 from ledger.manifests.http import HttpManifest
 from ledger.manifests.mcp import McpManifest
 from ledger.manifests.tool import ManifestTool
@@ -31,6 +31,7 @@ def read(value: Any) -> Manifest:
 
 __all__ = [
     "KINDS",
+    "LONGEST_TIMEOUT_S",
     "ContractTerms",
     "HttpManifest",
     "Manifest",

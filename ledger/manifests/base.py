@@ -22,6 +22,7 @@ from ledger.errors import InvalidRequest, SchemaUnusable
 
 RECEIPT = "id"  # the member of ``receipt`` that proves success
 SCHEMA_MOST = 50_000  # characters as JSON
+LONGEST_TIMEOUT_S = 600.0  # of one call, in any manifest; workers are given as long to stop
 Seconds = Annotated[float, Field(gt=0, le=100 * 365 * 86_400)]
 
 
@@ -41,7 +42,7 @@ class ContractTerms(Strict):
     owner_service: Annotated[str, Field(min_length=1, max_length=100)]
     operation_key: Annotated[str, Field(min_length=1, max_length=300)]
     operation_key_aliases: dict[str, date] = {}
-    timeout_s: Annotated[float, Field(gt=0, le=600)] = 30
+    timeout_s: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_S)] = 30
     risk_level: RiskLevel = RiskLevel.HIGH
     required_approver: RequiredApprover = RequiredApprover.HUMAN
     consequence_level: ConsequenceLevel = ConsequenceLevel.IRREVERSIBLE

@@ -26,6 +26,7 @@ from approvals.local.processes import Process, environment_of
 from approvals.local.programs import Program
 from approvals.local.supervisor import Supervisor, on_stop_signals
 from ledger import contracts
+from ledger.manifests import LONGEST_TIMEOUT_S
 
 ROOT = Path(settings.BASE_DIR)
 TO_RECORD_S = 10.0  # after a call, for its outcome
@@ -180,9 +181,13 @@ def program(name: str, command: Sequence[str], environment: dict[str, str]) -> P
 
 
 def longest_call_s() -> float:
-    """Seconds that the slowest tool may take for one call, by the contracts."""
-    timeouts = [tool.contract.timeout.total_seconds() for tool in contracts.tools.values()]
-    return max(timeouts, default=0.0)
+    """Seconds that the slowest tool may take for one call.
+
+    Tools elsewhere are registered while we run, so it is the most that any manifest may say. A
+    worker without a call ends at once, and a second Ctrl-C waits for none.
+    """
+    timeouts = (tool.contract.timeout.total_seconds() for tool in contracts.tools.values())
+    return max(LONGEST_TIMEOUT_S, *timeouts)
 
 
 def _leave(number: int, _: object) -> None:

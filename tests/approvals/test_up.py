@@ -1,0 +1,41 @@
+"""``manage.py up``: how long a worker may take to end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from approvals.management.commands import up
+from ledger import contracts, manifests
+from ledger.manifests import ManifestRefused
+from tests.http_tools.conftest import manifest
+
+
+def manifest_of(timeout_s: float) -> manifests.Manifest:
+    return manifests.read(manifest("https://payments.example", contract={"timeout_s": timeout_s}))
+
+
+def test_a_stop_waits_for_the_longest_call_that_a_manifest_may_ask_for():
+    longest = manifest_of(600).contract.contract().timeout.total_seconds()
+
+    assert up.longest_call_s() >= longest
+    with pytest.raises(ManifestRefused, match=r"contract\.timeout_s"):
+        manifest_of(601)
+
+
+def test_a_stop_waits_for_a_tool_of_this_installation_that_takes_longer(monkeypatch):
+    tool = contracts.tools["pay"]
+    monkeypatch.setattr(tool, "contract", replace(tool.contract, timeout=timedelta(hours=1)))
+
+    assert up.longest_call_s() == 3600
+
+
+def test_every_process_that_calls_tools_is_given_that_long():
+    working, asking = up.Command().stages(up.Ports(8000, 8002, 8003), workers=2, environment={})
+    workers = [program for program in working if program.name.startswith("worker-")]
+
+    assert len(workers) == 2
+    assert all(program.patience_s > up.longest_call_s() for program in working)
+    assert all(program.patience_s < 60 for program in asking)
