@@ -94,9 +94,17 @@ def object_in(body: bytes) -> Mapping[str, Any]:
     if not body.strip():
         return {}
     try:
-        value = json.loads(body)
+        value = json.loads(body, object_pairs_hook=_members)
     except (ValueError, RecursionError):
         raise NotProved("Its answer is not JSON.") from None
     if not isinstance(value, dict):
         raise NotProved("Its answer is not a JSON object.")
     return value
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two members of one name readers take either: such an answer says two things."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise NotProved("Its answer has two members of one name.")
+    return members
