@@ -95,10 +95,12 @@ def _readonly(tool: ManifestTool) -> McpReadonlyTool | None:
 def tool_from(manifest: Manifest, tenant: str) -> ManifestTool:
     """The tool that a manifest of this tenant describes."""
     match manifest:
-        case HttpManifest(credential=""):
-            return HttpTool(manifest)
         case HttpManifest():
-            return HttpTool(manifest, partial(credentials.for_address, tenant, manifest.credential))
+            why = partial(holds.why_held, tenant, manifest.name)
+            if not manifest.credential:
+                return HttpTool(manifest, why_held=why)
+            showing = partial(credentials.for_address, tenant, manifest.credential)
+            return HttpTool(manifest, showing, why)
         case McpManifest():
             return McpTool(manifest, _upstream_of(manifest, tenant))
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -21,10 +21,16 @@ from ledger.manifests import HttpManifest, ManifestTool
 class HttpTool(ManifestTool):
     """One version of a tool over HTTP. Equal manifests are equal tools."""
 
-    def __init__(self, manifest: HttpManifest, showing: Showing = show_nothing) -> None:
-        """``showing`` finds the credential that the manifest names, at each call."""
+    def __init__(
+        self,
+        manifest: HttpManifest,
+        showing: Showing = show_nothing,
+        why_held: Callable[[], str] = str,
+    ) -> None:
+        """At each call ``showing`` finds the credential that the manifest names; before each
+        commit ``why_held`` says whether the tool is held."""
         super().__init__(manifest, companions=manifest.routes)
-        self.service = Service(manifest.address, showing)
+        self.service, self.why_held = Service(manifest.address, showing), why_held
         self.receipts_are_complete = manifest.receipts_are_complete
         self.runs_at, self.asked_over = urlsplit(manifest.address).netloc, "http"
 
@@ -33,11 +39,20 @@ class HttpTool(ManifestTool):
         anything else that it raises means that the outcome is not known."""
         if role == "find_receipt":
             return self._find_receipt(context)
+        if role == "execute":
+            self._refuse_held(context)
         verb = "commit" if role == "execute" else role
         meaning = exchange.ask(self.service, verb, self._body(arguments, context), context)
         if isinstance(meaning, AskLater):
             meaning = self._wait_for(context, meaning)
         return _value_of(role, _done(meaning))
+
+    def _refuse_held(self, context: Context) -> None:
+        """What was signed off before the hold may be something else by now. That it is not called
+        proves nothing of an attempt before this one."""
+        if why := self.why_held():
+            refusal = NothingHappenedYet if context.attempt > 1 else NothingHappened
+            raise refusal(f"Nothing was sent: {self.name} is held. {why}")
 
     def _body(self, arguments: BaseModel, context: Context) -> dict[str, Any]:
         return {

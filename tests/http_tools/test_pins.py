@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from approvals.desk import decisions
 from approvals.desk.confirmations import confirmation_word
-from ledger import pins
+from ledger import execution, pins
 from ledger.errors import LedgerError, ToolHeld
 from ledger.models import Event, RegisteredTool, Transaction
 from ledger.principals import Principal, Surface
@@ -112,6 +112,40 @@ def test_what_is_held_can_be_rejected_and_expires(tool, service):
     )
 
     assert row.state == State.ROLLING_BACK
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_signed_off_before_the_hold_is_not_sent(tool, service):
+    signed_off = approve(proposed())
+    service.answers["contract"] = (200, with_promise(idempotent=False), {})
+    read_again()
+
+    execution.commit(signed_off.pk)
+    signed_off.refresh_from_db()
+
+    assert (signed_off.state, signed_off.ending) == ("rolling_back", "failed")
+    assert "Nothing was sent: refund_invoice is held." in signed_off.error
+    assert "commit" not in service.verbs()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_sent_before_the_hold_is_still_looked_up(service, registered):
+    service.answers["contract"] = (200, CONTRACT, {})
+    registered(routes=["find_receipt"])
+    row = RegisteredTool.objects.select_related("tenant").get()
+    pins.pin(row, pins.read_now(row), **BY)
+    sent = approve(proposed())
+    service.answers["commit"] = (500, {}, {})
+    execution.commit(sent.pk)
+    service.answers["contract"] = (200, with_promise(idempotent=False), {})
+    read_again()
+    service.answers["operations"] = (200, {"receipt": {"id": "re_7"}}, {})
+
+    execution.commit(sent.pk)
+    sent.refresh_from_db()
+
+    assert (sent.state, sent.receipt) == ("committed", "re_7")
+    assert service.verbs().count("commit") == 1
 
 
 def test_a_repeat_of_an_earlier_request_still_gets_its_answer(tool, service, as_helpdesk):
