@@ -14,7 +14,10 @@ from django.core.management import CommandError, call_command
 
 from ledger.http_tools import conformance
 from ledger.http_tools.conformance_probe import Probe, Sample
+from ledger.management.commands import check_tool
+from ledger.manifests import HttpManifest
 from tests.http_tools.broken_service import Behaviour, serving
+from tests.http_tools.conftest import manifest
 from tests.processes import free_port
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "http_tool"
@@ -124,3 +127,35 @@ def test_a_service_that_forgets_in_a_crash_fails_the_kill(tmp_path):
 def test_a_sample_without_digits_needs_other_arguments_too():
     with pytest.raises(CommandError, match="--other-arguments"):
         call_command("check_tool", "http://127.0.0.1:1", arguments='{"who": "x"}', keys_port=0)
+
+
+def with_properties(**properties: object) -> HttpManifest:
+    arguments = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": sorted(properties),
+        "properties": properties,
+    }
+    key = "check:{tenant}:{invoice}"
+    return HttpManifest.read(
+        manifest("https://payments.example", arguments=arguments, contract={"operation_key": key})
+    )
+
+
+def test_a_schema_with_examples_makes_the_sample():
+    shown = {"type": "string", "examples": ["2042"]}
+    chosen = {"enum": ["EUR", "USD"]}
+
+    sample = check_tool._examples(with_properties(invoice=shown, currency=chosen))
+
+    assert sample == {"invoice": "2042", "currency": "EUR"}
+
+
+def test_a_schema_without_examples_names_what_has_to_be_given():
+    with pytest.raises(CommandError, match="no examples for invoice: give --arguments"):
+        check_tool._examples(with_properties(invoice={"type": "string"}))
+
+
+def test_an_example_that_does_not_fit_its_own_schema_is_refused():
+    with pytest.raises(CommandError, match="The example of invoice does not fit"):
+        check_tool._examples(with_properties(invoice={"type": "string", "examples": [7]}))

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import manifests, signing_keys
+from ledger import json_schemas, manifests, signing_keys
 from ledger.http_tools import conformance
 from ledger.http_tools.conformance import Finding
 from ledger.http_tools.conformance_probe import Probe, Sample
@@ -32,7 +32,9 @@ class Command(BaseCommand):
         parser.add_argument("url", help="the address of the tool, as in its manifest")
         parser.add_argument("--manifest", type=Path, help="the file of `tools apply`")
         parser.add_argument("--tool", default="", help="which tool of the file; else the first")
-        parser.add_argument("--arguments", help="of a sample operation, as JSON")
+        parser.add_argument(
+            "--arguments", help="of a sample operation, as JSON; else examples of the schema"
+        )
         parser.add_argument("--other-arguments", help="that differ; else one digit is changed")
         parser.add_argument("--start", help="the command that starts the service, to kill it")
         parser.add_argument(
@@ -124,9 +126,8 @@ def _manifest(file: Path | None, name: str) -> HttpManifest | None:
 
 
 def _sample(manifest: HttpManifest | None, options: Mapping[str, Any]) -> Sample:
-    if options["arguments"] is None:
-        raise CommandError("Say what a sample operation looks like: --arguments JSON.")
-    arguments = _object(options["arguments"])
+    text = options["arguments"]
+    arguments = _object(text) if text is not None else _examples(manifest)
     other = options["other_arguments"]
     others = _object(other) if other is not None else _with_another_digit(arguments)
     if others == arguments:
@@ -134,6 +135,29 @@ def _sample(manifest: HttpManifest | None, options: Mapping[str, Any]) -> Sample
     name = manifest.name if manifest is not None else options["tool"]
     routes = manifest.routes if manifest is not None else ROUTES
     return Sample(name or "check", arguments, others, frozenset(routes))
+
+
+def _examples(manifest: HttpManifest | None) -> dict[str, Any]:
+    """What the schema gives for each argument that is required."""
+    if manifest is None:
+        raise CommandError("Say what a sample operation looks like: --arguments JSON.")
+    schema = manifest.arguments
+    given = {name: _given(schema["properties"].get(name)) for name in schema.get("required", [])}
+    if missing := [name for name, values in given.items() if not values]:
+        raise CommandError(
+            f"The schema has no examples for {', '.join(missing)}: give --arguments JSON."
+        )
+    arguments = {name: values[0] for name, values in given.items()}
+    if misfits := json_schemas.misfits(schema, arguments):
+        first = misfits[0]
+        raise CommandError(f"The example of {first['field'] or 'the schema'} does not fit.")
+    return arguments
+
+
+def _given(schema: Any) -> list[Any]:
+    members = schema if isinstance(schema, dict) else {}
+    defaults = [members[name] for name in ("default", "const") if name in members]
+    return [*members.get("examples", []), *defaults, *members.get("enum", [])]
 
 
 def _object(text: str) -> dict[str, Any]:
