@@ -80,6 +80,13 @@ def _of(**contract):
     return manifest(ADDRESS, contract=contract)
 
 
+def _deep(levels):
+    schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"items": schema}
+    return schema
+
+
 def _arguments(**changes):
     return {**manifest(ADDRESS)["arguments"], **changes}
 
@@ -116,6 +123,10 @@ REFUSED = {
     "a pattern that takes for ever": (
         manifest(ADDRESS, arguments=_arguments(properties={"x": {"pattern": r"^(?=(a+)+$)"}})),
         "arguments",
+    ),
+    "a deep schema": (
+        manifest(ADDRESS, arguments=_arguments(properties={"x": _deep(100)})),
+        "nested",
     ),
     "a huge schema": (
         manifest(ADDRESS, arguments=_arguments(description="x" * 60_000)),
