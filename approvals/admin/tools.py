@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 
 from approvals.admin import published_contracts, tool_pages
 from approvals.admin.tool_pages import VIA, Preview
-from approvals.http.middleware import roles_of
+from approvals.http.middleware import DeskRequest
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person
 from approvals.presentation.sentences import refusal_and_hint
@@ -55,7 +55,9 @@ def operated_by(request: HttpRequest) -> set[str]:
     person = getattr(request, "user", None)
     if not isinstance(person, User) or not person.has_perm(OPERATE_TOOLS):
         return set()
-    return {slug for slug, roles in roles_of(person).items() if Role.OPERATOR in roles}
+    return {
+        slug for slug, roles in cast(DeskRequest, request).roles.items() if Role.OPERATOR in roles
+    }
 
 
 class ManifestForm(forms.Form):

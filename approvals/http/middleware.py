@@ -101,7 +101,8 @@ class TenantsOfUser:
         desk_request = cast(DeskRequest, request)
         desk_request.roles = cast(Roles, SimpleLazyObject(lambda: roles_of(request.user)))
         desk_request.tenants = cast(
-            frozenset[str], SimpleLazyObject(lambda: tenants_of(request.user))
+            frozenset[str],
+            SimpleLazyObject(lambda: tenants_of(request.user, desk_request.roles)),
         )
         return self.get_response(request)
 
@@ -116,11 +117,14 @@ def roles_of(user: object) -> dict[str, frozenset[str]]:
     return {tenant: frozenset(roles) for tenant, roles in roles_by_tenant.items()}
 
 
-def tenants_of(user: object) -> frozenset[str]:
-    """The tenants whose rows this person may see; a superuser sees all, and decides on none."""
+def tenants_of(user: object, roles: Roles | None = None) -> frozenset[str]:
+    """The tenants whose rows this person may see; a superuser sees all, and decides on none.
+
+    ``roles`` are those of this person, for whoever has read them already.
+    """
     if getattr(user, "is_superuser", False) and getattr(user, "is_active", False):
         return frozenset(Tenant.objects.values_list("slug", flat=True))
-    return frozenset(roles_of(user))
+    return frozenset(roles_of(user) if roles is None else roles)
 
 
 class ProblemsForMachines:
