@@ -12,6 +12,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 
+from ledger import permits
 from ledger.signing_keys import ALGORITHM, jwk, key_id, key_of, signing_key
 
 
@@ -26,7 +27,7 @@ def push_key() -> Ed25519PrivateKey | None:
 def public_jwks() -> dict[str, Any]:
     """The public keys, current and former, as a JSON Web Key Set."""
     published = (*settings.CARD_KEYS, *settings.PUSH_KEYS, *settings.TOOL_KEYS)
-    return {"keys": [jwk(key_of(text)) for text in published]}
+    return {"keys": [*(jwk(key_of(text)) for text in published), *permits.public_keys()]}
 
 
 def signed(claims: dict[str, Any]) -> str:

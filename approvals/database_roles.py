@@ -40,6 +40,7 @@ RIGHTS = {
     # What goes on, and is never thrown away.
     "ledger_transaction": KEEP,
     "ledger_idempotencykey": KEEP,
+    "ledger_permit": KEEP,
     "ledger_searchterm": "SELECT, INSERT, DELETE",  # by triggers; it proves nothing
     "ledger_delivery": KEEP,
     "ledger_review": KEEP,

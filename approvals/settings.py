@@ -294,12 +294,13 @@ LOG_ORIGIN = text("ASSENT_LOG_ORIGIN") or PUBLIC_URL.partition("://")[2].rstrip(
 LOG_FILE = text("ASSENT_LOG_FILE")
 # Witnesses that cosign checkpoints (C2SP tlog-witness): "<address> <verifier key>", by commas.
 WITNESSES = names("ASSENT_WITNESSES")
-# Ed25519 private keys of the agent card, of push notifications, and of what tools over HTTP are
-# asked: the first signs, all are
-# published, so that what an earlier one signed can still be checked.
+# Ed25519 private keys of the agent card, of push notifications, of what tools over HTTP are asked,
+# and of permits: the first signs, all are published, so that what an earlier one signed can still
+# be checked.
 CARD_KEYS = names("ASSENT_CARD_KEY")
 PUSH_KEYS = names("ASSENT_PUSH_KEY")
 TOOL_KEYS = names("ASSENT_TOOL_KEY")
+PERMIT_KEYS = names("ASSENT_PERMIT_KEY")
 # Programs that are MCP servers of tools, as JSON: {"files": ["/usr/bin/mcp-files", "/srv/files"]}.
 MCP_COMMANDS = commands("ASSENT_MCP_COMMANDS")
 # All of our environment that these see: our secrets stand in it too.

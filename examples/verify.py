@@ -57,6 +57,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "expired": ({"prepared"}, "rolling_back"),
         "canceled": ({"prepared"}, "rolling_back"),
         "handed_over": ({"approved"}, "handed_over"),
+        "permit_issued": ({"approved"}, None),
         "claimed": ({"approved"}, "committing"),
         "hold_lapsed": ({"approved"}, "rolling_back"),
         "withdrawn": ({"approved"}, "rolling_back"),
@@ -113,7 +114,14 @@ VERDICTS = {
     "passed_on": "pass_on",
 }
 KINDS = {"NONE": {"system", "user"}, "SUPERVISOR": {"agent", "user"}, "HUMAN": {"user"}}
-OF_THE_PROPOSER = {"escalated", "prepared", "refused", "plan_abandoned", "canceled"}
+OF_THE_PROPOSER = {
+    "prepared",
+    "refused",
+    "plan_abandoned",
+    "permit_issued",
+    "escalated",
+    "canceled",
+}
 OF_THE_SYSTEM = {"handed_over", "claimed", "expired", "retried", "late_receipt"}
 NEEDS_SIGN_OFF = {"approved", "handed_over", "claimed"}
 AFTER_A_CLAIM = {"receipt_kept", "late_receipt"}

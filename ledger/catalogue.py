@@ -15,6 +15,7 @@ from ledger.errors import ToolHeld, UnknownTool
 from ledger.handed_over import HandedOverTool
 from ledger.http_tools import HttpTool
 from ledger.manifests import (
+    AgentManifest,
     HttpManifest,
     Manifest,
     ManifestRefused,
@@ -23,6 +24,7 @@ from ledger.manifests import (
 )
 from ledger.mcp_tools import McpReadonlyTool, McpTool, Upstream
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
+from ledger.permits import PermitTool
 from ledger.safe_http import Credentials
 from ledger.sentences import Sentence
 
@@ -36,7 +38,18 @@ def tool_of(row: Transaction | TransactionRow) -> Tool[Any, Any] | None:
         return contracts.tools.get(row.tool)
     if handed_over.is_for_agent(row):
         return HandedOverTool(row.tool)
-    return _version(row.tenant, row.tool, row.tool_version)
+    return version_of(row.tenant, row.tool, row.tool_version)
+
+
+def permit_tool_of(row: Transaction | TransactionRow) -> PermitTool | None:
+    """The tool, if the proposing agent carries the transaction out itself."""
+    tool = tool_of(row) if row.tool_version is not None else None
+    return tool if isinstance(tool, PermitTool) else None
+
+
+def acts_itself(row: Transaction | TransactionRow) -> bool:
+    """Whether the proposing agent carries the transaction out itself, with a permit."""
+    return permit_tool_of(row) is not None
 
 
 def deployed_tool_of(row: Transaction) -> Tool[Any, Any]:
@@ -82,7 +95,7 @@ def readonly_tools_of(tenants: Iterable[str]) -> dict[str, ReadonlyTool]:
 
 def _offered(tenant: str) -> list[ManifestTool]:
     rows = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False, held="")
-    versions = [_version(tenant, *row) for row in rows.values_list("name", "version")]
+    versions = [version_of(tenant, *row) for row in rows.values_list("name", "version")]
     return [tool for tool in versions if tool is not None]
 
 
@@ -103,6 +116,8 @@ def tool_from(manifest: Manifest, tenant: str) -> ManifestTool:
             return HttpTool(manifest, showing, why)
         case McpManifest():
             return McpTool(manifest, _upstream_of(manifest, tenant))
+        case AgentManifest():
+            return PermitTool(manifest)
         case _:
             raise TypeError(f"Nothing carries out tools of the kind {manifest.kind}.")
 
@@ -124,7 +139,7 @@ def held_named(tenant: str, name: str) -> Tool[Any, Any] | None:
     """The tool of this name that is held: nobody gets it, but its name is no mistake."""
     rows = RegisteredTool.objects.held().filter(tenant=tenant, name=name)
     version = rows.values_list("version", flat=True).first()
-    return None if version is None else _version(tenant, name, version)
+    return None if version is None else version_of(tenant, name, version)
 
 
 def refuse_held(tenant: str, name: str, version: str | None) -> None:
@@ -138,7 +153,8 @@ def registered_names() -> frozenset[str]:
     return frozenset(RegisteredTool.objects.values_list("name", flat=True).distinct())
 
 
-def _version(tenant: str, name: str, sha256: str) -> ManifestTool | None:
+def version_of(tenant: str, name: str, sha256: str) -> ManifestTool | None:
+    """A version that was registered once."""
     try:
         return _kept(tenant, name, sha256)
     except ToolVersion.DoesNotExist:

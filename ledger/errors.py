@@ -8,7 +8,9 @@
     │   ├── OperationKeyConflict another transaction holds the key, with another input
     │   ├── OperationTaken       another agent's transaction holds the key
     │   ├── OperationHeld        a late receipt of the operation waits for an operator
-    │   └── ToolHeld             what the tool's owner publishes has changed
+    │   ├── ToolHeld             what the tool's owner publishes has changed
+    │   ├── PermitEnded          a newer permit was fetched, its time is over, or it was withdrawn
+    │   └── PermitRedeemed       a permit is redeemed once
     ├── NotAllowed 403           the principal lacks a role, a scope or independence
     │   └── OwnTransaction       nobody may decide on a transaction that they proposed
     ├── NotFound 404
@@ -17,6 +19,7 @@
     │   ├── InvalidArguments
     │   ├── UnsafeText
     │   ├── SchemaUnusable   a JSON Schema is invalid or refers to other documents
+    │   ├── PermitInvalid    what was presented is no permit of ours
     │   ├── PlanRefused
     │   └── IdempotencyKeyReused
     ├── IdempotencyKeyMissing 400
@@ -25,7 +28,8 @@
     ├── CanceledBefore 409       the cancel of the request arrived before it
     ├── PlanFailed 502           the tool's plan failed; nothing was prepared
     │   └── PlanTimedOut 504     it took longer than the contract allows
-    └── PlansBusy 503            too many tools plan at this moment
+    ├── PlansBusy 503            too many tools plan at this moment
+    └── PermitsOff 503           there is no key to sign permits with
 
 ``code`` is stable and is the ``type`` of the problem+json; the text is for people.
 """
@@ -118,6 +122,23 @@ class ToolHeld(NotPossible):
     hint = Sentence("Nothing was decided. An operator has to look at what has changed first.")
 
 
+class PermitEnded(NotPossible):
+    code = "permit_ended"
+    title = Sentence("The permit does not count any more")
+    hint = Sentence(
+        "Nothing was changed, and nobody may act on it. While the transaction is approved its "
+        "agent may fetch a new permit."
+    )
+
+
+class PermitRedeemed(NotPossible):
+    code = "permit_redeemed"
+    title = Sentence("The permit was redeemed before")
+    hint = Sentence(
+        "Do not act: whoever redeemed it acts. Read the transaction to learn what came of it."
+    )
+
+
 class NotAllowed(LedgerError):
     code = "not_allowed"
     status = 403
@@ -171,6 +192,12 @@ class SchemaUnusable(InvalidRequest):
     code = "schema_unusable"
     title = Sentence("The JSON Schema cannot be used")
     hint = Sentence("Send a JSON Schema (2020-12) without references to other documents.")
+
+
+class PermitInvalid(InvalidRequest):
+    code = "permit_invalid"
+    title = Sentence("This is no permit")
+    hint = Sentence("Do not act on it. Send the permit as its agent was given it.")
 
 
 class PlanRefused(InvalidRequest):
@@ -262,3 +289,11 @@ class PlansBusy(LedgerError):
         "Nothing was done. Try again with the same key after the seconds in Retry-After."
     )
     retry_after_s = 2
+
+
+class PermitsOff(LedgerError):
+    code = "permits_off"
+    status = 503
+    title = Sentence("No permits are issued here")
+    hint = Sentence("Nothing was done. An operator has to set ASSENT_PERMIT_KEY.")
+    retry_after_s = 60

@@ -95,6 +95,20 @@ BY_STATE: dict[str, OutcomeForAgent] = {
         "unless the user asks for it.",
     ),
 }
+# The same, where the proposing agent carries it out itself.
+FOR_ITS_AGENT: dict[str, OutcomeForAgent] = {
+    State.APPROVED: OutcomeForAgent(
+        OutcomeKind.PENDING,
+        "It was signed off, and you carry it out yourself. Fetch the permit (POST to the address "
+        "of the transaction with /permit), redeem it, act once, and post the receipt. Do not "
+        "propose it again.",
+    ),
+    State.COMMITTING: OutcomeForAgent(
+        OutcomeKind.PENDING,
+        "Its permit was redeemed: act once, and post the receipt before the time to act is over. "
+        "Do not propose it again.",
+    ),
+}
 # Of each ending: what it is, how the sentence begins, and whether it may be proposed again.
 ENDED: dict[str, tuple[OutcomeKind, str, bool]] = {
     Ending.REJECTED: (OutcomeKind.REFUSED, "It was refused", False),
@@ -106,22 +120,31 @@ ENDED: dict[str, tuple[OutcomeKind, str, bool]] = {
         "It was signed off, and what was held for it lapsed before it was carried out",
         True,
     ),
+    Ending.PERMIT_LAPSED: (
+        OutcomeKind.EXPIRED,
+        "It was signed off, and no permit of it was redeemed in time",
+        True,
+    ),
     Ending.ABANDONED: (OutcomeKind.FAILED, "It could not be entered", True),
     Ending.FAILED: (OutcomeKind.FAILED, "It could not be carried out", True),
 }
 UNEXPLAINED = (OutcomeKind.FAILED, "It ended without any effect", False)
 # The reasons of these are our own words, and say nothing that the sentence does not.
-OWN_WORDS = frozenset({Ending.EXPIRED, Ending.HOLD_LAPSED, Ending.ABANDONED})
+OWN_WORDS = frozenset({Ending.EXPIRED, Ending.HOLD_LAPSED, Ending.PERMIT_LAPSED, Ending.ABANDONED})
 
 
-def outcome_of(row: Row, *, is_own: bool = True) -> OutcomeForAgent:
+def outcome_of(row: Row, *, is_own: bool = True, acts_itself: bool = False) -> OutcomeForAgent:
     """How the transaction stands. Reason and receipt are left out unless the reader ``is_own``.
+
+    ``acts_itself``: its agent carries it out, with a permit.
 
     What people or time decided is final at once, although what was held is still being let go.
     What may be proposed again is final only then: until then it holds its operation key.
     """
     if row.state == State.COMMITTED:
         return _succeeded(row.receipt if is_own else "")
+    if acts_itself and row.state in FOR_ITS_AGENT:
+        return FOR_ITS_AGENT[row.state]
     if row.state in BY_STATE:
         return BY_STATE[row.state]
     reason = row.ending_reason if is_own else ""

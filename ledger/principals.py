@@ -103,3 +103,5 @@ def system(key: str, name: str) -> Principal:
 POLICY = system("policy", "Policy")
 SWEEPER = system("sweeper", "Time-to-live")
 WORKER = system("worker", "Worker")
+# Takes what agents do with their permits into the ledger; the events say which agent it was.
+PERMITS = system("permits", "Permits")

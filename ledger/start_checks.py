@@ -252,6 +252,7 @@ def _keys() -> Iterator[CheckMessage]:
         "ASSENT_CARD_KEY": settings.CARD_KEYS,
         "ASSENT_PUSH_KEY": settings.PUSH_KEYS,
         "ASSENT_TOOL_KEY": settings.TOOL_KEYS,
+        "ASSENT_PERMIT_KEY": settings.PERMIT_KEYS,
     }
     for name, keys in {**signing, "ASSENT_ENCRYPTION_KEYS": settings.ENCRYPTION_KEYS}.items():
         if not all(_is_key(key) for key in keys):

@@ -31,6 +31,7 @@ class Ending(TextChoices):
     EXPIRED = "expired", "expired"
     CANCELED = "canceled", "canceled by the agent"
     HOLD_LAPSED = "hold_lapsed", "the hold lapsed"
+    PERMIT_LAPSED = "permit_lapsed", "the agent did not act in time"
     ABANDONED = "abandoned", "planned, and not entered"
     WITHDRAWN = "withdrawn", "withdrawn by an operator"
     FAILED = "failed", "failed"
@@ -50,6 +51,7 @@ class EventKind(StrEnum):
     EXPIRED = "expired"
     CANCELED = "canceled"
     HANDED_OVER = "handed_over"
+    PERMIT_ISSUED = "permit_issued"
     CLAIMED = "claimed"
     HOLD_LAPSED = "hold_lapsed"
     WITHDRAWN = "withdrawn"
@@ -132,6 +134,8 @@ CANCEL = _move(EventKind.CANCELED, State.PREPARED, to=State.ROLLING_BACK)
 HAND_OVER = _move(EventKind.HANDED_OVER, State.APPROVED, to=State.HANDED_OVER)
 
 CLAIM = _move(EventKind.CLAIMED, State.APPROVED, to=State.COMMITTING)
+# Its agent carries it out: each permit that it is given. Redeeming one is a claim.
+ISSUE_PERMIT = _move(EventKind.PERMIT_ISSUED, State.APPROVED, to=None)
 LAPSE_HOLD = _move(EventKind.HOLD_LAPSED, State.APPROVED, to=State.ROLLING_BACK)
 
 WITHDRAW = _move(EventKind.WITHDRAWN, State.APPROVED, to=State.ROLLING_BACK)
@@ -197,9 +201,9 @@ LEGAL_HOLD_RELEASED = _move(EventKind.LEGAL_HOLD_RELEASED, *State, to=None)
 
 MOVES = (
     PREPARE, REFUSE, ABANDON, RECORD_APPROVAL, PASS_ON, APPROVE, REJECT, EXPIRE, CANCEL, HAND_OVER,
-    CLAIM, LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE, ABORT, SETTLE,
-    LET_GO, LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION, LATE_RECEIPT,
-    LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
+    ISSUE_PERMIT, CLAIM, LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE,
+    ABORT, SETTLE, LET_GO, LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION,
+    LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
     LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW, ESCALATE,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.

@@ -120,7 +120,7 @@ def test_make_keys_prints_a_set_whose_public_half_fits():
     made = dict(line.split("=") for line in said.getvalue().split())
     secret = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(made["ASSENT_AUDIT_KEY"]))
     assert made["ASSENT_AUDIT_PUBLIC_KEYS"] == secret.public_key().public_bytes_raw().hex()
-    assert len(set(made.values())) == 9
+    assert len(set(made.values())) == 10
     assert made["ASSENT_VAPID_PUBLIC_KEY"] == embedded_services.public_vapid_key(
         made["ASSENT_VAPID_KEY"]
     )
@@ -158,4 +158,5 @@ def test_push_notifications_and_the_card_are_signed_by_different_keys_and_neithe
     assert header["kid"] == id_of(settings.PUSH_KEYS[0])
     assert id_of(settings.AUDIT_KEY) not in ids_published()
     keys = (settings.PUSH_KEYS, settings.CARD_KEYS, settings.TOOL_KEYS)
-    assert set(ids_published()) == {id_of(one[0]) for one in keys}
+    permits = f"permit-{id_of(settings.PERMIT_KEYS[0])}"
+    assert set(ids_published()) == {id_of(one[0]) for one in keys} | {permits}

@@ -22,6 +22,7 @@ from a2a.models import ASSENT, Task
 from a2a.states import TaskState
 from ledger.agents import allowances
 from ledger.api.rendering import render_token
+from ledger.catalogue import acts_itself
 from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
@@ -141,7 +142,13 @@ def follow_transaction(task_id: UUID) -> None:
             case State.FAILED | State.REFUSED:
                 endings.fail(task, Reason.REFUSED, row.ending_reason or row.error)
             case _:
-                _resume(task, f"The transaction is {row.get_state_display()}.")
+                _resume(task, _note_of(row))
+
+
+def _note_of(row: Transaction) -> str:
+    if acts_itself(row):
+        return outcome_of(row, acts_itself=True).sentence
+    return f"The transaction is {row.get_state_display()}."
 
 
 def _resume(task: Task, note: str) -> None:

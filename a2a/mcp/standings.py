@@ -18,11 +18,13 @@ from a2a.states import TaskState
 from ledger.agents.callers import Caller
 from ledger.api.rendering import versioned
 from ledger.api.visibility import visible_to
+from ledger.catalogue import acts_itself
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError, NotFound, PlanRefused
 from ledger.http import address_of
 from ledger.models import Transaction, id_or_none
 from ledger.outcomes import (
+    FOR_ITS_AGENT,
     NOT_FINAL,
     OutcomeForAgent,
     OutcomeKind,
@@ -56,17 +58,25 @@ class Standing:
     retain_until: datetime
     needs_nobody: bool = False
     is_withdrawn_by_agent: bool = False
+    # Signed off: there is nothing more to wait for until the agent itself acts.
+    waits_for_agent: bool = False
 
     @property
     def is_final(self) -> bool:
         return self.kind not in NOT_FINAL
+
+    @property
+    def has_news(self) -> bool:
+        """Whether waiting longer would bring nothing."""
+        return self.is_final or self.waits_for_agent
 
     def as_result(self) -> Json:
         """The result of ``tools/call``: what waits is no error, only what came to nothing is."""
         body = self.body
         if not self.is_final:
             name = "task_id" if self.is_task else "transaction_id"
-            body = {**body, "next": f"Call {WAIT} with this {name}. Do not call the tool again."}
+            wait = f"Call {WAIT} with this {name}. Do not call the tool again."
+            body = {"next": wait, **body}
         return result_of(body, is_error=self.is_final and self.kind != SUCCEEDED)
 
     def as_task(self) -> Json:
@@ -133,7 +143,8 @@ def standing_of(caller: Caller, subject: Any) -> Standing:
 
 
 def of_transaction(row: Transaction) -> Standing:
-    outcome = outcome_of(row)
+    outcome = outcome_of(row, acts_itself=acts_itself(row))
+    waits_for_agent = acts_itself(row) and row.state in FOR_ITS_AGENT
     last = row.ended_at or row.decided_at or row.created_at
     body = {
         "status": outcome.kind.value,
@@ -149,6 +160,9 @@ def of_transaction(row: Transaction) -> Standing:
         "expires_at": row.expires_at.isoformat(),
         "url": address_of(f"/transactions/{row.pk}/"),
     }
+    if waits_for_agent:
+        body["next"] = outcome.sentence
+        body["permit"] = address_of(f"/api/v1/transactions/{row.pk}/permit")
     return Standing(
         row.pk,
         False,
@@ -161,6 +175,7 @@ def of_transaction(row: Transaction) -> Standing:
         row.retain_until,
         needs_nobody=row.required_approver == RequiredApprover.NONE,
         is_withdrawn_by_agent=row.ending == Ending.CANCELED,
+        waits_for_agent=waits_for_agent,
     )
 
 

@@ -39,14 +39,17 @@ async def until_final(
     seconds: float,
     tell: Callable[[Standing], Awaitable[None]] | None = None,
 ) -> Standing:
-    """How it stands once it has ended, or after ``seconds``. ``tell`` is called now and then."""
+    """How it stands once it has ended, or its agent has to act, or after ``seconds``.
+
+    ``tell`` is called now and then.
+    """
     deadline = time.monotonic() + seconds
-    while not standing.is_final and (left := deadline - time.monotonic()) > 0:
+    while not standing.has_news and (left := deadline - time.monotonic()) > 0:
         changed = await _changed(client, standing, min(left, SIGN_OF_LIFE_S))
         if changed is None:
             break
         standing = changed
-        if tell is not None and not standing.is_final:
+        if tell is not None and not standing.has_news:
             await tell(standing)
     return standing
 

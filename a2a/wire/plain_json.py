@@ -9,12 +9,17 @@ from django.utils import timezone
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.states import TaskEventKind
+from ledger.catalogue import acts_itself
 from ledger.http import address_of
-from ledger.models import Event
+from ledger.models import Event, Transaction
 from ledger.outcomes import outcome_of
 
 # Characters of JSON of all artifacts of an earlier task that go along with its revision.
 LARGEST_REVISED = 1024 * 1024
+
+
+def outcome_of_row(row: Transaction) -> dict[str, Any]:
+    return outcome_of(row, acts_itself=acts_itself(row)).as_json()
 
 
 def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]:
@@ -25,7 +30,7 @@ def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]
         "skill": task.skill_slug,
         "result": task.result,
         "reason": reason_as_json(task),
-        "outcome": outcome_of(task.transaction).as_json() if task.transaction else None,
+        "outcome": outcome_of_row(task.transaction) if task.transaction else None,
         "input_required": _open_question(task),
         "progress": {"stage": task.stage, "percent": task.percent, "message": task.note},
         "artifacts": [artifact_as_json(artifact) for artifact in task.artifacts.all()],

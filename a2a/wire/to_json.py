@@ -9,10 +9,9 @@ from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.states import FINAL, TaskEventKind, TaskState
-from a2a.wire.plain_json import question_as_json, reason_and_details, reason_as_json
+from a2a.wire.plain_json import outcome_of_row, question_as_json, reason_and_details, reason_as_json
 from ledger.api.rendering import render_token
 from ledger.models import Event
-from ledger.outcomes import outcome_of
 
 # Key of Assent's own facts about a task, in its metadata.
 FACTS = "urn:assent:a2a:task:1"
@@ -80,7 +79,7 @@ def facts_of(task: Task) -> Json:
     if reason := reason_as_json(task):
         facts["reason"] = reason
     if task.transaction is not None:
-        facts["outcome"] = outcome_of(task.transaction).as_json()
+        facts["outcome"] = outcome_of_row(task.transaction)
     return facts
 
 
@@ -193,7 +192,7 @@ def event_to_json(
     status = _status(task, state, event.at, parts, f"event-{task.pk}-{event.seq}")
     facts = {"kind": event.kind, "seq": event.seq, "by": event.principal}
     if event.to_state in FINAL and task.transaction is not None:
-        facts["outcome"] = outcome_of(task.transaction).as_json()
+        facts["outcome"] = outcome_of_row(task.transaction)
     return {"statusUpdate": {**ids, "status": status, "metadata": {FACTS: facts}}}
 
 

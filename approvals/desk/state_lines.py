@@ -14,6 +14,7 @@ from approvals.desk import policies
 from approvals.desk.signatures import Signatures
 from approvals.presentation.kept_words import kept_in_words
 from approvals.presentation.vocabulary import first_large, in_words
+from ledger.catalogue import acts_itself
 from ledger.errors import LedgerError
 from ledger.models import Event, Transaction
 from ledger.states import Ending, EventKind, State
@@ -38,8 +39,14 @@ def state_line(
     approved = _approved(row, viewer)
     lines = {
         State.REFUSED: (_("Refused by the tool: nothing was prepared."), row.created_at),
-        State.APPROVED: (_with(approved, _("A worker is about to begin.")), row.decided_at),
-        State.COMMITTING: (_with(approved, _("A worker is carrying it out.")), row.decided_at),
+        State.APPROVED: (
+            _with(approved, by_its_agent(row) or _("A worker is about to begin.")),
+            row.decided_at,
+        ),
+        State.COMMITTING: (
+            _with(approved, by_its_agent(row) or _("A worker is carrying it out.")),
+            row.decided_at,
+        ),
         State.COMMITTED: (_with(_("Done."), approved), row.ended_at),
         State.HANDED_OVER: (
             _with(approved, _("Handed to the agent, which runs it itself.")),
@@ -54,6 +61,15 @@ def state_line(
         State(row.state), (first_large(in_words(row.get_state_display())), None)
     )
     return StateLine(_before_a_time(text) if since else text, since)
+
+
+def by_its_agent(row: Transaction) -> str:
+    """What its agent is about to do, or does; empty where a worker does it."""
+    if row.state not in {State.APPROVED, State.COMMITTING} or not acts_itself(row):
+        return ""
+    if row.state == State.APPROVED:
+        return _("Its agent may now carry it out, with a permit.")
+    return _("Its agent is carrying it out.")
 
 
 def _before_a_time(text: str | SafeString) -> str | SafeString:
@@ -88,6 +104,7 @@ def _ended(row: Transaction, viewer: str) -> StateLine:
         Ending.EXPIRED: _("Expired: nobody decided in time"),
         Ending.CANCELED: _("Canceled by {name}"),
         Ending.HOLD_LAPSED: _("Not done: what was held lapsed"),
+        Ending.PERMIT_LAPSED: _("Not done: the agent did not act in time"),
         Ending.ABANDONED: _("Not done: it could not be entered"),
         Ending.WITHDRAWN: _("Withdrawn by {name}"),
         Ending.FAILED: _("It failed. Nothing happened."),

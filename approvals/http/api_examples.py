@@ -13,6 +13,8 @@ from ledger.outcomes import BY_STATE
 from ledger.states import State
 
 TRANSACTION = "01a1fb78-53c5-70b5-af29-92d7960ba506"
+PERMIT_ID = "01a1fb79-5d02-7a10-8c44-1f0e9b7a2c31"
+PERMIT = "eyJhbGciOiJFZERTQSIsInR5cCI6InBlcm1pdCtqd3QifQ…"
 TASK = "01a1fb78-9a10-7c02-b0de-5bb7c4c5f0a1"
 DIGEST = "8f1c0a52d3b64e7791aa3c5e0f42b8d65e9c7b1a40d2f3386c1e5a7b9d0f2c48"
 AT, LATER = "2026-11-22T09:30:00Z", "2026-11-22T09:45:00Z"
@@ -64,6 +66,11 @@ VALUES: dict[str, Any] = {
     "retain_until": "2033-11-20T09:30:00Z",
     "task_id": TASK,
     "question_id": "01a1fb79-1c0e-7d4f-a3c2-0d9f7a1be3d4",
+    "jti": PERMIT_ID,
+    "issued_at": AT,
+    "redeemed_at": AT,
+    "act_before": AT,
+    "token": PERMIT,
     "reading_id": "01a1fb79-4a11-7a66-9b51-6f1d1c2e8f00",
     "skill": "consolidate",
     "skills": ["consolidate"],
@@ -119,6 +126,11 @@ OF_SCHEMA: dict[str, Json] = {
     "PendingOut": {"result": None, "required_approver": "SUPERVISOR"},
     "AskIn": {"text": "Who is right about the lamp?"},
     "QuestionOut": {"state": "open", "text": "Who is right about the lamp?", "answer": None},
+    "ReceiptIn": {"receipt": {"id": "del_7"}},
+    "RedeemIn": {"permit": PERMIT},
+    "PermitOut": {"permit": PERMIT, "audience": "accounts.example"},
+    "RedeemedOut": {"attempt": 1},
+    "IntrospectionOut": {"active": True},
     "FailIn": {"reason": "The transcripts cannot be read.", "code": "unreadable"},
     "DeclineIn": {"reason": "These are no transcripts.", "code": "not_mine"},
     "HandOverIn": {"skill": "translate", "reason": "It is in Portuguese."},
@@ -141,6 +153,10 @@ OF_SCHEMA: dict[str, Json] = {
         "self": f"/api/v1/transactions/{TRANSACTION}",
         "wait": f"/api/v1/transactions/{TRANSACTION}?wait=30",
         "desk": f"/transactions/{TRANSACTION}/",
+    },
+    "PermitLinks": {
+        "redeem": f"/api/v1/permits/{PERMIT_ID}/redeem",
+        "receipt": f"/api/v1/transactions/{TRANSACTION}/receipt",
     },
     "TaskLinks": {
         "self": f"/api/v1/tasks/{TASK}",

@@ -14,6 +14,7 @@ PROBLEM = "application/problem+json"
 
 TAGS = [
     {"name": "transactions", "description": "Propose what changes the world, and wait for people."},
+    {"name": "permits", "description": "Act oneself after sign-off, once, with a signed permit."},
     {"name": "tools", "description": "What can be proposed, and what may be read without asking."},
     {"name": "supervisors", "description": "Decide by a written policy, or leave it to people."},
     {"name": "log", "description": "Proofs over the audit log, for whoever wants to check it."},
@@ -55,6 +56,8 @@ CARRIED: dict[str, dict[int, tuple[str, ...]]] = {
     },
     "readTransaction": {200: ("ETag", "Retry-After"), 304: ("ETag", "Retry-After")},
     "cancelTransaction": {200: ("ETag",)},
+    "postReceipt": {200: ("ETag",), 202: ("ETag",)},
+    "redeemPermit": {200: ("Idempotent-Replayed",)},
     "approveTransaction": {200: ("ETag",)},
     "rejectTransaction": {200: ("ETag",)},
     "submitTask": {
@@ -83,6 +86,7 @@ PARAMETERS = {
     "trace_id": "Only those of this trace.",
     "name": "Of the tool.",
     "transaction_id": "As the Token of Intent has it.",
+    "jti": "Of the permit: its `jti`.",
     "task_id": "As the answer to the submission has it.",
     "question_id": "As the answer to asking has it.",
 }

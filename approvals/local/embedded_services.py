@@ -262,6 +262,7 @@ KEYS = {
     "card_key": "ASSENT_CARD_KEY",
     "push_key": "ASSENT_PUSH_KEY",
     "tool_key": "ASSENT_TOOL_KEY",
+    "permit_key": "ASSENT_PERMIT_KEY",
     VAPID_KEY: "ASSENT_VAPID_KEY",
     "encryption_key": "ASSENT_ENCRYPTION_KEYS",
     AUDIT_KEY: "ASSENT_AUDIT_KEY",

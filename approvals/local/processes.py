@@ -55,7 +55,7 @@ GRANIAN = (
 WEB = Process(
     "web",
     ("-m", *GRANIAN, "approvals.asgi:application"),
-    secrets=frozenset({"ASSENT_OIDC_CLIENT_SECRET"}),
+    secrets=frozenset({"ASSENT_OIDC_CLIENT_SECRET", "ASSENT_PERMIT_KEY"}),
 )
 WORKER = Process("worker", ("manage.py", "work", "--but", *COURIER_QUEUES), queues=WORKER_QUEUES)
 COURIER = Process(

@@ -19,6 +19,10 @@ FORMS = (
     gettext_noop("A worker brought this receipt after the transaction had been settled."),
     gettext_noop("Attempt {number} with the same operation key."),
     gettext_noop("No tool named {tool} is deployed here."),
+    gettext_noop("Its agent redeemed no permit in time."),
+    gettext_noop("Its agent fell silent after it had redeemed the permit."),
+    gettext_noop("The agent posted this receipt after its time to act."),
+    gettext_noop("The agent says that nothing happened."),
     gettext_noop("Its retention was over."),
     # of tasks
     gettext_noop("Canceled by {name}."),

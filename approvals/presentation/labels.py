@@ -14,10 +14,10 @@ from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
 from approvals.presentation.vocabulary import first_large, in_words
-from ledger.catalogue import tool_of
+from ledger.catalogue import permit_tool_of, tool_of
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
-from ledger.principals import Principal, Surface
+from ledger.principals import PERMITS, Principal, Surface
 from ledger.states import EventKind
 
 EVENT_LABELS: dict[str, str] = {
@@ -33,6 +33,7 @@ EVENT_LABELS: dict[str, str] = {
     EventKind.ESCALATED: gettext_noop("The agent asks once more"),
     EventKind.HANDED_OVER: gettext_noop("Handed to the agent, which carries it out itself"),
     EventKind.CLAIMED: gettext_noop("A worker began"),
+    EventKind.PERMIT_ISSUED: gettext_noop("The agent fetched its permit"),
     EventKind.HOLD_LAPSED: gettext_noop("What was held lapsed"),
     EventKind.WITHDRAWN: gettext_noop("Withdrawn before anybody began"),
     EventKind.COMMITTED: gettext_noop("Committed"),
@@ -90,6 +91,8 @@ def event_label(event: Event) -> str:
     """What the event means to a person; a progress event with its details."""
     if event.kind == TaskEventKind.PROGRESSED:
         return _progress(reason_and_details(event)[1])
+    if event.kind == EventKind.CLAIMED and event.principal == str(PERMITS):
+        return _("The permit was redeemed")
     label = EVENT_LABELS.get(event.kind)
     return _(label) if label else event.kind.replace("_", " ").capitalize()
 
@@ -178,6 +181,12 @@ def not_promised(row: Transaction) -> list[str]:
             else _("no receipt look-up: if its answer is lost, people find out what happened")
         )
     return found
+
+
+def permit_for(row: Transaction) -> str:
+    """Whom its agent shows the permit to; empty where a worker carries it out."""
+    tool = permit_tool_of(row)
+    return tool.permit_for if tool is not None else ""
 
 
 def policy(details: dict[str, Any]) -> str:

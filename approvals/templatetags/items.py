@@ -30,6 +30,7 @@ register.filter("where_it_runs", labels.where_it_runs)
 register.filter("not_promised", labels.not_promised)
 register.filter("how_it_runs", labels.how_it_runs)
 register.filter("is_for_agent", handed_over.is_for_agent)
+register.filter("permit_for", labels.permit_for)
 register.filter("length_of_time", state_lines.length)
 register.filter("reason_in_words", kept_in_words)  # why a task or a transaction ended
 
@@ -98,6 +99,8 @@ def decision_of(row: Transaction, event: Event) -> Decision | None:
 @register.filter
 def what_now(row: Transaction) -> str:
     """What happens next to a transaction that nobody has to decide on."""
+    if line := state_lines.by_its_agent(row):
+        return line
     sentences = {
         State.APPROVED: _("Signed off; a worker is about to begin."),
         State.COMMITTING: _("A worker is carrying it out."),
@@ -126,6 +129,7 @@ def outcome_words(row: Transaction) -> str:
         Ending.EXPIRED: _("Expired"),
         Ending.CANCELED: _("Canceled by the agent"),
         Ending.HOLD_LAPSED: _("The hold lapsed"),
+        Ending.PERMIT_LAPSED: _("Not done in time"),
         Ending.ABANDONED: _("Not entered"),
         Ending.WITHDRAWN: _("Withdrawn"),
         Ending.FAILED: _("Failed"),

@@ -118,6 +118,7 @@ def tools(request: HttpRequest) -> HttpResponse:
             "contract": tool.contract,
             "runs_at": tool.runs_at,
             "asked_over": tool.asked_over,
+            "permit_for": tool.permit_for,
             "usage": usage.get(name),
         }
         for name, tool in sorted(tools_of(tenants_of_request(request)).items())

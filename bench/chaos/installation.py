@@ -40,6 +40,7 @@ KEYS = {
     "ASSENT_CARD_KEY": "22" * 32,
     "ASSENT_PUSH_KEY": "33" * 32,
     "ASSENT_TOOL_KEY": "55" * 32,
+    "ASSENT_PERMIT_KEY": "66" * 32,
     "ASSENT_ENCRYPTION_KEYS": "44" * 32,
 }
 

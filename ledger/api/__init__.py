@@ -2,11 +2,13 @@
 
 from ninja import Router
 
-from ledger.api import log, pending, policies, tools, transactions
+from ledger.api import log, pending, permits, policies, tools, transactions
 from ledger.api.tools import describe, describe_readonly
 
 routers: dict[str, Router] = {
     "/transactions": transactions.router,
+    "/transactions/{uuid:transaction_id}": permits.of_transaction,
+    "/permits": permits.router,
     "/pending": pending.router,
     "/policies": policies.router,
     "/tools": tools.router,

@@ -12,10 +12,12 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpResponse
 
+from ledger import catalogue
 from ledger.audit import decision_records
 from ledger.http import address_of, json_response
 from ledger.models import Decision, Transaction, TransactionRow
 from ledger.outcomes import outcome_of
+from ledger.states import State
 
 Row = Transaction | TransactionRow
 
@@ -57,13 +59,14 @@ def beside_today(token: str, row: Transaction, reader: str) -> str:
     Whose duplicate it was is told only whether it still stands; the receipt is the proposer's.
     """
     is_own = row.proposed_by == reader
+    acts_itself = is_own and catalogue.acts_itself(row)
     now = {
         "status": row.state,
         "ledger_status": row.ledger_status.value,
         "receipt": row.receipt if is_own else "",
         "ending_reason": row.ending_reason if is_own else "",
         "ended_at": row.ended_at.isoformat() if row.ended_at else None,
-        "outcome": outcome_of(row, is_own=is_own).as_json(),
+        "outcome": outcome_of(row, is_own=is_own, acts_itself=acts_itself).as_json(),
     }
     return json.dumps({**json.loads(token), "now": now})
 
@@ -100,7 +103,10 @@ def as_json(row: Transaction) -> dict[str, Any]:
 
 def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
     body = _token(row)
-    body["outcome"] = outcome_of(row).as_json()
+    acts_itself = catalogue.acts_itself(row)
+    body["outcome"] = outcome_of(row, acts_itself=acts_itself).as_json()
+    if acts_itself and row.state == State.APPROVED:
+        body["links"]["permit"] = address_of(f"/api/v1/transactions/{row.pk}/permit")
     body["ledger_status"] = row.ledger_status.value
     body |= {name: getattr(row, name) for name in COPIED}
     body |= {name: at.isoformat() if (at := getattr(row, name)) else None for name in INSTANTS}

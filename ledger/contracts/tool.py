@@ -36,6 +36,8 @@ class Tool(Generic[P, R]):
         self.runs_at = ""
         # How that is asked: "http" or "mcp".
         self.asked_over = ""
+        # Whom the agent shows its permit to, if it carries the tool out itself; else empty.
+        self.permit_for = ""
         self.description = inspect.getdoc(execute) or ""
         self.companions: dict[str, Callable[..., Any]] = {}
 

@@ -6,9 +6,11 @@ line: when its lease runs out, the sweeper marks the transaction *in doubt*, and
 the outcome is known.
 
 ``commit``, ``rollback`` and ``doubt`` are the procedures; ``leases`` is the claim,
-``tool_calls`` the call, ``recording`` the record. How a tool runs (Python today; HTTP, MCP or the
-proposing agent itself later) is the business of ``Tool.run`` (``ledger.contracts``), which
-``tool_calls`` calls with a deadline.
+``tool_calls`` the call, ``recording`` the record. How a tool runs is the business of ``Tool.run``
+(``ledger.contracts``), which ``tool_calls`` calls with a deadline.
+
+What the proposing agent carries out itself no worker claims: redeeming its permit is the claim
+(``redemption``), and the receipt is what the agent posts (``posted_receipts``).
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ _ID = UUID(int=0xA55E47)  # stands for an id in a statement that is compiled onc
 def _claim(lease_s: float, deployed: tuple[str, ...]) -> CompiledMove:
     """The claim, which depends on the settings and the tools of this process."""
     hold_lasts = Q(hold_expires_at=None) | Q(hold_expires_at__gt=Now())
-    claimable = Transaction.objects.deployed_here().begun_by_nobody().filter(hold_lasts, pk=_ID)
+    for_workers = Transaction.objects.deployed_here().for_workers()
+    claimable = for_workers.begun_by_nobody().filter(hold_lasts, pk=_ID)
     return compile_move(claimable, states.CLAIM, {"id": _ID}, work=new_lease())
 
 

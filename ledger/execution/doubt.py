@@ -11,6 +11,7 @@ from django.db.transaction import atomic
 
 from ledger import states
 from ledger.backoff import Backoff
+from ledger.catalogue import acts_itself
 from ledger.execution.claims import run
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record_failure, record_receipt, try_advance
@@ -23,9 +24,13 @@ from ledger.transactions.transitions import WorkColumns
 INQUIRY_BACKOFF = Backoff(first=timedelta(seconds=5), longest=timedelta(minutes=5))
 
 
+SILENT_WORKER = "The worker fell silent before it recorded an outcome."
+SILENT_AGENT = "Its agent fell silent after it had redeemed the permit."
+
+
 def doubt_lapsed_lease(transaction_id: UUID) -> None:
     """Mark a transaction in doubt whose worker let its lease run out."""
-    why = "The worker fell silent before it recorded an outcome."
+    why = SILENT_AGENT if _acts_itself(transaction_id) else SILENT_WORKER
     try_advance(
         transaction_id,
         states.DOUBT,
@@ -35,6 +40,11 @@ def doubt_lapsed_lease(transaction_id: UUID) -> None:
         work=WorkColumns(lease_expires_at=None, next_attempt_at=Now()),
         error=why,
     )
+
+
+def _acts_itself(transaction_id: UUID) -> bool:
+    row = Transaction.objects.filter(pk=transaction_id).first()
+    return row is not None and acts_itself(row)
 
 
 def doubt_restored(transaction_id: UUID, by: Principal) -> bool:

@@ -10,13 +10,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.manifests import texts
-from ledger.manifests.base import LONGEST_TIMEOUT_S, ContractTerms, Manifest, ManifestRefused
+from ledger.manifests.agent import AgentManifest
+from ledger.manifests.base import (
+    LONGEST_TIMEOUT_S,
+    RECEIPT,
+    ContractTerms,
+    Manifest,
+    ManifestRefused,
+)
 from ledger.manifests.http import HttpManifest
 from ledger.manifests.mcp import McpManifest
 from ledger.manifests.tool import ManifestTool
 
 # The first is the kind of a manifest that names none.
-KINDS: dict[str, type[Manifest]] = {"http": HttpManifest, "mcp": McpManifest}
+KINDS: dict[str, type[Manifest]] = {
+    "http": HttpManifest,
+    "mcp": McpManifest,
+    "agent": AgentManifest,
+}
 
 
 def read(value: Any) -> Manifest:
@@ -32,6 +43,8 @@ def read(value: Any) -> Manifest:
 __all__ = [
     "KINDS",
     "LONGEST_TIMEOUT_S",
+    "RECEIPT",
+    "AgentManifest",
     "ContractTerms",
     "HttpManifest",
     "Manifest",

@@ -11,6 +11,7 @@ from ledger.models.ids import id_or_none, new_id
 from ledger.models.limits import LimitRefusal
 from ledger.models.log import Checkpoint, Cosignature, Tile
 from ledger.models.mcp import McpUpstream, UpstreamTool, UpstreamToolState
+from ledger.models.permits import Permit
 from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
 from ledger.models.policies import PolicyDocument, paragraphs_of
 from ledger.models.readings import Reading
@@ -48,6 +49,7 @@ __all__ = [
     "IdempotencyKey",
     "LimitRefusal",
     "McpUpstream",
+    "Permit",
     "PolicyDocument",
     "Reading",
     "RegisteredTool",

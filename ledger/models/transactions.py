@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from ledger import intents
 from ledger.contracts import tools
 from ledger.models.ids import new_id
+from ledger.models.tools import ToolVersion
 from ledger.principals import Principal
 from ledger.states import (
     AT_WORK,
@@ -56,6 +57,14 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         """Transactions whose tool this process has. It has all that are not Python."""
         return self.filter(Q(tool__in=sorted(tools)) | Q(tool_version__isnull=False))
 
+    def for_workers(self) -> TransactionQuerySet:
+        """Without those that the proposing agent carries out itself, with a permit."""
+        return self.filter(Q(tool_version=None) | ~Exists(_versions_for_agents()))
+
+    def awaiting_agents(self) -> TransactionQuerySet:
+        """Signed off, and the proposing agent has not redeemed a permit yet."""
+        return self.filter(Exists(_versions_for_agents()), state=State.APPROVED)
+
     def begun_by_nobody(self) -> TransactionQuerySet:
         """Signed off, and no other row of the same operation has a late receipt.
 
@@ -99,6 +108,16 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         first = self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key__gte=begin)
         keys = first.order_by("operation_key").values_list("pk", "operation_key")[:most]
         return [pk for pk, key in keys if key.startswith(begin)]
+
+
+def _versions_for_agents() -> models.QuerySet[ToolVersion]:
+    """Of the tool of the row outside, its version, if that is of the kind `agent`."""
+    return ToolVersion.objects.filter(
+        tenant=OuterRef("tenant"),
+        name=OuterRef("tool"),
+        sha256=OuterRef("tool_version"),
+        manifest__kind="agent",
+    )
 
 
 class Transaction(models.Model):

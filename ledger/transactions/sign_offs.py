@@ -38,6 +38,7 @@ OF_THE_PROPOSER = frozenset(
         states.ABANDON.kind,
         states.ESCALATE.kind,
         states.CANCEL.kind,
+        states.ISSUE_PERMIT.kind,
     }
 )
 OF_THE_SYSTEM = frozenset(

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from django.utils import timezone
 
+from ledger.catalogue import acts_itself
 from ledger.encryption import WEBHOOK_SECRET_PREFIX
 from ledger.events.outbox import HttpChannel, Owed
 from ledger.models import Agent, Delivery, Event, Transaction
@@ -93,7 +94,7 @@ def payload_of(row: Transaction) -> dict[str, object]:
             "transaction_id": str(row.pk),
             "state": row.state,
             "ledger_status": row.ledger_status.value,
-            "outcome": outcome_of(row).as_json(),
+            "outcome": outcome_of(row, acts_itself=acts_itself(row)).as_json(),
             "tool": row.tool,
             "receipt": row.receipt,
             "ending": row.ending,

@@ -24,14 +24,16 @@ from django.db import connection
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import contracts, execution, retention
+from ledger import catalogue, contracts, execution, retention
 from ledger.contracts import RequiredApprover
 from ledger.database import Outage, is_locked
 from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
+from ledger.execution import redemption
 from ledger.limits import refusals
 from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
+from ledger.permits import PermitTool
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.usage import counting
@@ -142,6 +144,7 @@ class Sweeper:
             expire_what_is_due,
             sign_off_by_policy,
             doubt_lapsed_leases,
+            let_go_of_unused_permits,
             *_further_steps,
             retention.erase_due,
             refusals.prune,
@@ -256,10 +259,22 @@ def doubt_lapsed_leases() -> None:
         _try(execution.doubt_lapsed_lease, transaction_id)
 
 
+def let_go_of_unused_permits() -> None:
+    """Let go of what its agents were to carry out, and redeemed no permit for in time."""
+    waiting = Transaction.objects.awaiting_agents()
+    for tenant, name, version in waiting.values_list("tenant", "tool", "tool_version").distinct():
+        tool = catalogue.version_of(tenant, name, str(version))
+        if not isinstance(tool, PermitTool):
+            continue
+        within = tool.redeem_within
+        rows = waiting.filter(tenant=tenant, tool=name, tool_version=version)
+        for transaction_id in _ids(rows.filter(decided_at__lte=Now() - within)):
+            _try(redemption.let_go, transaction_id, within)
+
+
 def _approved_and_unclaimed() -> TransactionQuerySet:
-    return (Transaction.objects.begun_by_nobody().filter(decided_at__lte=Now() - GRACE)).order_by(
-        "decided_at"
-    )
+    unclaimed = Transaction.objects.for_workers().begun_by_nobody()
+    return unclaimed.filter(decided_at__lte=Now() - GRACE).order_by("decided_at")
 
 
 def _ids(rows: TransactionQuerySet) -> list[UUID]:

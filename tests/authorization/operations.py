@@ -101,6 +101,10 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         row = scene.committed
     elif "/api/" in operation and operation.endswith(("/approve", "/reject", "/pass-on")):
         row = scene.supervised
+    elif operation.endswith("/permit"):
+        row = scene.permitted
+    elif operation.endswith("/receipt"):
+        row = scene.redeemed
     elif operation.endswith("/revise/"):
         task = scene.ended
     elif "/questions/" in operation:
@@ -108,6 +112,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
     values = {
         "transaction_id": row.pk,
         "task_id": task.pk,
+        "jti": scene.permit.permit.pk,
         "pk": _key(operation, scene, row, task),
         "question_id": scene.question.pk,
         "delivery_id": scene.delivery.pk,
@@ -193,6 +198,8 @@ def request_of(operation: str, scene: Scene) -> dict[str, Any]:
         return as_json({"escalation_msg": "It is urgent."})
     if address.startswith("/humanlayer/"):
         return as_json(HUMANLAYER_CONTACT if "contact" in address else HUMANLAYER_CALL)
+    if operation.endswith("/introspect"):
+        return {"data": {"token": scene.permit.token}}
     if address.startswith("/api/"):
         headers = {"Idempotency-Key": "k-1"}
         return {**as_json(_json_body(address, scene)), "headers": headers}
@@ -209,6 +216,8 @@ def _json_body(address: str, scene: Scene) -> dict[str, Any]:
         "transactions/{transaction_id}/approve": digest,
         "transactions/{transaction_id}/reject": {**digest, "reason": "No."},
         "transactions/{transaction_id}/pass-on": {**digest, "reason": "Not mine."},
+        "transactions/{transaction_id}/receipt": {"receipt": {"id": "del_7"}},
+        "permits/{jti}/redeem": {"permit": scene.permit.token},
         "policies": {"name": "Policy", "version": "1", "text": POLICY},
         "tools/{name}/call": {"arguments": {"word": "a"}},
         "tasks": {"skill": "consolidate", "input": {}},

@@ -7,8 +7,10 @@ import os
 import time
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 from django.contrib.auth.models import Permission, User
+from django.db.models.functions import Now
 from django.test import Client
 
 from a2a import submissions, tasks
@@ -22,7 +24,8 @@ from ledger import credentials, execution, intents, manifests, registrations, to
 from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
 from ledger.events import outbox
-from ledger.execution import recording
+from ledger.execution import recording, redemption
+from ledger.execution.redemption import Issued
 from ledger.log import checkpoints
 from ledger.models import (
     Agent,
@@ -30,6 +33,7 @@ from ledger.models import (
     Credential,
     Delivery,
     McpUpstream,
+    Permit,
     RegisteredTool,
     Review,
     Scope,
@@ -40,6 +44,7 @@ from ledger.principals import Principal
 from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
+from tests.permits.conftest import register
 
 MANIFEST: dict[str, Any] = {
     "name": "ship",
@@ -195,6 +200,19 @@ class Scene:
         self.event = self.pending.events.get()
         outbox.put_in_outbox(self.event, [("webhook", "1")])
         self.delivery = Delivery.objects.latest("pk")
+
+        self.permitted, self.permit = self._permitted(by)
+        self.redeemed, redeemed = self._permitted(by)
+        redemption.redeem(redeemed.permit.pk, by="bearer", via="api")
+
+    def _permitted(self, by: Principal) -> tuple[Any, Issued]:
+        """Signed off for the owner to carry out itself, and its permit."""
+        register(self.acme, acts_within_s=86_400)
+        row = propose("delete_account", agent="owner", account=uuid4().hex)
+        row = coordinator.approve(row.pk, digest=row.intent_digest, by=by, via="web")
+        issued = redemption.issue(row.pk, by=self.agents["owner"].principal, via="api")
+        Permit.objects.update(expires_at=Now() + timedelta(days=1))  # the table takes a while
+        return row, issued
 
     def _approved(self, by: Principal) -> Any:
         row = propose("pay", agent="owner")

@@ -132,6 +132,9 @@ PUBLIC = {
     "GET /api/v1/log/consistency",
     "GET /api/v1/log/inclusion",
     "GET /api/v1/openapi.json",
+    # Whoever has the permit itself: its text is the proof.
+    "POST /api/v1/permits/introspect",
+    "POST /api/v1/permits/{jti}/redeem",
     "POST /api/v1/openapi.json",
     "GET /log/checkpoint",
     "GET /log/key",

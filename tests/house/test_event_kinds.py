@@ -25,6 +25,7 @@ TASK_KINDS = set(task_states.TaskEventKind)
 ACCOUNT_KINDS = set(account_changes.ChangeKind)
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
+    "permit_issued",
     "decision_reviewed",
     "refused",
     "plan_abandoned",
@@ -68,6 +69,7 @@ NOT_IN_THREADS = NOT_IN_SLACK | {
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
     "escalated",
+    "permit_issued",
     "decision_reviewed",
     "passed_on",
     "prepared",
@@ -92,6 +94,7 @@ NOT_BY_WEBHOOK = {
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
     "escalated",
+    "permit_issued",
     "decision_reviewed",
     "passed_on",
     "prepared",
@@ -120,6 +123,7 @@ NOT_FOR_OWNERS = {
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
     "escalated",
+    "permit_issued",
     "decision_reviewed",
     "passed_on",
     "prepared",

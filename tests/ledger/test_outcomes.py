@@ -40,6 +40,7 @@ BY_ENDING = {
     "canceled": (("withdrawn", True), ("withdrawn", True)),
     "withdrawn": (("withdrawn", True), ("withdrawn", True)),
     "hold_lapsed": (("pending", True), ("expired", False)),
+    "permit_lapsed": (("pending", True), ("expired", False)),
     "abandoned": (("pending", True), ("failed", False)),
     "failed": (("pending", True), ("failed", False)),
 }

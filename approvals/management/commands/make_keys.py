@@ -16,6 +16,7 @@ NAMES = (
     "CARD_KEY",
     "PUSH_KEY",
     "TOOL_KEY",
+    "PERMIT_KEY",
     "VAPID_KEY",
     "ENCRYPTION_KEYS",
 )

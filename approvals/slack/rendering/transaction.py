@@ -234,6 +234,12 @@ def _origin(row: Transaction) -> Iterator[Block]:
             else _("runs at {host}, over signed HTTP")
         )
         origin += [runs.format(host=host), *labels.not_promised(row)]
+    if audience := labels.permit_for(row):
+        origin.append(
+            _("the agent carries it out itself, with a permit for {audience}").format(
+                audience=audience
+            )
+        )
     if handed_over.is_for_agent(row):
         origin.append(_("the agent runs this itself; no receipt comes back"))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 700)])
