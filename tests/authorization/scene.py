@@ -118,7 +118,7 @@ class Scene:
         origin: dict[str, Any] = {"by": principal_of(self.people["keeper"]), "via": "admin"}
         first = manifests.read(MANIFEST)
         registrations.register(self.acme, first, **origin)
-        self.tool = RegisteredTool.objects.get()
+        self.tool = RegisteredTool.objects.get(name="ship")
         looser = manifests.read({**MANIFEST, "address": "https://other.example/tools"})
         change = {"in_place_of": first.sha256, **origin}
         self.tool_change = tool_changes.change(self.acme, looser, **change)
