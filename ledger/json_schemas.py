@@ -11,10 +11,18 @@ from typing import Any
 
 import jsonschema_rs
 
-from ledger import schema_words
+from ledger import schema_visits, schema_words
 from ledger.errors import SchemaUnusable
+from ledger.schema_visits import ENDLESS, NotFollowed
+from ledger.sentences import Sentence
 
 MOST_ERRORS = 20
+# Subschemas with every reference written out, where none leads back to itself.
+MOST_UNFOLDED = 20_000
+# Looks at parts of a value: to say what is wrong with it, and to say whether it fits.
+MOST_TO_EXPLAIN, MOST_TO_CHECK = 50_000, 2_000_000
+TOO_MUCH = Sentence("Checking it against its schema would take too long.")
+DOES_NOT_FIT = Sentence("It does not fit its schema; it has too many parts to say where.")
 Schema = dict[str, Any]
 
 
@@ -22,7 +30,14 @@ def check(schema: Schema) -> None:
     """Raise ``SchemaUnusable`` unless it is a JSON Schema without references to other documents."""
     if not isinstance(schema, dict):
         raise SchemaUnusable("A JSON Schema is an object.")
-    _validator(json.dumps(schema))
+    text = json.dumps(schema)
+    _validator(text)
+    try:
+        parts = schema_visits.unfolded(text)
+    except NotFollowed as refusal:
+        raise SchemaUnusable(str(refusal)) from None
+    if MOST_UNFOLDED < parts < ENDLESS:
+        raise SchemaUnusable(f"Its references unfold to more than {MOST_UNFOLDED} subschemas.")
 
 
 def misfits(schema: Schema, value: Any) -> list[dict[str, str]]:
@@ -32,8 +47,27 @@ def misfits(schema: Schema, value: Any) -> list[dict[str, str]]:
     """
     if not schema:
         return []
+    text = json.dumps(schema)
+    effort = _effort(text, value)
+    if effort > MOST_TO_CHECK:
+        return [{"field": "", "message": TOO_MUCH}]
+    validator = _validator(text)
+    if effort > MOST_TO_EXPLAIN:
+        fits = validator.is_valid(value)
+        return [] if fits else [{"field": "", "message": DOES_NOT_FIT}]
+    return _explained(validator, value)
+
+
+def _effort(text: str, value: Any) -> int:
+    try:
+        return schema_visits.visits(text, value)
+    except NotFollowed:
+        return ENDLESS
+
+
+def _explained(validator: jsonschema_rs.Draft202012Validator, value: Any) -> list[dict[str, str]]:
     errors: list[dict[str, str]] = []
-    for error in _validator(json.dumps(schema)).iter_errors(value):
+    for error in validator.iter_errors(value):
         place = ".".join(str(step) for step in error.instance_path)
         errors.append({"field": place, "message": schema_words.message_of(error)})
         if len(errors) == MOST_ERRORS:
