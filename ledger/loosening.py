@@ -1,12 +1,14 @@
 """What of a changed manifest loosens a tool, so that a second operator has to confirm it.
 
 Whoever changes a tool alone may make it stricter, describe it better, and give people more or less
-time; not let it do more than was asked for before, or with fewer eyes on it.
+time; not let it do more than was asked for before, do the same operation once more, or with fewer
+eyes on it; nor keep less long what it was asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from typing import Any
 
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
@@ -52,6 +54,20 @@ def _in_contract(old: Manifest | None, new: Manifest) -> Iterator[str]:
             yield f"contract.{name}"
     if after["quorum"] < before["quorum"]:
         yield "contract.quorum"
+    if old is not None:
+        yield from _in_history(old.contract, new.contract)
+
+
+def _in_history(before: ContractTerms, after: ContractTerms) -> Iterator[str]:
+    """What was done already could be done again, or be forgotten sooner."""
+    if after.operation_key != before.operation_key:
+        yield "contract.operation_key"
+    today, kept = datetime.now(UTC).date(), after.operation_key_aliases
+    for template, last_day in before.operation_key_aliases.items():
+        if kept.get(template, date.min) < last_day >= today:
+            yield "contract.operation_key_aliases"
+    if after.retention_s < before.retention_s:
+        yield "contract.retention_s"
 
 
 def _strictest() -> dict[str, Any]:

@@ -34,42 +34,43 @@ def change(
     ``in_place_of`` is the version that was looked at, empty for none. Returns the change that
     waits. Raises ``registrations.Refused``.
     """
-    if not loosened(registrations.latest(tenant, manifest.name), manifest):
+    registrations.check(tenant, manifest)
+    with atomic():
+        # Compared with what nobody else replaces meanwhile.
+        Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
+        if loosened(registrations.latest(tenant, manifest.name), manifest):
+            return _ask(tenant, manifest, in_place_of, by, via)
         origin: dict[str, Any] = {"by": by, "via": via}
         registrations.register(tenant, manifest, in_place_of=in_place_of, **origin)
         return None
-    return _ask(tenant, manifest, in_place_of, by, via)
 
 
 def _ask(
     tenant: Tenant, manifest: Manifest, in_place_of: str, by: Principal, via: Surface
 ) -> ToolChange:
     """The newest request for a tool is the one that counts."""
-    registrations.check(tenant, manifest)
-    with atomic():
-        Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
-        current = registrations.current(tenant, manifest.name)
-        if in_place_of != (current.sha256 if current else ""):
-            raise Overtaken("Somebody has changed the tool meanwhile: look at it as it is now.")
-        waiting = open_changes().filter(tenant=tenant, name=manifest.name)
-        equal = {"sha256": manifest.sha256, "in_place_of": in_place_of, "asked_by": str(by)}
-        if same := waiting.filter(**equal).first():
-            return same
-        of_name = ToolChange.objects.filter(tenant=tenant, name=manifest.name)
-        of_name.filter(state=ToolChangeState.WAITING).update(state=ToolChangeState.OVERTAKEN)
-        loosens = loosened(registrations.latest(tenant, manifest.name), manifest)
-        row = ToolChange.objects.create(
-            tenant=tenant,
-            name=manifest.name,
-            manifest=manifest.as_json(),
-            loosens=loosens,
-            asked_by_name=by.display_name,
-            expires_at=Now() + VALID,
-            **equal,
-        )
-        sealed = {"version": manifest.sha256, "in_place_of": in_place_of, "loosens": loosens}
-        kind = ChangeKind.TOOL_CHANGE_ASKED
-        registrations.record(tenant, manifest.name, kind, by, via, **sealed)
+    current = registrations.current(tenant, manifest.name)
+    if in_place_of != (current.sha256 if current else ""):
+        raise Overtaken("Somebody has changed the tool meanwhile: look at it as it is now.")
+    waiting = open_changes().filter(tenant=tenant, name=manifest.name)
+    equal = {"sha256": manifest.sha256, "in_place_of": in_place_of, "asked_by": str(by)}
+    if same := waiting.filter(**equal).first():
+        return same
+    of_name = ToolChange.objects.filter(tenant=tenant, name=manifest.name)
+    of_name.filter(state=ToolChangeState.WAITING).update(state=ToolChangeState.OVERTAKEN)
+    loosens = loosened(registrations.latest(tenant, manifest.name), manifest)
+    row = ToolChange.objects.create(
+        tenant=tenant,
+        name=manifest.name,
+        manifest=manifest.as_json(),
+        loosens=loosens,
+        asked_by_name=by.display_name,
+        expires_at=Now() + VALID,
+        **equal,
+    )
+    sealed = {"version": manifest.sha256, "in_place_of": in_place_of, "loosens": loosens}
+    kind = ChangeKind.TOOL_CHANGE_ASKED
+    registrations.record(tenant, manifest.name, kind, by, via, **sealed)
     return row
 
 

@@ -28,7 +28,7 @@ class HttpTool(ManifestTool):
         why_held: Callable[[], str] = str,
     ) -> None:
         """At each call ``showing`` finds the credential that the manifest names; before each
-        commit ``why_held`` says whether the tool is held."""
+        effect ``why_held`` says whether the tool is held."""
         super().__init__(manifest, companions=manifest.routes)
         self.service, self.why_held = Service(manifest.address, showing), why_held
         self.receipts_are_complete = manifest.receipts_are_complete
@@ -39,19 +39,20 @@ class HttpTool(ManifestTool):
         anything else that it raises means that the outcome is not known."""
         if role == "find_receipt":
             return self._find_receipt(context)
-        if role == "execute":
-            self._refuse_held(context)
+        if role in {"execute", "compensate"}:
+            self._refuse_held(role, context)
         verb = "commit" if role == "execute" else role
         meaning = exchange.ask(self.service, verb, self._body(arguments, context), context)
         if isinstance(meaning, AskLater):
             meaning = self._wait_for(context, meaning)
         return _value_of(role, _done(meaning))
 
-    def _refuse_held(self, context: Context) -> None:
+    def _refuse_held(self, role: Role, context: Context) -> None:
         """What was signed off before the hold may be something else by now. That it is not called
-        proves nothing of an attempt before this one."""
+        proves nothing of an attempt before this one; what is to be made good waits."""
         if why := self.why_held():
-            refusal = NothingHappenedYet if context.attempt > 1 else NothingHappened
+            is_over = role == "execute" and context.attempt == 1
+            refusal = NothingHappened if is_over else NothingHappenedYet
             raise refusal(f"Nothing was sent: {self.name} is held. {why}")
 
     def _body(self, arguments: BaseModel, context: Context) -> dict[str, Any]:

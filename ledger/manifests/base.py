@@ -146,8 +146,14 @@ def _check_arguments(schema: dict[str, Any]) -> None:
         raise ValueError("the arguments are an object: set type and properties")
     if schema.get("additionalProperties") is not False:
         raise ValueError("set additionalProperties to false: what nobody declared nobody reads")
-    if wrong := [name for name in schema["properties"] if not name.isidentifier()]:
+    if wrong := [name for name in schema["properties"] if not _is_name_of_argument(name)]:
         raise ValueError(f"{wrong[0]!r:.80} cannot be the name of an argument")
+
+
+def _is_name_of_argument(name: str) -> bool:
+    """Whether a model can have such a field: none hides what the model itself is made of."""
+    is_ours = name.startswith("model_") and hasattr(BaseModel, name)
+    return name.isidentifier() and not name.startswith("_") and not is_ours
 
 
 def _explained(refusal: ValidationError | InvalidRequest) -> str:

@@ -11,13 +11,20 @@ from ledger.manifests.base import Manifest, ManifestRefused
 MOST = 1_000_000  # characters
 
 
-class _NoAliases(yaml.SafeLoader):
-    """A few lines of aliases unfold to gigabytes."""
+class _Plain(yaml.SafeLoader):
+    """YAML without what unfolds to gigabytes, and without members that hide another one."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.YAMLError("aliases (*name) are not allowed; write it out")
         return super().compose_node(parent, index)
+
+    def flatten_mapping(self, node: Any) -> None:
+        names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
+        if "<<" in names:
+            raise yaml.YAMLError("merging (<<) is not allowed; write it out")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise yaml.YAMLError(f"{twice[0]!r:.80} stands in it twice")
 
 
 def parse(text: str) -> Any:
@@ -25,7 +32,7 @@ def parse(text: str) -> Any:
     if len(text) > MOST:
         raise ManifestRefused(f"the text has more than {MOST} characters")
     try:
-        return yaml.load(text, Loader=_NoAliases)
+        return yaml.load(text, Loader=_Plain)
     except RecursionError:
         raise ManifestRefused("the text is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as failure:

@@ -66,6 +66,8 @@ class McpTool(ManifestTool):
             with _of_this_call_only(context.attempt > 1):
                 return self._execute(given, context)
         other: Any = getattr(self.manifest, role)
+        if role == "compensate" and not self.upstream.released(self.manifest.tool):
+            raise NothingHappenedYet(f"{EVERY_CALL}: {self.manifest.tool} is held.")
         with _of_this_call_only(role == "find_receipt"):
             result = self._call_other(other, given, context)
         match role:

@@ -87,6 +87,14 @@ def _deep(levels):
     return schema
 
 
+def _doubling(levels):
+    parts = {"part0": {"type": "integer"}}
+    for level in range(1, levels):
+        branches = [{"$ref": f"#/$defs/part{level - 1}"} for _ in range(2)]
+        parts[f"part{level}"] = {"anyOf": branches}
+    return {"properties": {"x": {"$ref": f"#/$defs/part{levels - 1}"}}, "$defs": parts}
+
+
 def _arguments(**changes):
     return {**manifest(ADDRESS)["arguments"], **changes}
 
@@ -131,6 +139,18 @@ REFUSED = {
     "a huge schema": (
         manifest(ADDRESS, arguments=_arguments(description="x" * 60_000)),
         "arguments",
+    ),
+    "a schema that unfolds without end": (
+        manifest(ADDRESS, arguments=_arguments(**_doubling(40))),
+        "unfold",
+    ),
+    "an argument that no model can have": (
+        manifest(ADDRESS, arguments=_arguments(properties={"__base__": {"type": "string"}})),
+        "cannot be the name of an argument",
+    ),
+    "an argument that hides a part of the model": (
+        manifest(ADDRESS, arguments=_arguments(properties={"model_fields_set": {}})),
+        "cannot be the name of an argument",
     ),
     "a format in the operation key": (
         _of(operation_key="r:{tenant}:{invoice:>1000000000}"),
@@ -180,6 +200,35 @@ def test_what_cannot_be_offered_is_refused_with_its_reason(what, apply):
     assert reason in str(refusal.value)
     assert "Nothing was changed" in str(refusal.value)
     assert ToolVersion.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("hidden", "reason"),
+    [
+        ("risk_level: HIGH\nrisk_level: LOW", "risk_level.* stands in it twice"),
+        ("<<: {required_approver: NONE}", "merging"),
+        ("first: &a [1]\nsecond: *a", "aliases"),
+    ],
+)
+def test_a_text_of_which_a_reader_sees_another_half_is_refused(hidden, reason):
+    with pytest.raises(manifests.ManifestRefused, match=reason):
+        manifests.texts.parse(hidden)
+
+
+def test_a_file_of_which_one_tool_is_refused_late_registers_none(apply):
+    """A refusal that only registering finds takes back what was registered before it."""
+    of_a_server = {
+        **manifest(ADDRESS, name="billing_refund"),
+        **{"kind": "mcp", "upstream": "billing", "tool": "refund"},
+        "sha256_of_definition": "0" * 64,
+    }
+    del of_a_server["routes"]
+
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        apply(manifest(ADDRESS), of_a_server)
+
+    assert ToolVersion.objects.count() == 0
+    assert not Event.objects.filter(kind="tool_registered").exists()
 
 
 def test_a_rule_says_of_a_manifest_what_it_says_of_a_python_tool(acme):

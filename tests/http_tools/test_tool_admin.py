@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.http_tools.conftest import OPERATOR, manifest
 pytestmark = pytest.mark.django_db
 ADDRESS = "https://payments.example/tools"
 LIST = "/admin/ledger/registeredtool/"
+TODAY = datetime.now(UTC).date().isoformat()
 
 
 def operator(name: str, tenant: Tenant, role: Role = Role.OPERATOR) -> Client:
@@ -112,6 +114,17 @@ LOOSER = {
     "another credential": {"credential": "other"},
     "a smaller quorum": {"contract": {"quorum": 1}, "before": {"contract": {"quorum": 2}}},
     "other surfaces": {"before": {"contract": {"web_only": True}}},
+    "another operation key, while the old one counts for today": {
+        "contract": {
+            "operation_key": "refund_invoice:{tenant}:{invoice}:{note}",
+            "operation_key_aliases": {"refund_invoice:{tenant}:{invoice}": TODAY},
+        }
+    },
+    "an earlier operation key that ends": {
+        "before": {"contract": {"operation_key_aliases": {"r:{tenant}:{invoice}": "2999-12-31"}}},
+        "contract": {"operation_key_aliases": {"r:{tenant}:{invoice}": "2998-12-31"}},
+    },
+    "content that is forgotten sooner": {"contract": {"retention_s": 86_400}},
     "other arguments where agents decide": {
         "before": {"contract": {"required_approver": "SUPERVISOR"}},
         "contract": {"required_approver": "SUPERVISOR"},

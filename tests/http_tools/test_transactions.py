@@ -7,15 +7,16 @@ import threading
 
 import pytest
 
-from ledger import catalogue, execution, intents
+from ledger import catalogue, execution, holds, intents
 from ledger.audit import verification
 from ledger.catalogue import tool_of
 from ledger.errors import InvalidArguments, InvalidRequest, PlanFailed, PlanRefused, UnknownTool
 from ledger.log import checkpoints
-from ledger.models import ToolVersion
+from ledger.models import ToolVersion, Transaction
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import forge
+from tests.http_tools.conftest import OPERATOR
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -329,6 +330,27 @@ def test_a_compensation_tells_what_is_made_good(service, registered, signed_off,
     row.refresh_from_db()
     assert (row.state, row.compensation_receipt) == ("compensated", "un_7")
     assert service.asked[-1].body["receipt"] == {"id": "re_7"}
+
+
+def test_nothing_is_made_good_by_a_tool_that_is_held(service, registered, signed_off, alice):
+    registered(contract={"consequence_level": "COMPENSABLE"})
+    service.answers |= {"commit": (200, RECEIPT), "compensate": (200, {"receipt": {"id": "un_7"}})}
+    row = committed(signed_off())
+    coordinator.compensate(row.pk, by=alice, via="web", reason="Wrong customer.")
+    holds.hold("acme", "refund_invoice", "It changed.", by=OPERATOR, via="command")
+
+    execution.compensate(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, "is held" in row.error) == ("compensating", True)
+    assert "compensate" not in service.verbs()
+
+    holds.release("acme", "refund_invoice", by=OPERATOR, via="command")
+    Transaction.objects.filter(pk=row.pk).update(next_attempt_at=None)
+    execution.compensate(row.pk)
+
+    row.refresh_from_db()
+    assert row.state == "compensated"
 
 
 # --- over REST -----------------------------------------------------------------------------------

@@ -410,3 +410,18 @@ def test_a_compensation_is_told_the_receipt(upstream, with_find, apply, sign, al
     row.refresh_from_db()
     assert (row.state, row.compensation_receipt) == ("compensated", "un_7")
     assert upstream.calls()[-1]["arguments"] == {"key": "re_7"}
+
+
+def test_nothing_is_made_good_by_a_tool_that_is_held(upstream, with_find, apply, sign, alice):
+    undo = with_find(arguments={"key": "{receipt}"})
+    apply("billing", "refund", compensate=undo, contract={"consequence_level": "COMPENSABLE"})
+    upstream.answers |= {"refund": DONE, "find": {"structuredContent": {"id": "un_7"}}}
+    row = committed(sign())
+    coordinator.compensate(row.pk, by=alice, via="web", reason="Wrong customer.")
+    gateway("hold", "billing", "refund")
+
+    execution.compensate(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, "is held" in row.error) == ("compensating", True)
+    assert [call["name"] for call in upstream.calls()] == ["refund"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.transaction import atomic
 
 from ledger import credentials, manifests, registrations
 from ledger.credentials import CredentialRefused
@@ -66,12 +67,13 @@ class Command(BaseCommand):
         self.stdout.write(f"{name} is kept, encrypted, for {', '.join(hosts)}.")
 
     def _apply(self, file: Path, *, is_dry: bool) -> None:
-        """All tools are checked before the first is registered."""
+        """All of them or none: a tool that is refused takes back those before it."""
         tenant, manifests = _read(file)
         for manifest in manifests:
             registrations.check(tenant, manifest)
-        for manifest in manifests:
-            self._apply_one(tenant, manifest, is_dry=is_dry)
+        with atomic():
+            for manifest in manifests:
+                self._apply_one(tenant, manifest, is_dry=is_dry)
         if is_dry:
             self.stdout.write("Nothing was changed: this was a dry run.")
 

@@ -1,0 +1,56 @@
+"""What loosens a tool is judged against the version that it replaces, not an earlier one."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from django.db import connection, connections
+from django.db.transaction import atomic
+
+from ledger import manifests, registrations, tool_changes
+from ledger.models import ToolChange
+from ledger.principals import Surface, user
+from tests.http_tools.conftest import OPERATOR, manifest
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ADDRESS = "https://payments.example/tools"
+
+
+def is_somebody_waiting_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])
+
+
+def test_a_loosening_that_overlaps_with_a_tightening_waits_for_a_second_operator(acme):
+    loose = manifests.read(manifest(ADDRESS, contract={"risk_level": "LOW"}))
+    strict = manifests.read(manifest(ADDRESS))
+    looser = manifests.read(manifest(ADDRESS, contract={"risk_level": "LOW", "ttl_s": 600}))
+    origin = {"by": OPERATOR, "via": Surface.COMMAND}
+    registrations.register(acme, loose, **origin)
+    asked = []
+
+    def ask():
+        by = user(1, "Olga")
+        try:
+            asked.append(
+                tool_changes.change(
+                    acme, looser, in_place_of=strict.sha256, by=by, via=Surface.ADMIN
+                )
+            )
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=ask)
+    with atomic():
+        registrations.register(acme, strict, **origin)
+        thread.start()
+        until = time.monotonic() + 30
+        while not is_somebody_waiting_for_a_lock() and time.monotonic() < until:
+            thread.join(0.05)
+    thread.join(30)
+
+    assert asked == [ToolChange.objects.get()]
+    assert registrations.current(acme, "refund_invoice") == strict
