@@ -2,13 +2,16 @@
 //
 //     node tool.mjs 9000 http://localhost:8000 refunds.json
 //
-// serves refund_invoice as tool.py does. What it does is in VERBS; the rest is the protocol
-// (docs/http-tools.md).
+// serves refund_invoice as tool.py does, with the same arguments. What it does is in VERBS; the rest
+// is the protocol (docs/http-tools.md).
 import { createHash, createPublicKey, verify } from "node:crypto";
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 
-const [port, assent, file] = process.argv.slice(2);
+const [port, assent, file, given] = process.argv.slice(2);
+const origin = given ?? `http://127.0.0.1:${port}`; // our own: the Host header is whatever the sender says
+// Assent signs what is asked of every tool of every tenant: only this one is meant for us.
+const OURS = { tenant: "acme", tool: "refund_invoice" };
 const rows = new Map(existsSync(file) ? Object.entries(JSON.parse(readFileSync(file, "utf8"))) : []);
 
 function keep(key, row) {
@@ -46,6 +49,8 @@ const VERBS = {
 
 function carryOut(verb, asked) {
   if (!Object.hasOwn(VERBS, verb)) return problem(404, "no-such-verb", verb);
+  if (Object.entries(OURS).some(([name, value]) => asked[name] !== value))
+    return problem(403, "nothing-happened", "It is for another tenant or tool.");
   const known = rows.get(asked.operation_key);
   if (asked.fencing < (known?.fencing ?? 0)) return conflict("Another worker has taken over.");
   return VERBS[verb](asked, known);
@@ -79,7 +84,7 @@ async function check(request, body) {
   );
   const now = Date.now() / 1000;
   insist(tag === "assent-tool" && created - 30 < now && now < expires, "it is not for now");
-  const derived = { "@method": method, "@target-uri": `http://${headers.host}${request.url}` };
+  const derived = { "@method": method, "@target-uri": `${origin}${request.url}` };
   const lines = names.map((name) => `"${name}": ${derived[name] ?? headers[name]}`);
   const base = [...lines, `"@signature-params": ${parameters}`].join("\n");
   const { keys } = await (await fetch(`${assent}/.well-known/jwks.json`)).json();

@@ -3,7 +3,8 @@
     python tool.py 9000 http://localhost:8000 refunds.json
 
 serves ``refund_invoice`` on port 9000 for the Assent at the second argument; the file of the third
-one is its ledger. What it does is in ``VERBS``; the rest is the protocol (docs/http-tools.md).
+one is its ledger; a fourth one is its own address, where that is not http://127.0.0.1:9000. What it
+does is in ``VERBS``; the rest is the protocol (docs/http-tools.md).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import jwt
 
 Reply = tuple[int, dict[str, Any]]
 DONE, UNDONE = "done", "undone"
+# Assent signs what is asked of every tool of every tenant: only this one is meant for us.
+OURS = {"tenant": "acme", "tool": "refund_invoice"}
 
 
 class Operations:
@@ -105,6 +108,7 @@ class Signatures(hms.HTTPSignatureKeyResolver):
 class Handler(BaseHTTPRequestHandler):
     operations: Operations
     signatures: Signatures
+    origin: str  # our own: the Host header is whatever the sender says
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -117,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
     def carry_out(self, verb: str, asked: dict[str, Any]) -> Reply:
         if verb not in VERBS:
             return problem(404, "no-such-verb", verb)
+        if {name: asked.get(name) for name in OURS} != OURS:
+            return problem(403, "nothing-happened", "It is for another tenant or tool.")
         key, fencing = asked["operation_key"], asked["fencing"]
         with self.operations.lock:
             known = self.operations.rows.get(key)
@@ -131,7 +137,7 @@ class Handler(BaseHTTPRequestHandler):
         return 200, {"receipt": row["receipt"]}
 
     def answer(self, body: bytes, work: Any) -> None:
-        self.method, self.url = self.command, f"http://{self.headers['Host']}{self.path}"
+        self.method, self.url = self.command, f"{self.origin}{self.path}"
         try:
             self.signatures.check(self, body)
         except Exception as refusal:
@@ -150,6 +156,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    port, assent, file = sys.argv[1:]
+    port, assent, file, *origin = sys.argv[1:]
+    Handler.origin = origin[0] if origin else f"http://127.0.0.1:{port}"
     Handler.operations, Handler.signatures = Operations(Path(file)), Signatures(assent)
     ThreadingHTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()

@@ -62,6 +62,12 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "A signed rollback could be turned into a commit.",
     ),
     (
+        "other address",
+        checks.other_address,
+        "401 or 403 to a signature that was made for another address, whatever the Host says",
+        "What people signed off for another tool could be sent on to this one.",
+    ),
+    (
         "replayed nonce",
         checks.replayed_nonce,
         "401 or 403 to a request that is sent a second time as it was",

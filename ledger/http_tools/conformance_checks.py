@@ -12,6 +12,9 @@ from ledger.http_tools.answers import CONFLICT, NOTHING_HAPPENED
 from ledger.http_tools.conformance_probe import Heard, Probe, Skipped, Unexpected
 
 LONG_AGO = timedelta(minutes=10)
+ELSEWHERE = "another-tool.example"
+KEPT_OUT = frozenset({401, 403})
+NOT_THIS_HOST = frozenset({400, 404, 421})
 AFTER_S = (0.0, 0.005, 0.02, 0.05)  # from the request to the kill
 TRACES = ("Traceback (most recent call last)", "\n    at ", "Exception in thread")
 
@@ -42,6 +45,19 @@ def other_target(probe: Probe) -> None:
     meant = probe.signed(probe.request("rollback", body))
     altered = probe.request("commit", body)
     _is_kept_out(probe.send(_with_signature_of(meant, altered)))
+
+
+def other_address(probe: Probe) -> None:
+    """As the owner of another tool could send on what Assent has asked of that one."""
+    body = probe.body(probe.new_key())
+    passed_on = probe.request("commit", body)
+    elsewhere = passed_on.url.copy_with(host=ELSEWHERE, port=None)
+    meant = httpx.Request("POST", elsewhere, content=passed_on.content, headers=passed_on.headers)
+    passed_on = _with_signature_of(probe.signed(meant), passed_on)
+    passed_on.headers["Host"] = ELSEWHERE
+    heard = probe.send(passed_on)
+    if heard.response is None or heard.response.status_code not in KEPT_OUT | NOT_THIS_HOST:
+        raise Unexpected(str(heard))
 
 
 def replayed_nonce(probe: Probe) -> None:
@@ -212,7 +228,7 @@ def _with_signature_of(meant: httpx.Request, altered: httpx.Request) -> httpx.Re
 
 
 def _is_kept_out(heard: Heard) -> None:
-    if heard.response is None or heard.response.status_code not in {401, 403}:
+    if heard.response is None or heard.response.status_code not in KEPT_OUT:
         raise Unexpected(str(heard))
 
 

@@ -28,6 +28,7 @@ class Behaviour:
 
     key: Ed25519PrivateKey
     fault: str = ""
+    host: str = ""
     rows: dict[str, Any] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -108,7 +109,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: bytes) -> None:
         it = self.behaviour
-        self.method, self.url = self.command, f"http://{self.headers['Host']}{self.path}"
+        host = self.headers["Host"] if it.fault == "other address" else it.host
+        self.method, self.url = self.command, f"http://{host}{self.path}"
         if it.fault == "other target" and ":rollback" in str(self.headers["Idempotency-Key"]):
             self.url = self.url.replace("/commit", "/rollback")
         if not self._is_signed(body):
@@ -178,6 +180,7 @@ def serving(behaviour: Behaviour) -> Iterator[str]:
     """Its address, as long as it runs."""
     handler = type("Handler", (_Handler,), {"behaviour": behaviour})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    behaviour.host = f"127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

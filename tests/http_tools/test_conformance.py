@@ -24,7 +24,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "http_tool"
 ARGUMENTS = '{"invoice": "2042", "amount": "48.20"}'
 # A check that no service can fail alone: what it looks at stands in the way of others.
 ALSO = {
-    "bad signature": {"expired signature", "altered body", "other target"},
+    "bad signature": {"expired signature", "altered body", "other target", "other address"},
     "commit": {
         "double commit",
         "two commits at once",
@@ -120,7 +120,7 @@ def test_both_examples_keep_the_protocol_also_when_they_are_killed(program, file
 
 @pytest.mark.slow
 def test_a_service_that_forgets_in_a_crash_fails_the_kill(tmp_path):
-    with pytest.raises(CommandError, match="1 of 24 checks failed"):
+    with pytest.raises(CommandError, match="1 of 25 checks failed"):
         checked(tmp_path, sys.executable, "-c", FORGETS, str(EXAMPLE / "tool.py"))
 
 

@@ -9,16 +9,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
 import yaml
 from django.core.management import call_command
 
-from ledger import execution
+from ledger import catalogue, execution, registrations
+from ledger.contracts import Context, NothingHappenedYet
+from ledger.manifests import HttpManifest
+from ledger.models import Tenant
 from ledger.transactions import coordinator
 from tests.conftest import propose
+from tests.http_tools.conftest import OPERATOR
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -130,6 +136,59 @@ def test_the_example_refunds_once_and_says_so(example, alice):
     row.refresh_from_db()
     assert row.state == "committed"
     assert example.rows()[row.operation_key]["receipt"] == {"id": row.receipt}
+
+
+def test_what_was_signed_off_for_another_tool_cannot_be_sent_on_to_the_example(
+    example, alice, service
+):
+    """Its owner passes on a request that Assent has signed, with the Host that it was for."""
+    passed_on = []
+
+    def pass_on(handler):
+        body = handler.server.RequestHandlerClass.service.asked[-1].body
+        headers = dict(handler.headers)
+        passed_on.append(
+            httpx.post(
+                f"http://127.0.0.1:{example.port}{handler.path}",
+                content=json.dumps(body, ensure_ascii=False),
+                headers=headers,
+            )
+        )
+        return 200, {"receipt": {"id": "mine"}}
+
+    service.answers["commit"] = pass_on
+    content = yaml.safe_load((EXAMPLE / "tools.yaml").read_text())["tools"][0]
+    registrations.register(
+        Tenant.objects.get(slug="acme"),
+        HttpManifest.read(
+            {**content, "name": "greet", "address": service.address, "routes": ["find_receipt"]}
+        ),
+        by=OPERATOR,
+        via="command",
+    )
+    row = propose("greet", invoice="2042", amount="48.20")
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+
+    execution.commit(row.pk)
+
+    assert [answer.status_code for answer in passed_on] == [401]
+    assert example.rows() == {}
+
+
+def test_a_tool_of_the_same_address_in_another_tenant_does_nothing_at_the_example(example, globex):
+    content = yaml.safe_load((EXAMPLE / "tools.yaml").read_text())["tools"][0]
+    manifest = {
+        **content,
+        "address": f"http://127.0.0.1:{example.port}",
+        "routes": ["find_receipt"],
+    }
+    tool = catalogue.tool_from(HttpManifest.read(manifest), globex.slug)
+    context = Context(uuid4(), "globex", "refund_invoice:globex:1", timedelta(seconds=10))
+
+    with pytest.raises(NothingHappenedYet, match="another tenant or tool"):
+        tool.run("execute", tool.validate({"invoice": "1", "amount": "1.00"}), context)
+
+    assert example.rows() == {}
 
 
 def test_a_service_that_dies_after_its_effect_is_asked_what_became_of_it(example, alice):

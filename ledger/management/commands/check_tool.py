@@ -32,6 +32,7 @@ class Command(BaseCommand):
         parser.add_argument("url", help="the address of the tool, as in its manifest")
         parser.add_argument("--manifest", type=Path, help="the file of `tools apply`")
         parser.add_argument("--tool", default="", help="which tool of the file; else the first")
+        parser.add_argument("--tenant", default="", help="whose sample it is; else the file's")
         parser.add_argument(
             "--arguments", help="of a sample operation, as JSON; else examples of the schema"
         )
@@ -134,7 +135,14 @@ def _sample(manifest: HttpManifest | None, options: Mapping[str, Any]) -> Sample
         raise CommandError("The arguments have no digit to change: give --other-arguments.")
     name = manifest.name if manifest is not None else options["tool"]
     routes = manifest.routes if manifest is not None else ROUTES
-    return Sample(name or "check", arguments, others, frozenset(routes))
+    tenant = options["tenant"] or _tenant(options["manifest"])
+    return Sample(name or "check", arguments, others, frozenset(routes), tenant)
+
+
+def _tenant(file: Path | None) -> str:
+    """Of the file, which can be read."""
+    tenant = texts.parse(file.read_text("utf-8")).get("tenant") if file is not None else None
+    return str(tenant or "check")
 
 
 def _examples(manifest: HttpManifest | None) -> dict[str, Any]:
