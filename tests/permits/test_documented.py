@@ -40,7 +40,7 @@ def test_the_owners_check_fits_on_a_card_and_accepts_what_was_signed(permit):
     code, check = documented()
 
     jwks = signatures.public_jwks()
-    claims = check(permit, {"account": "7"}, "delete_account", "accounts.example", jwks)
+    claims = check(permit, {"account": "7"}, "acme", "delete_account", "accounts.example", jwks)
 
     assert claims["operation_key"] == "delete_account:acme:7"
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
@@ -50,6 +50,7 @@ def test_the_owners_check_fits_on_a_card_and_accepts_what_was_signed(permit):
     "changes",
     [
         {"arguments": {"account": "8"}},
+        {"tenant": "globex"},
         {"tool": "delete_everything"},
         {"audience": "other.example"},
         {"jwks": {"keys": []}},
@@ -61,6 +62,7 @@ def test_the_owners_check_refuses_anything_else(permit, changes):
     asked = {
         "permit": permit,
         "arguments": {"account": "7"},
+        "tenant": "acme",
         "tool": "delete_account",
         "audience": "accounts.example",
         "jwks": signatures.public_jwks(),
@@ -70,9 +72,10 @@ def test_the_owners_check_refuses_anything_else(permit, changes):
         check(**(asked | changes))
 
 
-def verify(file, jwks, audience="accounts.example"):
+def verify(file, jwks, audience="accounts.example", **options):
     said = StringIO()
-    call_command("verify_permit", str(file), jwks=str(jwks), audience=audience, stdout=said)
+    options |= {"jwks": str(jwks), "audience": audience}
+    call_command("verify_permit", str(file), stdout=said, **options)
     return said.getvalue()
 
 
@@ -88,6 +91,9 @@ def test_the_command_says_why_a_permit_does_not_count(permit, jwks, tmp_path):
     file.write_text(permit)
     with pytest.raises(CommandError, match="Audience doesn't match"):
         verify(file, jwks, audience="other.example")
+
+    with pytest.raises(CommandError, match="another tenant"):
+        verify(file, jwks, tenant="globex")
 
     jwks.write_text('{"keys": []}')
     with pytest.raises(CommandError, match="None of the keys has the id"):

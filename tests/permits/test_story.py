@@ -55,7 +55,7 @@ def test_the_permit_says_what_was_signed_by_whom_and_for_whom(hand, signed_off, 
     assert (header["typ"], header["alg"]) == ("permit+jwt", "EdDSA")
     assert header["kid"].startswith("permit-")
     assert claims["iss"] == settings.PUBLIC_URL
-    assert claims["sub"] == "agent:acme/helpdesk"
+    assert (claims["sub"], claims["tenant"]) == ("agent:acme/helpdesk", "acme")
     assert claims["txn"] == str(row.pk)
     assert claims["exp"] - claims["iat"] == 300
     assert claims["intent_digest"] == f"sha-256:{row.intent_digest}"

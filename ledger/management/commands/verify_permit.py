@@ -26,18 +26,28 @@ class Command(BaseCommand):
         parser.add_argument("file", nargs="?", default="-", help="with the permit; - reads it here")
         parser.add_argument("--jwks", required=True, help="file or https address of the key set")
         parser.add_argument("--audience", required=True, help="the service that it must be for")
+        parser.add_argument("--tenant", default="", help="whose tool it must be; empty: any")
         parser.add_argument(
             "--leeway", type=float, default=30, help="seconds that clocks may differ"
         )
 
     def handle(
-        self, *args: Any, file: str, jwks: str, audience: str, leeway: float, **options: Any
+        self,
+        *args: Any,
+        file: str,
+        jwks: str,
+        audience: str,
+        tenant: str,
+        leeway: float,
+        **options: Any,
     ) -> None:
         token = (sys.stdin.read() if file == "-" else _text(Path(file))).strip()
         try:
             claims = permits.verified(token, _keys(jwks), audience=audience, leeway_s=leeway)
         except permits.PermitRefused as refusal:
             raise CommandError(f"This is no valid permit: {refusal}") from refusal
+        if tenant not in {"", claims.get("tenant")}:
+            raise CommandError("This is no valid permit: it is for a tool of another tenant.")
         self.stdout.write(json.dumps(claims, indent=2, ensure_ascii=False))
 
 
