@@ -6,12 +6,14 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
+from a2a.validation.parts import refuse_unstorable
 from ledger import intents
 from ledger.errors import InvalidRequest
 
 Json = dict[str, Any]
 CALL_ID_MAX, RUN_ID_MAX = 100, 200
 OPTIONS_MOST = 20
+TOKEN = "bot_token"
 
 
 def _printable(text: str) -> str:
@@ -130,13 +132,22 @@ def options_of(kept: Any) -> list[Option]:
 
 
 def without_secrets(spec: Json) -> Json:
-    """The spec as it is kept and comes back: a token of somebody's Slack app is never stored."""
-    channel = spec.get("channel")
-    slack = channel.get("slack") if isinstance(channel, dict) else None
-    if not isinstance(slack, dict):
-        return spec
-    kept = {name: value for name, value in slack.items() if name != "bot_token"}
-    return {**spec, "channel": {**spec["channel"], "slack": kept}}
+    """The spec as it is kept and comes back: a token of somebody's Slack app is never stored.
+
+    Raises ``InvalidRequest`` for what could not come back as it was sent, and for options whose
+    texts hide something from who chooses.
+    """
+    intents.refuse_unsafe_text(spec.get("reject_options"), "reject_options")
+    arguments = {"kwargs": spec["kwargs"]} if "kwargs" in spec else {}
+    kept = {**_without_tokens(spec), **arguments}
+    refuse_unstorable(kept)
+    return kept
+
+
+def _without_tokens(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_tokens(each) for name, each in value.items() if name != TOKEN}
+    return [_without_tokens(each) for each in value] if isinstance(value, list) else value
 
 
 def refuse_responders(channel: Channel | None) -> None:

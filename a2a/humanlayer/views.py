@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 from a2a.humanlayer import contacts, function_calls
 from a2a.humanlayer.bodies import Json
 from ledger.agents.callers import Caller, caller_with
-from ledger.errors import InvalidRequest, LedgerError, NotAllowed
+from ledger.errors import InvalidRequest, LedgerError, NotAllowed, NotFound
 from ledger.http import json_response, not_authenticated, parse_json, problem, problem_of
 
 # What an address does, given who asks, the body, and the id in the path if there is one.
@@ -32,6 +32,7 @@ def _door(method: str) -> Callable[[Act], Callable[..., HttpResponse]]:
             if caller is None:
                 return not_authenticated()
             try:
+                _refuse_unstorable(path)
                 body = _body(request) if method == "POST" else None
                 return json_response(act(caller, body, **path))
             except LedgerError as refusal:
@@ -40,6 +41,12 @@ def _door(method: str) -> Callable[[Act], Callable[..., HttpResponse]]:
         return view
 
     return decorate
+
+
+def _refuse_unstorable(path: Mapping[str, str]) -> None:
+    """Raises ``NotFound`` for an id that nothing can have."""
+    if any("\x00" in part for part in path.values()):
+        raise NotFound()
 
 
 def _caller(request: HttpRequest) -> Caller | None:

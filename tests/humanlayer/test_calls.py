@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -118,6 +119,41 @@ def test_a_bot_token_is_stored_nowhere(humanlayer):
         for table in ("ledger_transaction", "ledger_idempotencykey", "ledger_event"):
             cursor.execute(f"SELECT count(*) FROM {table} t WHERE t::text LIKE '%%xoxb-%%'")
             assert cursor.fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"bot_token": "xoxb-1"},
+        {"channel": {"bot_token": "xoxb-1", "slack": {"channel_or_user_id": "C1"}}},
+        {"state": {"channels": [{"slack": {"bot_token": "xoxb-1"}}]}},
+    ],
+)
+def test_a_bot_token_is_stored_nowhere_wherever_it_stands(humanlayer, spec):
+    assert humanlayer.call(**spec).status_code == 200
+
+    row = Transaction.objects.get()
+    assert "xoxb-1" not in json.dumps([row.payload, row.arguments, row.held])
+
+
+@pytest.mark.parametrize("state", ["a\x00b", "\ud800", 10**20, [[["as", {"it": "was"}]]]])
+def test_a_call_that_is_repeated_comes_back_as_it_was_sent_or_is_refused(humanlayer, state):
+    first = humanlayer.call(call_id="c1", state=state)
+    again = humanlayer.call(call_id="c1", state=state)
+
+    assert first.status_code == again.status_code
+    assert first.status_code == 422 or again.json()["spec"]["state"] == state
+
+
+def test_an_option_that_hides_something_from_who_rejects_is_refused(humanlayer):
+    options = [{"name": "later", "prompt_fill": "Not now\u202eyap"}]
+
+    assert humanlayer.call(reject_options=options).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["function_calls/%00", "human_contacts/a%00b"])
+def test_an_id_that_nothing_can_have_is_not_found(humanlayer, path):
+    assert humanlayer.get(f"/{path}").status_code == 404
 
 
 def test_a_template_is_kept_as_text_and_its_way_is_a_warning(humanlayer):
