@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Annotated, Any, ClassVar, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -24,6 +26,12 @@ RECEIPT = "id"  # the member of ``receipt`` that proves success
 SCHEMA_MOST = 50_000  # characters as JSON
 LONGEST_TIMEOUT_S = 600.0  # of one call, in any manifest; workers are given as long to stop
 Seconds = Annotated[float, Field(gt=0, le=100 * 365 * 86_400)]
+
+
+# As the people who sign off read it: letters of other scripts could imitate it.
+HOST = re.compile(
+    r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)(:[1-9][0-9]{0,4})?"
+)
 
 
 class ManifestRefused(Exception):
@@ -121,6 +129,12 @@ class Manifest(Strict):
     @property
     def sha256(self) -> str:
         return intents.digest_of(self.as_json())
+
+
+def check_host(address: str) -> None:
+    """Raises ``ValueError`` for a host that reads like another one."""
+    if not HOST.fullmatch(urlsplit(address).netloc):
+        raise ValueError("the host is written in ASCII (xn--…), with a port if it needs one")
 
 
 def _checked_template(template: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ledger import safe_http
-from ledger.manifests.base import Manifest
+from ledger.manifests.base import Manifest, check_host
 
 Route = Literal["plan", "rollback", "compensate", "find_receipt"]
 
@@ -40,5 +40,6 @@ def _check_address(address: str) -> None:
         safe_http.check_form(address)
     except safe_http.AddressRefused as refusal:
         raise ValueError(f"the address cannot be called: {refusal}") from None
+    check_host(address)
     if "?" in address or "#" in address or address.endswith("/"):
         raise ValueError("the address has no query, no fragment and no slash at its end")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from ledger import safe_http
-from ledger.manifests.base import Manifest, Strict
+from ledger.manifests.base import Manifest, Strict, check_host
 
 STDIO = "stdio:"
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -99,6 +99,7 @@ def check_address(address: str) -> None:
         safe_http.check_form(address)
     except safe_http.AddressRefused as refusal:
         raise ValueError(f"the address cannot be called: {refusal}") from None
+    check_host(address)
     if "#" in address:
         raise ValueError("the address has no fragment")
 

@@ -158,8 +158,9 @@ class Talk:
 
 def _pause_in(task: Json) -> float:
     wished = task.get("pollIntervalMs")
-    seconds = wished / 1000 if isinstance(wished, int | float) else 1.0
-    return min(max(seconds, POLL_FIRST_S), POLL_LONGEST_S)
+    if not isinstance(wished, int | float):
+        wished = 1000
+    return min(max(wished, POLL_FIRST_S * 1000), POLL_LONGEST_S * 1000) / 1000
 
 
 # --- to an address ----------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Program:
 
     async def _write(self, message: Json) -> None:
         assert self._process.stdin is not None
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        text = json.dumps(message, allow_nan=False).encode() + b"\n"
         try:
             self._process.stdin.write(text)
             await self._process.stdin.drain()

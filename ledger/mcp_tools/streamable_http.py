@@ -38,7 +38,7 @@ class HttpConnection:
         response = await self._post(message, headers)
         try:
             if session := response.headers.get(SESSION):
-                self._session = {SESSION: session}
+                self._session = {SESSION: _sendable(session)}
             return await _result_in(response, message["id"])
         finally:
             await response.aclose()
@@ -62,7 +62,7 @@ class HttpConnection:
         request = self._http.build_request(
             "POST",
             self._address,
-            content=json.dumps(message, ensure_ascii=False, allow_nan=False).encode(),
+            content=json.dumps(message, allow_nan=False).encode(),
             headers={
                 "Content-Type": "application/json",
                 "Accept": "application/json, text/event-stream",
@@ -75,6 +75,13 @@ class HttpConnection:
             return await self._http.send(request, stream=True, follow_redirects=False)
         except (safe_http.AddressRefused, httpx.ConnectError) as refusal:
             raise NothingSent(f"Nothing was sent: {refusal}") from refusal
+
+
+def _sendable(session: str) -> str:
+    """Raises ``NotProved`` for an id that the protocol does not allow, and no header can carry."""
+    if not session.isascii() or not session.isprintable():
+        raise NotProved("Its session has an id that cannot be sent back.")
+    return session
 
 
 async def _result_in(response: httpx.Response, number: int) -> Json:

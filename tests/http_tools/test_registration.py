@@ -111,6 +111,14 @@ REFUSED = {
     "no address": (manifest("ftp://payments.example"), "address"),
     "a password in the address": (manifest("https://a:b@payments.example"), "address"),
     "an address of this machine": (manifest("http://127.0.0.1:9000"), "address"),
+    "a host of other letters": (
+        manifest("https://p\N{CYRILLIC SMALL LETTER A}yments.example/tools"),
+        "the host is written in ASCII",
+    ),
+    "a host that reads like another": (
+        manifest(r"https://payments.example\.other.example/tools"),
+        "the host is written in ASCII",
+    ),
     "a query in the address": (manifest(f"{ADDRESS}?x=1"), "address"),
     "a schema of something else": (
         manifest(ADDRESS, arguments={"type": "string"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from threading import Barrier, Thread
 
 import pytest
@@ -11,7 +12,7 @@ from django.db import connections
 from ledger import execution, mcp_upstreams
 from ledger.catalogue import tool_named
 from ledger.errors import ToolHeld
-from ledger.mcp_tools import wire
+from ledger.mcp_tools import client, wire
 from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool
 from ledger.transactions import coordinator
 from tests.conftest import propose
@@ -164,6 +165,7 @@ LISTS = {
     "no tools but numbers": [1],
     "too many": [tool(f"t{number}") for number in range(501)],
     "pages without an end": {"tools": [], "nextCursor": "again"},
+    "pages named by half a letter": {"tools": [], "nextCursor": "\ud800"},
     "1 MB": [{**REFUND, "description": "x" * wire.LARGEST}],
 }
 
@@ -176,6 +178,22 @@ def test_a_list_that_is_none_is_told_and_changes_nothing(billing, what):
         read_again()
 
     assert McpUpstream.objects.get().problem
+    assert tool_named("acme", "billing_refund") is not None
+
+
+def test_a_session_whose_id_cannot_be_sent_back_is_told_and_changes_nothing(billing):
+    def greet(handler):
+        found = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        hello = {"jsonrpc": "2.0", "id": handler.number, "result": found}
+        handler.body(hello, Mcp_Session_Id="\xe9")
+
+    billing.answers |= {"initialize": greet}
+    client._modern_until[billing.address] = (False, time.monotonic() + 600)
+
+    with pytest.raises(CommandError, match="could not be read"):
+        read_again()
+
+    assert "cannot be sent back" in McpUpstream.objects.get().problem
     assert tool_named("acme", "billing_refund") is not None
 
 
