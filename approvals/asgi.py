@@ -26,6 +26,7 @@ from approvals.http.sign_ins import SignIns  # noqa: E402
 from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
 from approvals.web import live  # noqa: E402
 from ledger import doorbell, liveness, start_checks  # noqa: E402
+from ledger.api.readings import MOST_OF_ONE  # noqa: E402
 from ledger.database import sessions  # noqa: E402
 
 if _is_its_own_process:
@@ -73,6 +74,14 @@ proposals = Pages(
     fast_path=fast_path.respond,
 )
 PROPOSE = "/api/v1/transactions"
+# Calls of tools that only read wait for services elsewhere, which delays no page.
+readings = Pages(
+    wsgi.application,
+    threads=2 * MOST_OF_ONE,
+    largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    body_within_s=settings.BODY_S,
+)
+TOOLS, CALL = "/api/v1/tools/", "/call"
 ordinary = Waits(pages, body_within_s=settings.BODY_S)
 
 
@@ -92,6 +101,8 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await exports(scope, receive, send)
     elif scope["path"] == PROPOSE and scope["method"] == "POST":
         await proposals(scope, receive, send)
+    elif scope["path"].startswith(TOOLS) and scope["path"].endswith(CALL):
+        await readings(scope, receive, send)
     elif scope["method"] == "GET" and not scope["query_string"]:
         await pages(scope, receive, send)  # nothing there waits
     else:
