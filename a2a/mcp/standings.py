@@ -182,13 +182,14 @@ def of_transaction(row: Transaction) -> Standing:
 def of_task(task: Task) -> Standing:
     kind, sentence = _outcome_of_task(task)
     body = {
+        # First: whoever answered says nothing of how the question stands.
+        **(task.result if isinstance(task.result, dict) else {}),
         "status": kind.value,
         "kind": kind.value,
         "is_final": kind not in NOT_FINAL,
         "sentence": sentence,
         "do_not_retry": True,
         "task_id": str(task.pk),
-        **(task.result if isinstance(task.result, dict) else {}),
         "reason": task.reason,
         "url": address_of(f"/tasks/{task.pk}/"),
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ledger import characters
 from ledger.contracts.results import clean
 
 NOTHING_HAPPENED = "nothing-happened"
@@ -30,7 +31,7 @@ class Answer:
     @property
     def detail(self) -> str:
         text = self.body.get("detail") or self.body.get("title") or f"It answered {self.status}."
-        return clean(str(text), most=1000)
+        return characters.cleaned(clean(str(text), most=1000))
 
 
 class NotProved(Exception):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from ledger import characters
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, Role
 from ledger.errors import PlanRefused
 from ledger.http_tools import answers, exchange
@@ -128,8 +129,12 @@ def _value_of(role: Role, body: Mapping[str, Any]) -> Any:
 
 
 def _receipt_in(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Its id is what people compare, so two that look equal are equal."""
     receipt = body.get("receipt")
-    return dict(receipt) if isinstance(receipt, Mapping) else None
+    if not isinstance(receipt, Mapping):
+        return None
+    name = receipt.get("id")
+    return {**receipt, "id": characters.cleaned(name)} if isinstance(name, str) else dict(receipt)
 
 
 def _plan_in(body: Mapping[str, Any]) -> Plan:

@@ -104,6 +104,19 @@ def test_a_receipt_with_a_nul_byte_is_stored_without_it(commit):
     assert (row.state, row.receipt) == ("committed", "re\N{REPLACEMENT CHARACTER}_7")
 
 
+def test_a_receipt_is_kept_without_what_nobody_sees(commit):
+    row = commit(sends(http(b'{"receipt": {"id": "re\\u200b_7\\u202e"}}')))
+
+    assert (row.state, row.receipt) == ("committed", "re_7\N{REPLACEMENT CHARACTER}")
+
+
+def test_a_refusal_is_told_without_what_turns_text_round(commit):
+    refusal = b'{"type": "nothing-happened", "detail": "Closed \\u202eyap."}'
+    row = commit(sends(http(refusal, status="HTTP/1.1 422 Refused")))
+
+    assert (row.ending, row.ending_reason) == ("failed", "Closed \N{REPLACEMENT CHARACTER}yap.")
+
+
 def test_an_answer_that_drips_is_cut_off_at_the_timeout(commit):
     over = threading.Event()
 
