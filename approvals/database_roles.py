@@ -60,6 +60,8 @@ RIGHTS = {
     "ledger_registeredtool": CHANGE,
     "ledger_credential": CHANGE,
     "ledger_toolchange": KEEP,
+    "ledger_binding": KEEP,
+    "ledger_boundcall": KEEP,
     "ledger_mcpupstream": CHANGE,
     "ledger_upstreamtool": CHANGE,
     "ledger_agenttoken": CHANGE,

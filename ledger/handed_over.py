@@ -64,7 +64,7 @@ class HandedOverTool(Tool[..., Any]):
     """A function of the agent's own, under the strictest contract there is."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(_not_here, _contract())
+        super().__init__(_not_here, contract())
         self.name = name
         self.version = VERSION
         self.description = "A function of the agent's own, which the agent carries out itself."
@@ -106,8 +106,8 @@ class HandedOverCall(HandedOverTool):
         return Plan(summary=summary, warnings=self.warnings, held=self.kept)
 
 
-def _contract() -> Contract:
-    """The defaults are the strictest; a call waits as long as an operator has set."""
+def contract() -> Contract:
+    """The terms of all such calls: the strictest there are. They wait as long as is set."""
     ttl = timedelta(seconds=settings.HUMANLAYER_TTL_S)
     return Contract(owner_service="humanlayer", ttl=ttl, max_ttl=ttl)
 

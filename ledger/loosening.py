@@ -7,11 +7,11 @@ eyes on it; nor keep less long what it was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
+from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel
 from ledger.manifests import ContractTerms, Manifest
 
 # From soft to strict.
@@ -40,22 +40,32 @@ def loosened(old: Manifest | None, new: Manifest) -> list[str]:
     return sorted({*_in_contract(old, new), *_in_manifest(old, new)})
 
 
+def fewer_eyes(old: Contract, new: Contract) -> list[str]:
+    """The terms of the contract by which people look less closely at what falls under it now."""
+    return sorted(_softer(vars(old), vars(new)))
+
+
 def _in_contract(old: Manifest | None, new: Manifest) -> Iterator[str]:
     before = old.contract.model_dump() if old else _strictest()
     after = new.contract.model_dump()
-    for name, order in ORDERS.items():
-        if order.index(after[name]) < order.index(before[name]):
-            yield f"contract.{name}"
+    for name in _softer(before, after):
+        yield f"contract.{name}"
     for name in SOFT_WHEN_ON:
         if after[name] and not before[name]:
             yield f"contract.{name}"
-    for name in SOFT_WHEN_OFF:
-        if before[name] and not after[name]:
-            yield f"contract.{name}"
-    if after["quorum"] < before["quorum"]:
-        yield "contract.quorum"
     if old is not None:
         yield from _in_history(old.contract, new.contract)
+
+
+def _softer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for name, order in ORDERS.items():
+        if order.index(after[name]) < order.index(before[name]):
+            yield name
+    for name in SOFT_WHEN_OFF:
+        if before[name] and not after[name]:
+            yield name
+    if after["quorum"] < before["quorum"]:
+        yield "quorum"
 
 
 def _in_history(before: ContractTerms, after: ContractTerms) -> Iterator[str]:

@@ -22,6 +22,7 @@ from django.db.transaction import atomic
 from ledger import erasures, seals, states
 from ledger.errors import InvalidRequest, NotPossible
 from ledger.models import (
+    BoundCall,
     Decision,
     Delivery,
     DeliveryState,
@@ -72,9 +73,19 @@ def open_deliveries() -> QuerySet[Delivery]:
 
 def erase_due() -> None:
     """Erase what is due, in at most ``BATCHES`` batches; the next sweep erases the rest."""
+    _erase_refused_calls()
     for _ in range(BATCHES):
         if erase_batch() < BATCH:
             return
+
+
+def _erase_refused_calls() -> None:
+    """Empty calls of which no transaction came."""
+    same = {"agent": OuterRef("agent"), "key": OuterRef("key")}
+    over = BoundCall.objects.filter(retain_until__lte=Now()).exclude(spec={})
+    over.exclude(Exists(IdempotencyKey.objects.filter(**same))).update(
+        spec={}, refusal="Nothing was carried out; why was erased under retention."
+    )
 
 
 def erase_batch(most: int = BATCH) -> int:
@@ -169,8 +180,10 @@ def _erase_around(subjects: Sequence[UUID]) -> None:
     """Erase the texts in related rows: reasons, stored answers, errors of deliveries."""
     erase_reasons(subjects)
     Decision.objects.filter(transaction__in=subjects).exclude(reason="").update(reason="")
-    answers = IdempotencyKey.objects.filter(transaction__in=subjects).exclude(answer="")
-    answers.update(answer="")
+    keys = IdempotencyKey.objects.filter(transaction__in=subjects)
+    for agent, key in keys.filter(key__startswith="humanlayer:").values_list("agent", "key"):
+        BoundCall.objects.filter(agent=agent, key=key).update(spec={})
+    keys.exclude(answer="").update(answer="")
     usage_subjects.forget(subjects)
 
 

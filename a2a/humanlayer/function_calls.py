@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from a2a.errors import CallIdTaken
-from a2a.humanlayer import notes
+from a2a.humanlayer import bound_calls, notes
 from a2a.humanlayer.bodies import (
     FunctionCall,
     Json,
@@ -23,7 +24,7 @@ from ledger.api.rendering import render_token
 from ledger.errors import IdempotencyKeyReused, NotFound
 from ledger.handed_over import HandedOverCall
 from ledger.http import address_of
-from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
+from ledger.models import BoundCall, IdempotencyKey, Scope, Transaction, Verdict
 from ledger.outcomes import outcome_of
 from ledger.principals import Surface
 from ledger.states import Ending, State
@@ -33,6 +34,9 @@ from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
 NO_REASON = "No reason given."
 # Signed off and not handed over: it was changed since, and a worker is finding that out.
 UNDECIDED = frozenset({State.PREPARED, State.APPROVED, State.COMMITTING})
+
+# Whether it was approved, and the comment.
+Told = tuple[bool | None, str | None]
 
 
 def create(caller: Caller, body: Any) -> Json:
@@ -47,14 +51,21 @@ def create(caller: Caller, body: Any) -> Json:
     if not caller.may_use(name):
         raise allowances.unknown(name)
     spec = without_secrets(body["spec"])
+    bound = bound_calls.begin(caller, call, spec, _key(call.call_id))
+    if bound is not None:
+        bound_calls.propose(caller, call, bound)
+        return read_one(caller, call.call_id)
+    return rendered(_prepared(caller, call, _tool(caller, name, call, spec)), call.call_id)
+
+
+def _tool(caller: Caller, name: str, call: FunctionCall, spec: Json) -> HandedOverCall:
     kept = {member: value for member, value in spec.items() if member not in {"fn", "kwargs"}}
-    tool = HandedOverCall(
+    return HandedOverCall(
         name,
         operation_key=f"humanlayer:{caller.principal}:{call.call_id}",
         warnings=notes.of_call(call.spec),
         kept=kept,
     )
-    return rendered(_prepared(caller, call, tool), call.call_id)
 
 
 def _prepared(caller: Caller, call: FunctionCall, tool: HandedOverCall) -> Transaction:
@@ -79,7 +90,13 @@ def _prepared(caller: Caller, call: FunctionCall, tool: HandedOverCall) -> Trans
 
 def read_one(caller: Caller, call_id: str) -> Json:
     """How a call of the agent stands. Raises ``NotFound``."""
-    return rendered(row_of(caller, call_id), call_id)
+    row = _found(caller, call_id)
+    if row is not None and handed_over.is_for_agent(row):
+        return rendered(row, call_id)
+    bound = bound_calls.known(caller, _key(call_id))
+    if bound is None or (row is None and not bound.refusal):
+        raise NotFound()
+    return _rendered_bound(bound, row, call_id)
 
 
 def escalate(caller: Caller, call_id: str, body: Any) -> Json:
@@ -91,16 +108,23 @@ def escalate(caller: Caller, call_id: str, body: Any) -> Json:
 
 
 def row_of(caller: Caller, call_id: str) -> Transaction:
+    """The transaction of a call of the agent. Raises ``NotFound``."""
+    row = _found(caller, call_id)
+    if row is None or not (
+        handed_over.is_for_agent(row) or bound_calls.known(caller, _key(call_id))
+    ):
+        raise NotFound()
+    return row
+
+
+def _found(caller: Caller, call_id: str) -> Transaction | None:
     """By the unique index of idempotency keys: ids are unique per agent."""
     caller.require(Scope.PROPOSE)
     found = IdempotencyKey.objects.select_related("transaction").filter(
         agent=str(caller.principal), route=PREPARE_ROUTE, key=_key(call_id)
     )
     key = found.first()
-    row = key.transaction if key is not None else None
-    if row is None or not handed_over.is_for_agent(row):
-        raise NotFound()
-    return row
+    return key.transaction if key is not None else None
 
 
 def _key(call_id: str) -> str:
@@ -116,20 +140,51 @@ def rendered(row: Transaction, call_id: str) -> Json:
         "run_id": row.run_id,
         "call_id": call_id,
         "spec": {"fn": function, "kwargs": row.payload, **row.held},
-        "status": _status(row),
-        "assent": {
-            "transaction_id": str(row.pk),
-            "url": address_of(f"/transactions/{row.pk}/"),
-        },
+        "status": _status(row, row.held, _verdict(row)),
+        "assent": _links(row),
     }
 
 
-def _status(row: Transaction) -> Json:
-    approved, comment = _verdict(row)
-    decided_at = None if approved is None else row.decided_at or row.ended_at
-    chosen = _chosen(options_of(row.held.get("reject_options")), row)
+def _rendered_bound(bound: BoundCall, row: Transaction | None, call_id: str) -> Json:
+    """A call that Assent carries out; without a transaction it was refused at once."""
+    spec = bound_calls.rendered_spec(bound)
+    told = bound_calls.about(bound, row)
+    if row is None:
+        status = _said(bound.created_at, bound.created_at, False, bound.refusal)
+    else:
+        told |= _links(row)
+        status = _status(row, spec, bound_calls.verdict(row))
     return {
-        "requested_at": row.created_at.isoformat(),
+        "run_id": bound.run_id,
+        "call_id": call_id,
+        "spec": spec,
+        "status": status,
+        "assent": told,
+    }
+
+
+def _links(row: Transaction) -> Json:
+    return {"transaction_id": str(row.pk), "url": address_of(f"/transactions/{row.pk}/")}
+
+
+def _status(row: Transaction, spec: Json, verdict: Told) -> Json:
+    approved, comment = verdict
+    if row.ending == Ending.REJECTED:
+        approved, comment = False, row.ending_reason.strip() or NO_REASON
+    decided_at = None if approved is None else row.decided_at or row.ended_at
+    chosen = _chosen(options_of(spec.get("reject_options")), row)
+    return _said(row.created_at, decided_at, approved, comment, chosen)
+
+
+def _said(
+    asked_at: datetime,
+    decided_at: datetime | None,
+    approved: bool | None,
+    comment: str | None,
+    chosen: Option | None = None,
+) -> Json:
+    return {
+        "requested_at": asked_at.isoformat(),
         "responded_at": decided_at.isoformat() if decided_at else None,
         "approved": approved,
         "comment": comment,
@@ -138,23 +193,22 @@ def _status(row: Transaction) -> Json:
     }
 
 
-def _verdict(row: Transaction) -> tuple[bool | None, str | None]:
+def _verdict(row: Transaction) -> Told:
     """Whether it was approved, and what the agent is told. A refusal never comes without words."""
     if row.state in UNDECIDED:
         return None, None
     if row.state == State.HANDED_OVER:
         said = row.decisions.filter(verdict=Verdict.APPROVE).exclude(reason="").last()
         return True, said.reason if said is not None else None
-    if row.ending == Ending.REJECTED:
-        return False, row.ending_reason.strip() or NO_REASON
     return False, outcome_of(row).sentence
 
 
-def reject_texts(row: Transaction) -> list[str]:
+def reject_texts(row: Transaction, bound: BoundCall | None) -> list[str]:
     """What the client offers to say when it is rejected; none of any other transaction."""
-    if not handed_over.is_for_agent(row):
+    spec = bound.spec if bound is not None else row.held
+    if bound is None and not handed_over.is_for_agent(row):
         return []
-    return [option.text for option in options_of(row.held.get("reject_options"))]
+    return [option.text for option in options_of(spec.get("reject_options"))]
 
 
 def _chosen(options: list[Option], row: Transaction) -> Option | None:

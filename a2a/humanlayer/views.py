@@ -96,7 +96,7 @@ def contact(caller: Caller, body: Any, call_id: str) -> Json:
 @_door("POST")
 def call_answered(caller: Caller, body: Any, call_id: str) -> Json:
     """Ids are an agent's own, and so nobody who may decide could name this one."""
-    function_calls.row_of(caller, call_id)
+    function_calls.read_one(caller, call_id)
     raise NotAllowed("No agent decides on its own call.", hint="Wait: a person decides on it.")
 
 

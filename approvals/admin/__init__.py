@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from approvals.admin import (
+    bindings,
     bus_requests,
     buses,
     credentials,
@@ -15,6 +16,7 @@ from approvals.admin import (
 )
 
 __all__ = [
+    "bindings",
     "bus_requests",
     "buses",
     "credentials",

@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from a2a.humanlayer import function_calls
+from a2a.humanlayer import bound_calls, function_calls
 from approvals.desk import (
     beside,
     confirmations,
@@ -154,10 +154,13 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
     may_decide = policies.may_decide(row, principal, roles, timezone.now())
     signing = signatures.signatures_of(row, principal)
+    bound = bound_calls.of_transaction(row)
     return {
         **_shown(request, row),
         **_settling(row, principal, roles),
         "tx": row,
+        "bound": bound,
+        "asked_for": bound_calls.asked_for(bound) if bound else [],
         "may_decide": may_decide,
         "line": state_lines.state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,
@@ -167,7 +170,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "spellings": _spellings(row),
         "left_by": policies.passed_on_by(row),
         "undo": policies.undo_in_contract(row),
-        "quick_reasons": function_calls.reject_texts(row) or _quick_reasons(row),
+        "quick_reasons": function_calls.reject_texts(row, bound) or _quick_reasons(row),
         "details": details.details_of(row, labels.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,

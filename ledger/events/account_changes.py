@@ -69,6 +69,10 @@ class ChangeKind(StrEnum):
     TOOL_WITHDRAWN = "tool_withdrawn"
     TOOL_CHANGE_ASKED = "tool_change_asked"
     TOOL_CHANGE_DECLINED = "tool_change_declined"
+    FUNCTION_BOUND = "function_bound"
+    FUNCTION_UNBOUND = "function_unbound"
+    FUNCTION_BINDING_ASKED = "function_binding_asked"
+    FUNCTION_BINDING_DECLINED = "function_binding_declined"
     TOOL_PINNED = "tool_pinned"
     TOOL_HELD = "tool_held"
     TOOL_RELEASED = "tool_released"
@@ -152,6 +156,10 @@ DESCRIPTIONS: dict[str, str] = {
     ChangeKind.TOOL_WITHDRAWN: "withdrew a tool",
     ChangeKind.TOOL_CHANGE_ASKED: "asked for a change of a tool, to be confirmed by another",
     ChangeKind.TOOL_CHANGE_DECLINED: "declined a change of a tool",
+    ChangeKind.FUNCTION_BOUND: "had a tool carry out a function of an agent",
+    ChangeKind.FUNCTION_UNBOUND: "left a function to the agent again",
+    ChangeKind.FUNCTION_BINDING_ASKED: "asked for another tool for a function of an agent",
+    ChangeKind.FUNCTION_BINDING_DECLINED: "declined another tool for a function of an agent",
     ChangeKind.TOOL_PINNED: "pinned what the owner of a tool publishes",
     ChangeKind.TOOL_HELD: "held a tool: what its owner publishes has changed",
     ChangeKind.TOOL_RELEASED: "released a tool that was held",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ledger.models.agents import Agent, AgentToken, Scope, Tenant
+from ledger.models.bindings import Binding, BoundCall
 from ledger.models.decisions import Decision, Verdict
 from ledger.models.deliveries import Delivery, DeliveryState
 from ledger.models.events import Event
@@ -37,6 +38,8 @@ __all__ = [
     "Agent",
     "AgentToken",
     "Agreement",
+    "Binding",
+    "BoundCall",
     "Checkpoint",
     "Cosignature",
     "Credential",

@@ -154,6 +154,8 @@ def _key(operation: str, scene: Scene, row: Any, task: Any) -> Any:
         return scene.upstream_tool.pk
     if "/ledger/registeredtool/" in operation:
         return scene.tool.pk
+    if "/ledger/binding/" in operation:
+        return scene.binding.pk
     return task.pk if "/a2a/task/" in operation else row.pk
 
 
@@ -175,6 +177,7 @@ def _object_id(operation: str, scene: Scene) -> Any:
         "gitbus": scene.bus,
         "registeredtool": scene.tool,
         "credential": scene.credential,
+        "binding": scene.binding,
         "busrequest": scene.bus_request,
         "mcpupstream": scene.upstream_tool.upstream,
         "upstreamtool": scene.upstream_tool,

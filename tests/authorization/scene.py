@@ -20,7 +20,7 @@ from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
 from approvals.people import principal_of, second_operator
-from ledger import credentials, execution, intents, manifests, registrations, tool_changes
+from ledger import bindings, credentials, execution, intents, manifests, registrations, tool_changes
 from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
 from ledger.events import outbox
@@ -114,7 +114,7 @@ class Scene:
         self.notice = Notice.objects.create(user=viewer, event=self.event)
 
     def _tools(self) -> None:
-        """A tool that runs elsewhere, a change of it that waits, and a credential."""
+        """A tool elsewhere, a change of it and a binding that wait, a credential."""
         origin: dict[str, Any] = {"by": principal_of(self.people["keeper"]), "via": "admin"}
         first = manifests.read(MANIFEST)
         registrations.register(self.acme, first, **origin)
@@ -122,6 +122,7 @@ class Scene:
         looser = manifests.read({**MANIFEST, "address": "https://other.example/tools"})
         change = {"in_place_of": first.sha256, **origin}
         self.tool_change = tool_changes.change(self.acme, looser, **change)
+        self.binding = bindings.bind(self.acme, None, "fly", "pay", **origin)
         header = {"hosts": ["far.example"], "header": "Authorization", "value": "x"}
         credentials.set_header(self.acme, "far", **header, **origin)
         self.credential = Credential.objects.get()

@@ -14,11 +14,13 @@ import pytest
 
 from a2a.models import Question
 from a2a.tasks import questions
+from ledger import bindings, execution
 from ledger.models import Transaction
 from ledger.transactions import coordinator
 from tests.forgery import move_deadline
 from tests.peers import javascript_client, python_client
 from tests.processes import Product, running, until
+from tests.toolbox.world import world
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -125,6 +127,23 @@ def test_a_call_that_expired_is_denied_in_words(peer, kind):
         coordinator.expire(row.pk)
 
         assert "Nobody signed it off in time" in client.polls()["text"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_assent_carries_out_is_not_run_by_the_client_too(peer, decide, kind, acme, alice):
+    bindings.bind(acme, None, "fly", "launch", by=alice, via="admin")
+    with peer(kind, "bound") as client:
+        assert client.says() == {"seen": "waits"}
+        row = decide("approve")
+        assert client.polls() == {"seen": "waits"}
+        execution.commit(row.pk)
+
+        said = client.polls()
+
+    assert said["seen"] == "result"
+    assert "Done by Assent: re_1. Do not run it yourself." in said["text"]
+    assert "itself" not in said["text"].replace("yourself", "")
+    assert sum(world.effects.values()) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,6 +20,7 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a.git_bus import origins
+from a2a.humanlayer import bound_calls
 from approvals.desk import confirmations, policies
 from approvals.models import SlackMessage
 from approvals.presentation import labels
@@ -242,6 +243,9 @@ def _origin(row: Transaction) -> Iterator[Block]:
         )
     if handed_over.is_for_agent(row):
         origin.append(_("the agent runs this itself; no receipt comes back"))
+    elif bound := bound_calls.of_transaction(row):
+        text = _("asked for as {function}; Assent carries this out, the agent's own does not run")
+        origin.append(text.format(function=bound_calls.function_of(bound)))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 700)])
     yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED and why_held(row):

@@ -1,6 +1,6 @@
 """The unmodified HumanLayer client for Python, for tests: says what it sees, one JSON line each.
 
-    python client.py <sync|async> <approve|ask|respond>
+    python client.py <sync|async> <approve|bound|ask|respond>
 
 Between two polls it says ``waits``, and goes on with the next line of its input.
 """
@@ -46,10 +46,24 @@ async def send_email_async(to: str) -> str:
     return f"sent to {to}"
 
 
+def fly(rocket: str) -> str:
+    """Fly a rocket."""
+    return f"flew {rocket} itself"
+
+
+async def fly_later(rocket: str) -> str:
+    return fly(rocket)
+
+
+fly_later.__name__ = fly.__name__
+
+
 def in_sync() -> Any:
     layer = HumanLayer(sleep=wait)
     if WHAT == "approve":
         return layer.require_approval(reject_options=OPTIONS).wrap(send_email)(to="ann")
+    if WHAT == "bound":
+        return layer.require_approval().wrap(fly)(rocket="ariane")
     if WHAT == "ask":
         return layer.human_as_tool(response_options=OPTIONS)("Ship it?")
     call = layer.create_function_call(FunctionCallSpec(fn="send_email", kwargs={"to": "ann"}))
@@ -65,6 +79,8 @@ async def in_async() -> Any:
     if WHAT == "approve":
         wrapped = layer.require_approval(reject_options=OPTIONS).wrap(send_email_async)
         return await wrapped(to="ann")
+    if WHAT == "bound":
+        return await layer.require_approval().wrap(fly_later)(rocket="ariane")
     return await layer.human_as_tool(response_options=OPTIONS)("Ship it?")
 
 

@@ -1,0 +1,125 @@
+"""Which functions Assent carries out is for operators to say, and mostly for two of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger import bindings
+from ledger.errors import InvalidRequest, NotFound
+from ledger.models import Binding, Event
+from ledger.principals import Principal
+from tests.http_tools.test_tool_admin import operator
+
+pytestmark = pytest.mark.django_db
+LIST = "/admin/ledger/binding/"
+OLGA = Principal("user", "olga", "Olga")
+
+
+@pytest.fixture
+def olga(acme):
+    return operator("olga2", acme)
+
+
+@pytest.fixture
+def omar(acme):
+    return operator("omar2", acme)
+
+
+def add(client, **fields):
+    body = {"tenant": "acme", "agent": "", "function": "send_money", "chosen": "pay", **fields}
+    return client.post(f"{LIST}add/", body, follow=True)
+
+
+def test_what_people_look_at_less_closely_takes_a_second_operator(olga, omar, helpdesk):
+    answer = add(olga, agent=helpdesk.pk)
+
+    assert "changes when another operator has confirmed it" in answer.content.decode()
+    row = Binding.objects.get()
+    assert (row.tool, row.wanted, row.loosens) == ("", "pay", ["consequence_level"])
+    waiting = f"{LIST}{row.pk}/waiting/"
+    body = {"confirm": "pay", "before": ""}
+    assert "has to confirm it" in olga.get(waiting).content.decode()
+    olga.post(waiting, body)
+    assert Binding.objects.get().tool == ""
+
+    assert "IRREVERSIBLE" in omar.get(waiting).content.decode()
+    omar.post(waiting, body)
+
+    assert (Binding.objects.get().tool, Binding.objects.get().wanted) == ("pay", None)
+    event = Event.objects.get(kind="function_bound")
+    assert event.principal_name == "Omar2"
+    assert '"asked_by_name":"Olga2"' in event.details.replace(": ", ":")
+
+
+def test_a_stricter_tool_is_bound_by_one_operator(olga):
+    answer = add(olga, chosen="scuttle")
+
+    assert answer.status_code == 200
+    assert Binding.objects.get().tool == "scuttle"
+    assert Event.objects.get(kind="function_bound").principal_name == "Olga2"
+
+
+def test_leaving_it_to_the_agent_takes_two_where_more_people_signed(olga, acme):
+    bindings.bind(acme, None, "send_money", "scuttle", by=OLGA, via="admin")
+    row = Binding.objects.get()
+
+    olga.post(f"{LIST}{row.pk}/change/", {"chosen": ""})
+
+    row.refresh_from_db()
+    assert (row.tool, row.wanted) == ("scuttle", "")
+    assert set(row.loosens) == {"quorum", "risk_level"}
+
+
+def test_what_was_declined_or_changed_meanwhile_is_not_confirmed(olga, omar, acme):
+    add(olga)
+    row = Binding.objects.get()
+    waiting = f"{LIST}{row.pk}/waiting/"
+
+    omar.post(waiting, {"confirm": "write_note", "before": ""})
+    omar.post(waiting, {"confirm": "pay", "before": "scuttle"})
+    assert Binding.objects.get().wanted == "pay"
+    omar.post(waiting, {"decline": "1"})
+    omar.post(waiting, {"confirm": "pay", "before": ""})
+
+    assert (Binding.objects.get().tool, Binding.objects.get().wanted) == ("", None)
+    assert Event.objects.get(kind="function_binding_declined").principal_name == "Omar2"
+    with pytest.raises(NotFound):
+        bindings.decline(row.pk, by=OLGA, via="admin")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"chosen": "nothing"}, "has no tool named nothing"),
+        ({"function": "send.money"}, "letters of ASCII"),
+    ],
+)
+def test_what_cannot_be_bound_is_said_in_the_form(olga, fields, words):
+    assert words in add(olga, **fields).content.decode()
+    assert not Binding.objects.exists()
+
+
+def test_a_function_has_one_row_and_an_agent_is_of_the_tenant(olga, stranger):
+    add(olga, chosen="scuttle")
+
+    assert "There is such a function already" in add(olga).content.decode()
+    assert add(olga, agent=stranger.pk).status_code == 200
+    assert Binding.objects.count() == 1
+
+
+def test_an_agent_of_another_tenant_is_refused_below_the_form_too(acme, stranger):
+    with pytest.raises(InvalidRequest):
+        bindings.bind(acme, stranger, "send_money", "scuttle", by=OLGA, via="admin")
+
+
+def test_operators_of_other_tenants_see_and_change_nothing(globex, olga):
+    add(olga)
+    row = Binding.objects.get()
+    other = operator("greta", globex)
+
+    assert other.get(f"{LIST}{row.pk}/waiting/").status_code == 404
+    assert (
+        other.post(f"{LIST}{row.pk}/waiting/", {"confirm": "pay", "before": ""}).status_code == 404
+    )
+    assert "send_money" not in other.get(LIST).content.decode()
+    assert Binding.objects.get().wanted == "pay"
