@@ -120,6 +120,7 @@ def _accept(tenant: Tenant, manifest: McpManifest, by: Principal, via: Surface) 
 def check(tenant: Tenant, manifest: Manifest) -> None:
     """The rules of Python tools, with the same messages. Raises ``NameTaken, Unsafe``."""
     check_name(manifest.name)
+    _check_reads_like_no_other(tenant, manifest.name)
     tool = catalogue.tool_from(manifest, tenant.slug)
     errors: list[Error] = [*unsafe(tool), *changed_key(tool, tenant.slug)]
     if errors:
@@ -132,6 +133,21 @@ def check_name(name: str) -> None:
         raise NameTaken(f"{name} is a tool of Assent itself: choose another name.")
     if name in contracts.tools or name in contracts.readonly_tools:
         raise NameTaken(f"{name} is a tool of this installation: choose another name.")
+
+
+def _check_reads_like_no_other(tenant: Tenant, name: str) -> None:
+    """Whoever signs off tells tools by their names. Raises ``NameTaken``."""
+    offered = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False)
+    others = {*contracts.tools, *contracts.readonly_tools, *offered.values_list("name", flat=True)}
+    for other in sorted(others - {name}):
+        if _as_read(other) == _as_read(name):
+            raise NameTaken(f"{name} reads like {other}: choose another name.")
+
+
+def _as_read(name: str) -> str:
+    """Equal for names that the eye takes for one another."""
+    alike = name.translate(str.maketrans("01", "ol")).replace("rn", "m").replace("vv", "w")
+    return "_".join(filter(None, alike.split("_")))
 
 
 def withdraw(tenant: Tenant, name: str, *, by: Principal, via: Surface) -> None:

@@ -210,6 +210,17 @@ def test_what_cannot_be_offered_is_refused_with_its_reason(what, apply):
     assert ToolVersion.objects.count() == 0
 
 
+@pytest.mark.parametrize("imitation", ["refund__invoice", "refund_invoice_", "refund_inv0ice"])
+def test_a_name_that_reads_like_that_of_another_tool_is_refused(apply, imitation):
+    apply(manifest(ADDRESS))
+
+    with pytest.raises(CommandError, match="reads like refund_invoice"):
+        apply(manifest(ADDRESS, name=imitation))
+
+    call_command("tools", "withdraw", "refund_invoice", tenant="acme", stdout=StringIO())
+    assert "new" in apply(manifest(ADDRESS, name=imitation))
+
+
 @pytest.mark.parametrize(
     ("hidden", "reason"),
     [
