@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import handed_over
-from ledger.catalogue import tool_named
+from ledger.catalogue import last_named, tool_named
 from ledger.contracts import Contract, Tool
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.events import account_changes
@@ -85,9 +85,9 @@ def compared(row: Binding, tool: str) -> tuple[Contract, Contract]:
 
 
 def _terms(tenant: str, tool: str) -> Contract:
-    """Of a tool that is gone nothing is carried out, so whatever comes instead is compared with
-    the terms of the agent's own calls."""
-    found: Tool[Any, Any] | None = tool_named(tenant, tool) if tool else None
+    """Those of a tool that is held or was withdrawn, too: one operator can do that. Where there is
+    none, the terms of the agent's own calls."""
+    found: Tool[Any, Any] | None = last_named(tenant, tool) if tool else None
     return found.contract if found is not None else handed_over.contract()
 
 

@@ -142,6 +142,14 @@ def held_named(tenant: str, name: str) -> Tool[Any, Any] | None:
     return None if version is None else version_of(tenant, name, version)
 
 
+def last_named(tenant: str, name: str) -> Tool[Any, Any] | None:
+    """The tool of this name as agents got it last, also where it is held or withdrawn by now."""
+    rows = RegisteredTool.objects.filter(tenant=tenant, name=name)
+    version = rows.values_list("version", flat=True).first()
+    registered = None if version is None else version_of(tenant, name, version)
+    return contracts.tools.get(name) or registered
+
+
 def refuse_held(tenant: str, name: str, version: str | None) -> None:
     """Raises ``ToolHeld`` if it is held; a Python tool, which has no version, never is."""
     if version is not None and (why := holds.why_held(tenant, name)):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import bindings
+from ledger import bindings, manifests, registrations
 from ledger.errors import InvalidRequest, NotFound
 from ledger.models import Binding, Event
 from ledger.principals import Principal
+from tests.http_tools.conftest import manifest
 from tests.http_tools.test_tool_admin import operator
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +69,17 @@ def test_leaving_it_to_the_agent_takes_two_where_more_people_signed(olga, acme):
     row.refresh_from_db()
     assert (row.tool, row.wanted) == ("scuttle", "")
     assert set(row.loosens) == {"quorum", "risk_level"}
+
+
+def test_withdrawing_the_tool_first_is_no_way_around(acme):
+    strict = manifests.read(manifest("https://bank.example/tools", contract={"quorum": 2}))
+    registrations.register(acme, strict, by=OLGA, via="admin")
+    bindings.bind(acme, None, "send_money", strict.name, by=OLGA, via="admin")
+
+    registrations.withdraw(acme, strict.name, by=OLGA, via="admin")
+    row = bindings.bind(acme, None, "send_money", "", by=OLGA, via="admin")
+
+    assert (row.tool, row.wanted, row.loosens) == (strict.name, "", ["quorum"])
 
 
 def test_what_was_declined_or_changed_meanwhile_is_not_confirmed(olga, omar, acme):
