@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import mcp_upstreams, registrations
+from ledger import characters, mcp_upstreams, registrations
 from ledger.errors import LedgerError
 from ledger.events import account_changes
 from ledger.mcp_upstreams import UpstreamRefused
@@ -74,7 +74,7 @@ class Command(BaseCommand):
         for tool in row.tools.order_by("name"):
             hints = ", ".join(f"{hint} {value}" for hint, value in tool.hints.items())
             line = f"  {tool.name}: {tool.get_state_display()}. {tool.problem or tool.why}"
-            self.stdout.write(f"{line.rstrip()}{f' It says: {hints}.' if hints else ''}")
+            self.stdout.write(_plain(f"{line.rstrip()}{f' It says: {hints}.' if hints else ''}"))
             for member, (before, now) in tool.differences.items():
                 self.stdout.write(f"    {member}: {json.dumps(before)} → {json.dumps(now)}")
 
@@ -102,6 +102,12 @@ class Command(BaseCommand):
         row = mcp_upstreams.upstream_named(tenant, name)
         mcp_upstreams.remove(row, by=account_changes.command(), via=Surface.COMMAND)
         self.stdout.write(f"{name} was removed; its tools are withdrawn.")
+
+
+def _plain(text: str) -> str:
+    """What a server wrote, in one line and without what a terminal would obey."""
+    indent = len(text) - len(text.lstrip(" "))
+    return " " * indent + characters.cleaned(characters.one_line(text))
 
 
 def _tool(upstream: McpUpstream, name: str) -> UpstreamTool:
