@@ -12,6 +12,7 @@ class A2AConfig(AppConfig):
     def ready(self) -> None:
         from a2a import checks, jobs, models, sweep  # noqa: F401
         from a2a.builtin import runs
+        from a2a.humanlayer import webhooks
         from a2a.protocol import push
         from a2a.rest.doorbell import wake_workers
         from a2a.states import BY_KIND
@@ -19,6 +20,7 @@ class A2AConfig(AppConfig):
         from ledger import doorbell
         from ledger.audit import histories
         from ledger.events import outbox
+        from ledger.webhooks import channel
         from ledger.workers import sweeper
 
         histories.register_family(
@@ -27,6 +29,8 @@ class A2AConfig(AppConfig):
             )
         )
         outbox.register(push.PushChannel())
+        outbox.register(webhooks.ContactChannel())
+        channel.forms.append(webhooks.CallForm())
         doorbell.register_bell(wake_workers)
         doorbell.register_listener(runs.follow_event)
         jobs.register()

@@ -35,6 +35,7 @@ from ledger.principals import Surface
 from ledger.states import State
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
 
+KEY_PREFIX = "humanlayer:"  # of the idempotency keys of calls
 # What another attempt at the same call would meet again: the call ends with it.
 FINAL_REFUSALS = (InvalidRequest, NotPossible, UnknownTool)
 # For which the client waits on while it is looked up whether a call in doubt took effect.
@@ -44,8 +45,8 @@ NOT_YOURSELF = "Do not run it yourself."
 NOTHING_DONE = "Nothing was carried out."
 
 
-def known(caller: Caller, key: str) -> BoundCall | None:
-    return BoundCall.objects.filter(agent=str(caller.principal), key=key).first()
+def known(agent: str, key: str) -> BoundCall | None:
+    return BoundCall.objects.filter(agent=agent, key=key).first()
 
 
 def begin(caller: Caller, call: FunctionCall, spec: Json, key: str) -> BoundCall | None:
@@ -55,7 +56,7 @@ def begin(caller: Caller, call: FunctionCall, spec: Json, key: str) -> BoundCall
     ``CallIdTaken`` for another call of the same id.
     """
     sha256 = _sha256(call.run_id, spec)
-    row = known(caller, key) or _kept(caller, call, spec, key, sha256)
+    row = known(str(caller.principal), key) or _kept(caller, call, spec, key, sha256)
     if row is not None and row.sha256 != sha256:
         raise CallIdTaken()
     return row
@@ -127,10 +128,10 @@ def _said(refusal: LedgerError) -> str:
 def of_transaction(row: Transaction) -> BoundCall | None:
     """The call that the transaction was asked for as."""
     keys = IdempotencyKey.objects.filter(
-        transaction=row, route=PREPARE_ROUTE, key__startswith="humanlayer:"
+        transaction=row, route=PREPARE_ROUTE, key__startswith=KEY_PREFIX
     )
-    found = keys.values_list("agent", "key").first()
-    return BoundCall.objects.filter(agent=found[0], key=found[1]).first() if found else None
+    found = keys.order_by("pk").values_list("agent", "key").first()
+    return known(*found) if found else None
 
 
 def function_of(row: BoundCall) -> str:

@@ -30,6 +30,7 @@ from ledger.http import address_of
 from ledger.models import Scope
 from ledger.principals import Surface
 
+KEY_PREFIX = "humanlayer:"  # of the idempotency keys
 KEPT = "humanlayer"  # the member of a task's metadata that has the request
 TEXT_MAX = 10_000  # characters, as of all questions
 # Nobody has answered yet: what most polls find, without a further query.
@@ -133,8 +134,13 @@ def task_of(caller: Caller, call_id: str) -> Task:
     return task
 
 
+def told(task: Task) -> Json:
+    """A contact, as its client reads it."""
+    return rendered(task, task.idempotency_key.removeprefix(KEY_PREFIX))
+
+
 def _key(call_id: str) -> str:
-    return f"humanlayer:{call_id}"
+    return f"{KEY_PREFIX}{call_id}"
 
 
 # --- as the client reads it ----------------------------------------------------------------------
@@ -165,6 +171,10 @@ def _answer(task: Task) -> tuple[str | None, str | None]:
     if question is None:
         return (_why_not(task) if task.is_final else None), None
     return _answered(task, question.answer)
+
+
+def is_answered(task: Task) -> bool:
+    return task.questions.filter(state=QuestionState.ANSWERED).exists()
 
 
 def _answered(task: Task, answer: Any) -> tuple[str, str | None]:

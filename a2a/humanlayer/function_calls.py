@@ -31,6 +31,7 @@ from ledger.states import Ending, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
 
+KEY_PREFIX = bound_calls.KEY_PREFIX
 NO_REASON = "No reason given."
 # Signed off and not handed over: it was changed since, and a worker is finding that out.
 UNDECIDED = frozenset({State.PREPARED, State.APPROVED, State.COMMITTING})
@@ -93,9 +94,17 @@ def read_one(caller: Caller, call_id: str) -> Json:
     row = _found(caller, call_id)
     if row is not None and handed_over.is_for_agent(row):
         return rendered(row, call_id)
-    bound = bound_calls.known(caller, _key(call_id))
+    bound = bound_calls.known(str(caller.principal), _key(call_id))
     if bound is None or (row is None and not bound.refusal):
         raise NotFound()
+    return _rendered_bound(bound, row, call_id)
+
+
+def told(row: Transaction, call_id: str) -> Json:
+    """The call of this id that the transaction stands for, as its client reads it."""
+    bound = bound_calls.known(row.proposed_by, _key(call_id))
+    if bound is None or handed_over.is_for_agent(row):
+        return rendered(row, call_id)
     return _rendered_bound(bound, row, call_id)
 
 
@@ -111,7 +120,7 @@ def row_of(caller: Caller, call_id: str) -> Transaction:
     """The transaction of a call of the agent. Raises ``NotFound``."""
     row = _found(caller, call_id)
     if row is None or not (
-        handed_over.is_for_agent(row) or bound_calls.known(caller, _key(call_id))
+        handed_over.is_for_agent(row) or bound_calls.known(str(caller.principal), _key(call_id))
     ):
         raise NotFound()
     return row
@@ -128,7 +137,7 @@ def _found(caller: Caller, call_id: str) -> Transaction | None:
 
 
 def _key(call_id: str) -> str:
-    return f"humanlayer:{call_id}"
+    return f"{KEY_PREFIX}{call_id}"
 
 
 # --- as the client reads it ----------------------------------------------------------------------

@@ -149,7 +149,8 @@ class AgentAdmin(Undeletable, SealedEdits):
     list_select_related = ("tenant",)
     list_filter = ("is_active",)
     fieldsets = (
-        (None, {"fields": ("tenant", "slug", "name", "is_active", "tools", "webhook_url")}),
+        (None, {"fields": ("tenant", "slug", "name", "is_active", "tools")}),
+        ("Webhooks", {"fields": ("webhook_url", "webhook_form")}),
         ("As a supervisor", {"fields": ("kept_by", "review_percent")}),
         limits.FIELDSET,
     )

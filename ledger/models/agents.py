@@ -42,6 +42,14 @@ class Tenant(models.Model):
         return self.name
 
 
+class WebhookForm(models.TextChoices):
+    """What a webhook says of calls that came from clients of HumanLayer."""
+
+    OWN = "", "as of all other transactions"
+    HUMANLAYER = "humanlayer", "HumanLayer's events: type and event"
+    HUMANLAYER_BARE = "humanlayer_bare", "HumanLayer's bare objects"
+
+
 class Agent(models.Model):
     """A program that proposes transactions."""
 
@@ -60,6 +68,14 @@ class Agent(models.Model):
     )
     webhook_secret = SecretField(
         blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
+    )
+    webhook_form = models.CharField(
+        max_length=20,
+        choices=WebhookForm,
+        blank=True,
+        default=WebhookForm.OWN,
+        db_default="",
+        help_text="Of calls and questions from clients of HumanLayer.",
     )
     limits = models.JSONField(
         default=dict, blank=True, db_default={}, help_text="Limits other than the tenant's default."

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable
+from typing import Protocol
 
 from django.utils import timezone
 
@@ -42,6 +43,22 @@ KINDS = frozenset(
 )
 
 
+Payload = dict[str, object]
+
+
+class Form(Protocol):
+    """Another form of webhooks, in which transactions of certain clients are told of."""
+
+    def concerns(self, row: Transaction) -> bool: ...
+
+    def payload(self, row: Transaction, form: str) -> Payload | None:
+        """``None`` while there is nothing to tell. It is told of once."""
+
+
+# By the room above, which knows the clients.
+forms: list[Form] = []
+
+
 class SecretMissing(Exception):
     """The agent or service has no signing secret."""
 
@@ -56,22 +73,46 @@ class WebhookChannel(HttpChannel):
         """The proposing agent, if it has a webhook."""
         if event.transaction is None:
             return []
-        agent = _agent_of(Principal.parse(event.transaction.proposed_by))
+        agent = agent_of(Principal.parse(event.transaction.proposed_by))
         if agent is None or not agent.webhook_url:
             return []
-        return [Owed(f"{agent.tenant_id}/{agent.slug}")]
+        recipient = f"{agent.tenant_id}/{agent.slug}"
+        form = _form_of(agent, event.transaction)
+        if form is not None and (
+            form.payload(event.transaction, agent.webhook_form) is None
+            or _was_told(event, recipient)
+        ):
+            return []
+        return [Owed(recipient)]
 
     def request(self, delivery: Delivery) -> Post | None:
         """The transaction's present state. Raises ``SecretMissing``."""
-        agent = _agent_of(Principal(PrincipalKind.AGENT, delivery.recipient))
+        agent = agent_of(Principal(PrincipalKind.AGENT, delivery.recipient))
         if agent is None or not agent.webhook_url:
             return None  # removed in the meantime: nothing to deliver
-        assert delivery.event.transaction is not None
-        payload = payload_of(delivery.event.transaction)
+        row = delivery.event.transaction
+        assert row is not None
+        form = _form_of(agent, row)
+        payload = payload_of(row) if form is None else form.payload(row, agent.webhook_form)
+        if payload is None:
+            return None
         return signed(agent.webhook_url, agent.webhook_secret, f"msg_{delivery.pk}", payload)
 
 
-def signed(url: str, secret: str, message_id: str, payload: dict[str, object]) -> Post:
+def _form_of(agent: Agent, row: Transaction) -> Form | None:
+    """The other form, if the agent is told in one and the transaction is of such a client."""
+    if not agent.webhook_form:
+        return None
+    return next((form for form in forms if form.concerns(row)), None)
+
+
+def _was_told(event: Event, recipient: str) -> bool:
+    """Whether an earlier event of the transaction is told of to the agent already."""
+    told = Delivery.objects.filter(channel=WebhookChannel.name, recipient=recipient)
+    return told.filter(event__subject=event.subject).exclude(event=event).exists()
+
+
+def signed(url: str, secret: str, message_id: str, payload: Payload) -> Post:
     """A signed webhook. Raises ``SecretMissing``."""
     if not secret:
         raise SecretMissing("There is no webhook secret: renew it in the admin.")
@@ -86,7 +127,7 @@ def signed(url: str, secret: str, message_id: str, payload: dict[str, object]) -
     return Post(url, body, headers)
 
 
-def payload_of(row: Transaction) -> dict[str, object]:
+def payload_of(row: Transaction) -> Payload:
     return {
         "type": f"transaction.{row.state}",
         "timestamp": timezone.now().isoformat(),
@@ -112,7 +153,8 @@ def signature(secret: str, message_id: str, at: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(signed).decode()}"
 
 
-def _agent_of(principal: Principal) -> Agent | None:
+def agent_of(principal: Principal) -> Agent | None:
+    """The agent, if it is active."""
     if not principal.is_agent:
         return None
     active = Agent.objects.filter(is_active=True)

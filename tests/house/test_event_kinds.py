@@ -277,6 +277,7 @@ def test_the_channels_are_these():
         "webhook",
         "owner",
         "push",
+        "humanlayer",
         "slack",
         "slack_link",
         "notice",
