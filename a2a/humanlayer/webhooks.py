@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from a2a.humanlayer import contacts, function_calls
+from a2a.humanlayer import bound_calls, contacts, function_calls
 from a2a.humanlayer.bodies import Json
 from a2a.models import Task
 from a2a.states import TaskEventKind
+from ledger import handed_over
 from ledger.events.outbox import HttpChannel, Owed
 from ledger.models import Agent, Delivery, Event, IdempotencyKey, Transaction
 from ledger.models.agents import WebhookForm
@@ -46,7 +47,10 @@ class CallForm:
 
 
 def _call_ids(row: Transaction) -> list[str]:
-    """Under which ids its agent asked for it; the first one is told of."""
+    """Under which ids its agent asked for it; the first one is told of. None of what it proposed
+    elsewhere under a key that only looks like one."""
+    if not handed_over.is_for_agent(row) and bound_calls.of_transaction(row) is None:
+        return []
     keys = IdempotencyKey.objects.filter(
         transaction=row, route=PREPARE_ROUTE, key__startswith=function_calls.KEY_PREFIX
     )

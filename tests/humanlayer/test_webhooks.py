@@ -63,6 +63,21 @@ def test_an_approval_is_told_as_the_client_would_read_it(listening, humanlayer, 
     assert news["event"]["spec"]["state"] == {"step": 3}
 
 
+def test_what_was_proposed_elsewhere_is_never_told_as_a_call_that_was_denied(
+    listening, as_helpdesk, decide
+):
+    receiver = listening()
+    as_helpdesk.propose(key="humanlayer:call-1")
+
+    execution.commit(decide("approve").pk)
+
+    assert {news["type"] for news in news_of(receiver)} <= {
+        "transaction.approved",
+        "transaction.committing",
+        "transaction.committed",
+    }
+
+
 def test_a_rejection_is_told_once_although_more_happens_to_the_transaction(
     listening, humanlayer, decide
 ):
