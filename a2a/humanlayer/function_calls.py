@@ -214,10 +214,19 @@ def _verdict(row: Transaction) -> Told:
 
 def reject_texts(row: Transaction, bound: BoundCall | None) -> list[str]:
     """What the client offers to say when it is rejected; none of any other transaction."""
-    spec = bound.spec if bound is not None else row.held
+    return [option.text for option in _offered(row, bound)]
+
+
+def reject_options(row: Transaction) -> list[Option]:
+    """The same as options, each with its label."""
+    is_agents = handed_over.is_for_agent(row)
+    return _offered(row, None if is_agents else bound_calls.of_transaction(row))
+
+
+def _offered(row: Transaction, bound: BoundCall | None) -> list[Option]:
     if bound is None and not handed_over.is_for_agent(row):
         return []
-    return [option.text for option in options_of(spec.get("reject_options"))]
+    return options_of((bound.spec if bound is not None else row.held).get("reject_options"))
 
 
 def _chosen(options: list[Option], row: Transaction) -> Option | None:

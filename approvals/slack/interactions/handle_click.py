@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils.translation import gettext as _, gettext_noop
 
+from a2a.humanlayer import function_calls
 from a2a.models import Question
 from approvals.desk import decisions
 from approvals.people import principal_of
@@ -149,13 +150,23 @@ def _decide(person: User, row: Transaction, claim: Claim) -> None:
     if button.verb == "approve":
         after = decisions.approve(person, row.pk, digest=button.digest, via=VIA, typed=typed)
     elif button.verb == "reject":
-        after = decisions.reject(person, row.pk, digest=button.digest, via=VIA, reason=typed)
+        reason = _reason(row, claim.click)
+        after = decisions.reject(person, row.pk, digest=button.digest, via=VIA, reason=reason)
     else:
         text = _("There is no {verb} for a transaction.")
         raise Refused(text.format(verb=button.verb))
     if had_decided:
         text = _("You had decided already. It is {state}.")
         raise Refused(text.format(state=in_words(after.get_state_display())))
+
+
+def _reason(row: Transaction, click: Click) -> str:
+    """What was chosen of the reasons that the agent offers, then what was typed."""
+    index = modals.offered_index(click.inputs)
+    if index is None:
+        return click.typed
+    offered = function_calls.reject_options(row)[index : index + 1]
+    return "\n".join(filter(None, [*(option.text for option in offered), click.typed]))
 
 
 def _answer(person: User, question: Question, claim: Claim) -> None:

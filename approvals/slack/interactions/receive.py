@@ -1,7 +1,8 @@
 """What people do in Slack, acknowledged within Slack's 3 seconds whatever the database does.
 
-Nothing here waits long for PostgreSQL: a modal is opened from what the button itself carries, and
-the work goes to a job. Both transports call this, after they verified that Slack is the sender.
+Nothing here waits long for PostgreSQL: a modal is opened from what the button itself carries
+(reasons that an agent offers are left out if they do not come in time), and the work goes to a job.
+Both transports call this, after they verified that Slack is the sender.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.models.views import View
 
+from a2a.humanlayer import function_calls
 from a2a.models import Question, QuestionState
 from approvals.desk import confirmations
 from approvals.presentation.answer_forms import Unreadable
@@ -29,6 +31,7 @@ from approvals.slack.interactions.deadlines import MODALS, READS, statement_time
 from approvals.slack.interactions.reader import in_language_of_reader, language_of
 from approvals.slack.rendering import modals
 from approvals.slack.rendering.signed_values import (
+    NO_CHOICE,
     ButtonValue,
     InvalidValue,
     ModalValue,
@@ -36,7 +39,7 @@ from approvals.slack.rendering.signed_values import (
     read_modal,
 )
 from ledger import json_schemas
-from ledger.models import new_id
+from ledger.models import Transaction, new_id
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -100,8 +103,9 @@ def _button_pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[
     trigger = str(payload.get("trigger_id", ""))
     match button.verb:
         case "reject":
+            offered = _offered(button)
             with in_language_of_reader(source):
-                view = modals.reject(value)
+                view = modals.reject(value, offered)
             _open(view, button, trigger, apps, source)
         case "approve" if button.word:
             with in_language_of_reader(source):
@@ -154,7 +158,7 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
     match button.verb:
         case "reject":
             typed = _typed(inputs, modals.REASON)
-            if not typed:
+            if not typed and modals.offered_index(inputs) is None:
                 return _error(source, modals.REASON, NO_REASON)
         case "approve":
             typed = _typed(inputs, modals.TYPED)
@@ -165,7 +169,7 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
                 return _errors(errors)
         case _:
             return None
-    answer = inputs if button.verb == "answer" else {}
+    answer = inputs if button.verb in {"answer", "reject"} else {}
     click_queue.submit(
         Click(source=source, button=button, typed=typed, inputs=answer, id=_click_id(payload))
     )
@@ -183,6 +187,22 @@ def _error(source: Source, field: str, text: str) -> dict[str, Any]:
 
 def _errors(errors: dict[str, str]) -> dict[str, Any]:
     return {"response_action": "errors", "errors": errors}
+
+
+def _offered(button: ButtonValue) -> list[str]:
+    """The reasons that the agent offers. If the database is slow, people write their own."""
+    if button.choice == NO_CHOICE:
+        return []
+    try:
+        return _read_in_time(partial(_reasons_of, UUID(button.subject)))
+    except Exception as failure:
+        logger.warning("the reasons of %s could not be read in time: %s", button.subject, failure)
+        return []
+
+
+def _reasons_of(transaction_id: UUID) -> list[str]:
+    row = Transaction.objects.get(pk=transaction_id)
+    return [option.text for option in function_calls.reject_options(row)]
 
 
 def _answer_errors(source: Source, button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import QueryDict
@@ -43,22 +44,50 @@ from approvals.slack.rendering.text import (
 # What a view can hold, less what Assent puts there itself.
 MOST_FIELDS = 45
 MOST_OPTIONS = 100
+OPTION_MOST = 75  # characters
 FEW_OPTIONS = 10  # radio buttons and checkboxes
 INPUT_MOST = 3000
-REASON, TYPED = "reason", "typed"
+REASON, TYPED, OFFERED = "reason", "typed", "offered"
 ANSWER = "answer"
 
 
-def reject(value: ModalValue) -> View:
+def reject(value: ModalValue, offered: Sequence[str] = ()) -> View:
+    """``offered`` are reasons that the agent proposes: one of them, words of one's own, or both.
+
+    Left out are those that an option cannot show whole.
+    """
+    options = [
+        Option(value=str(index), text=plain(text))
+        for index, text in enumerate(offered)
+        if one_line(text) == text and shortened(text, OPTION_MOST) == text
+    ]
     reason = InputBlock(
         block_id=REASON,
         label=plain(_("Why? The agent reads it."), 150),
         element=PlainTextInputElement(
-            action_id=REASON, multiline=True, min_length=1, max_length=2000, focus_on_load=True
+            action_id=REASON,
+            multiline=True,
+            min_length=1,
+            max_length=2000,
+            focus_on_load=not options,
         ),
+        optional=bool(options),
     )
     about = rich(regular(value.button.about))
-    return _modal("reject", _("Reject"), _("Reject"), [about, reason], value.signed())
+    blocks = [about, *([_reasons(options)] if options else []), reason]
+    return _modal("reject", _("Reject"), _("Reject"), blocks, value.signed())
+
+
+def _reasons(options: list[Option]) -> InputBlock:
+    label = plain(_("One of the reasons that the agent offers"), 150)
+    return InputBlock(block_id=OFFERED, label=label, element=_one_of(options, ""), optional=True)
+
+
+def offered_index(inputs: dict[str, Any]) -> int | None:
+    """Which of the offered reasons was chosen, if any."""
+    option = inputs.get(OFFERED, {}).get(ANSWER, {}).get("selected_option") or {}
+    value = str(option.get("value", ""))
+    return int(value) if value.isascii() and value.isdigit() else None
 
 
 def confirm(value: ModalValue) -> View:

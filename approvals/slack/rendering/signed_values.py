@@ -12,6 +12,9 @@ from typing import Any
 
 from django.core import signing
 
+NO_CHOICE = -1
+WITH_OPTIONS = 0  # of a button that rejects: its modal offers reasons
+
 
 class InvalidValue(Exception):
     """The value was not made by this Assent, or with a key that is not in use any more."""
@@ -34,7 +37,7 @@ class ButtonValue:
     message: int
     about: str = ""
     word: str = ""
-    choice: int = -1
+    choice: int = NO_CHOICE
 
     def signed(self) -> str:
         return _signer("button").sign_object(asdict(self), serializer=_CompactJson)

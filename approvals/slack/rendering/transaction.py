@@ -20,7 +20,7 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a.git_bus import origins
-from a2a.humanlayer import bound_calls
+from a2a.humanlayer import bound_calls, function_calls
 from approvals.desk import confirmations, policies
 from approvals.models import SlackMessage
 from approvals.presentation import labels
@@ -33,7 +33,7 @@ from approvals.slack.rendering.parts import (
     desk_link,
     open_button,
 )
-from approvals.slack.rendering.signed_values import ButtonValue
+from approvals.slack.rendering.signed_values import NO_CHOICE, WITH_OPTIONS, ButtonValue
 from approvals.slack.rendering.text import (
     BUTTON_MOST,
     HEADER_MOST,
@@ -77,6 +77,7 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
     if policies.only_on_the_desk(row) or not detail.is_whole:
         return ActionsBlock(elements=[open_button(url, _("Decide on the desk"), "primary")])
     is_irreversible = policies.is_irreversible(row)
+    has_options = bool(function_calls.reject_options(row))
     label = _approve_label(row)
     approve = ButtonElement(
         text=plain(f"{label}…" if is_irreversible else label, BUTTON_MOST),
@@ -87,7 +88,7 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
     reject = ButtonElement(
         text=plain(_("Reject…")),
         action_id="reject",
-        value=_button_value("reject", message, row).signed(),
+        value=_button_value("reject", message, row, has_options=has_options).signed(),
     )
     return ActionsBlock(elements=[approve, reject, open_button(url)])
 
@@ -98,7 +99,9 @@ def _approve_label(row: Transaction) -> str:
     return _("Approve {amount}").format(amount=policies.money(row))
 
 
-def _button_value(verb: str, message: SlackMessage, row: Transaction) -> ButtonValue:
+def _button_value(
+    verb: str, message: SlackMessage, row: Transaction, *, has_options: bool = False
+) -> ButtonValue:
     return ButtonValue(
         verb=verb,
         subject=str(row.pk),
@@ -107,6 +110,7 @@ def _button_value(verb: str, message: SlackMessage, row: Transaction) -> ButtonV
         message=message.pk,
         about=shortened(one_line(row.action_summary), BUTTON_ABOUT_MOST),
         word=confirmations.word_for_machines(row) if policies.is_irreversible(row) else "",
+        choice=WITH_OPTIONS if has_options else NO_CHOICE,
     )
 
 
