@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from threading import Barrier, Thread
 
@@ -157,6 +158,18 @@ def test_a_server_cannot_take_the_name_of_a_tool_of_another(billing, acme):
 
     with pytest.raises(CommandError, match="another server"):
         gateway("release", "billing_x", "refund")
+
+
+def test_a_release_is_of_the_definition_that_was_listed(upstream, acme):
+    said = gateway("add", "billing", upstream.address)
+    (listed,) = re.findall(r"Definition ([0-9a-f]{12})\.", said)
+    upstream.tools = [CHANGED]
+    read_again()
+
+    with pytest.raises(CommandError, match="by now"):
+        gateway("release", "billing", "refund", definition=listed)
+
+    assert tool_named("acme", "billing_refund") is None
 
 
 def test_what_a_server_says_does_not_drive_the_operators_terminal(upstream, acme):

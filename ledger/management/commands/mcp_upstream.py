@@ -41,6 +41,10 @@ class Command(BaseCommand):
                 of_verb.add_argument(
                     "--read-only", action="store_true", help="runs at once, without sign-off"
                 )
+            if verb == "release":
+                of_verb.add_argument(
+                    "--definition", default="", help="the hash that `list` has shown: no other"
+                )
             if verb == "add":
                 of_verb.add_argument("address", help="http(s)://… or stdio:NAME of the settings")
                 of_verb.add_argument("--credential", default="", help="what it asks for, by name")
@@ -74,7 +78,9 @@ class Command(BaseCommand):
         for tool in row.tools.order_by("name"):
             hints = ", ".join(f"{hint} {value}" for hint, value in tool.hints.items())
             line = f"  {tool.name}: {tool.get_state_display()}. {tool.problem or tool.why}"
-            self.stdout.write(_plain(f"{line.rstrip()}{f' It says: {hints}.' if hints else ''}"))
+            said = f" It says: {hints}." if hints else ""
+            definition = f" Definition {tool.sha256[:12]}." if tool.sha256 else ""
+            self.stdout.write(_plain(f"{line.rstrip()}{said}{definition}"))
             for member, (before, now) in tool.differences.items():
                 self.stdout.write(f"    {member}: {json.dumps(before)} → {json.dumps(now)}")
 
@@ -84,8 +90,12 @@ class Command(BaseCommand):
         whole = {"tenant": tenant, "tools": [manifest]}
         self.stdout.write(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True))
 
-    def _release(self, *, name: str, tenant: str, tool: str, read_only: bool, **_: Any) -> None:
+    def _release(
+        self, *, name: str, tenant: str, tool: str, read_only: bool, definition: str, **_: Any
+    ) -> None:
         row = _tool(mcp_upstreams.upstream_named(tenant, name), tool)
+        if not row.sha256.startswith(definition):
+            raise CommandError(f"{tool} is {row.sha256[:12]} by now: list it again.")
         manifest = mcp_upstreams.draft(row, is_readonly=read_only)
         by, via = account_changes.command(), Surface.COMMAND
         registrations.register(row.upstream.tenant, manifest, by=by, via=via)
