@@ -30,6 +30,7 @@ def main() -> None:
             execution,
             full_desk,
             git_bus,
+            humanlayer,
             limits,
             prepare,
             reads,
@@ -49,6 +50,11 @@ def main() -> None:
             figures = median_of(lambda: reads.measure(connections))  # noqa: B023
             limit = "5,000/s on two processes; the same rows by primary key"
             say(f"Reads, {connections} connections", figures, limit)
+        say(
+            f"{humanlayer.POLLERS:,} clients of HumanLayer that poll",
+            median_of(humanlayer.measure),
+            f"{humanlayer.NEEDED:.0f} polls/s; the same rows by key",
+        )
         say(
             "Approve to execute begins",
             median_of(execution.approve_to_execute),

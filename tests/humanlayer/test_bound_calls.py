@@ -318,3 +318,21 @@ def test_a_crash_between_keeping_and_proposing_leaves_nothing_known(bind, call, 
     assert row.refusal == ""
     assert call().status_code == 200
     assert Transaction.objects.count() == 1
+
+
+@pytest.mark.parametrize(("function", "queries"), [("send_email", 2), ("send_money", 3)])
+def test_a_poll_asks_the_database_no_more_than_it_has_to(
+    bind, call, humanlayer, django_assert_num_queries, function, queries
+):
+    bind("pay")
+    call(fn=function)
+
+    with django_assert_num_queries(queries):
+        humanlayer.poll("call-1")
+
+
+def test_a_poll_of_a_question_is_two_queries(humanlayer, django_assert_num_queries):
+    humanlayer.contact(call_id="human-1")
+
+    with django_assert_num_queries(2):
+        humanlayer.poll_contact("human-1")
