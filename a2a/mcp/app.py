@@ -36,6 +36,7 @@ PATHS = frozenset({"/mcp", "/mcp/"})
 LARGEST_ON_LOOP = 16 * 1024  # bytes; what is larger is parsed in a thread
 REFUSED = -32000  # of our own; the specification leaves these codes to servers
 UNAUTHORIZED = Fault(REFUSED, "The bearer token is missing, unknown, revoked or expired.")
+UNREADABLE = Fault(PARSE_ERROR, "The body is not JSON that can be read.")
 _callers = Batcher(callers_with)
 
 
@@ -78,8 +79,14 @@ async def _post(client: Client, headers: Headers, receive: Any, send: Send) -> N
     else:
         if body is None:
             await _refuse_body(send, 413, f"A message has at most {_largest_body()} bytes here.")
+            return
+        try:
+            value = await _parsed(body)
+        except (ValueError, RecursionError):
+            await send_json(send, error_message(None, UNREADABLE), 400)
         else:
-            await _read_and_answer(body, client, headers, receive, send)
+            del body  # nobody who waits holds what was sent
+            await _read_and_answer(value, client, headers, receive, send)
 
 
 async def _refuse_body(send: Send, status: int, detail: str) -> None:
@@ -88,14 +95,8 @@ async def _refuse_body(send: Send, status: int, detail: str) -> None:
 
 
 async def _read_and_answer(
-    body: bytes, client: Client, headers: Headers, receive: Any, send: Send
+    value: Any, client: Client, headers: Headers, receive: Any, send: Send
 ) -> None:
-    try:
-        value = await _parsed(body)
-    except (ValueError, RecursionError):
-        unreadable = Fault(PARSE_ERROR, "The body is not JSON that can be read.")
-        await send_json(send, error_message(None, unreadable), 400)
-        return
     try:
         message = read(value, headers)
     except Fault as fault:
@@ -137,20 +138,20 @@ class _Stream:
     """One answer: JSON, unless its client had to be told meanwhile that it waits."""
 
     def __init__(self, message: Incoming, send: Send, takes_events: bool) -> None:
-        self._message, self._send, self._takes_events = message, send, takes_events
+        self._send, self._takes_events = send, takes_events
+        self._token = message.progress_token
         self._events, self._progress = Events(send), 0
 
     async def tell(self, standing: Standing) -> None:
         """Say that the call still waits; progress only to those who asked for it."""
-        token = self._message.progress_token
         if not self._takes_events:
             return
-        if token is None:
+        if self._token is None:
             await self._events.quiet()
             return
         self._progress += 1
         params = {
-            "progressToken": token,
+            "progressToken": self._token,
             "progress": self._progress,
             "message": standing.sentence,
         }

@@ -91,7 +91,11 @@ async def _call_tool(message: Incoming, client: Client, tell: Tell) -> Json:
         return refusal_of(refusal)
     if not isinstance(called, Standing):
         return called
-    if message.takes_tasks and name not in {catalogue.WAIT, catalogue.CANCEL}:
+    wants_task = message.takes_tasks and name not in {catalogue.WAIT, catalogue.CANCEL}
+    # Many that wait, each with what it had sent, would fill the memory.
+    arguments = {}
+    message.params.clear()
+    if wants_task:
         standing = await until_final(client, called, AT_ONCE_S if called.needs_nobody else 0)
         if not standing.is_final:
             return {"resultType": "task", **standing.as_task()}
