@@ -65,7 +65,13 @@ class Channel(BaseModel):
     email: Email | None = None
 
 
-Options = Annotated[list[Option], Field(max_length=OPTIONS_MOST)]
+def _distinct(options: list[Option]) -> list[Option]:
+    if len({option.name for option in options}) < len(options):
+        raise ValueError("must have names of which no two are equal")
+    return options
+
+
+Options = Annotated[list[Option], Field(max_length=OPTIONS_MOST), AfterValidator(_distinct)]
 
 
 class FunctionSpec(BaseModel):

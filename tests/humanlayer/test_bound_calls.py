@@ -328,11 +328,15 @@ def test_a_poll_asks_the_database_no_more_than_it_has_to(
     call(fn=function)
 
     with django_assert_num_queries(queries):
-        humanlayer.poll("call-1")
+        status = humanlayer.poll("call-1")
+
+    assert status["approved"] is None
 
 
 def test_a_poll_of_a_question_is_two_queries(humanlayer, django_assert_num_queries):
     humanlayer.contact(call_id="human-1")
 
     with django_assert_num_queries(2):
-        humanlayer.poll_contact("human-1")
+        status = humanlayer.poll_contact("human-1")
+
+    assert status["response"] is None
