@@ -102,6 +102,8 @@ def _ask(row: Binding, tool: str, by: Principal, via: Surface) -> None:
 
 def _set(row: Binding, tool: str, by: Principal, via: Surface, **told: Any) -> None:
     before, row.tool = row.tool, tool
+    if row.wanted not in {None, tool}:  # what waited is replaced by this
+        _record(row, ChangeKind.FUNCTION_BINDING_DECLINED, by, via, tool=row.wanted)
     _forget_wanted(row)
     if before != tool:
         kind = ChangeKind.FUNCTION_BOUND if tool else ChangeKind.FUNCTION_UNBOUND

@@ -135,3 +135,15 @@ def test_operators_of_other_tenants_see_and_change_nothing(globex, olga):
     )
     assert "send_money" not in other.get(LIST).content.decode()
     assert Binding.objects.get().wanted == "pay"
+
+
+def test_a_stricter_tool_replaces_what_waits_and_says_so(olga, omar):
+    add(olga)
+    row = Binding.objects.get()
+
+    omar.post(f"{LIST}{row.pk}/change/", {"chosen": "scuttle"})
+
+    row.refresh_from_db()
+    assert (row.tool, row.wanted) == ("scuttle", None)
+    declined = Event.objects.get(kind="function_binding_declined")
+    assert (declined.principal_name, '"tool":"pay"' in declined.details) == ("Omar2", True)
