@@ -129,12 +129,14 @@ def _value_of(role: Role, body: Mapping[str, Any]) -> Any:
 
 
 def _receipt_in(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Its id is what people compare, so two that look equal are equal."""
+    """``None`` if its id is neither a text nor a whole number. It is what people compare, so two
+    that look equal are equal."""
     receipt = body.get("receipt")
-    if not isinstance(receipt, Mapping):
+    name = receipt.get("id") if isinstance(receipt, Mapping) else None
+    if isinstance(name, bool) or not isinstance(name, str | int):
         return None
-    name = receipt.get("id")
-    return {**receipt, "id": characters.cleaned(name)} if isinstance(name, str) else dict(receipt)
+    assert isinstance(receipt, Mapping)
+    return {**receipt, "id": characters.cleaned(name) if isinstance(name, str) else name}
 
 
 def _plan_in(body: Mapping[str, Any]) -> Plan:
