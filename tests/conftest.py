@@ -14,7 +14,6 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 
 from approvals import database_roles
@@ -30,6 +29,7 @@ from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
+from tests import tables
 from tests.toolbox.world import World, world
 
 pytest_plugins = ["tests.agents_at_work"]
@@ -67,11 +67,9 @@ def django_db_keepdb() -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses otherwise."""
-    with django_db_blocker.unblock(), connection.cursor() as cursor:
+    with django_db_blocker.unblock():
         database_roles.give_rights(embedded_services.APPLICATION)
-        for table in ("event", "decision", "checkpoint", "cosignature", "tile", "policydocument"):
-            cursor.execute(f"ALTER TABLE ledger_{table} DISABLE TRIGGER ledger_{table}_no_truncate")
+    tables.after_tests_that_commit()
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
+
 from approvals.local import embedded_services
 
 stack = ExitStack()
@@ -22,12 +24,20 @@ def start_engines() -> None:
     folder = Path(tempfile.mkdtemp(prefix="assent-test-"))
     folder.chmod(0o755)
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["DATABASE_URL"] = os.environ.get(
-        "TEST_DATABASE_URL"
-    ) or embedded_services.start_postgres(folder / "postgres", stack)
+    os.environ["DATABASE_URL"] = os.environ.get("TEST_DATABASE_URL") or quick_postgres(folder)
     os.environ["REDIS_URL"] = os.environ.get("TEST_REDIS_URL") or embedded_services.start_redis(
         folder, stack
     )
+
+
+def quick_postgres(folder: Path) -> str:
+    """PostgreSQL that does not wait for the disk: no test cuts the machine's power."""
+    url = embedded_services.start_postgres(folder / "postgres", stack)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+    return url
 
 
 def set_environment() -> None:

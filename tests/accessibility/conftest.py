@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
 from django.db import connection, connections
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -15,6 +14,7 @@ from tests.authorization.operations import address_of, all_operations
 from tests.authorization.scene import PEOPLE, Scene
 from tests.conftest import CHROMIUM
 from tests.processes import Product, running
+from tests.tables import empty_the_tables
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def scene(django_db_setup: None, django_db_blocker: Any) -> Iterator[Scene]:
                 scene.person(name)  # signed in here, where it is committed
             yield scene
         finally:
-            call_command("flush", interactive=False, verbosity=0)
+            empty_the_tables()
             connection.close()
 
 
