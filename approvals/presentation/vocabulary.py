@@ -27,6 +27,7 @@ WORDS = frozenset(
         gettext_noop("expired"),
         gettext_noop("canceled by the agent"),
         gettext_noop("the hold lapsed"),
+        gettext_noop("the agent did not act in time"),
         gettext_noop("planned, and not entered"),
         gettext_noop("withdrawn by an operator"),
         gettext_noop("failed"),

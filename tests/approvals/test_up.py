@@ -25,6 +25,12 @@ def test_a_stop_waits_for_the_longest_call_that_a_manifest_may_ask_for():
         manifest_of(601)
 
 
+def test_an_installation_without_tools_starts_too(monkeypatch):
+    monkeypatch.setattr(contracts, "tools", {})
+
+    assert up.longest_call_s() == 600
+
+
 def test_a_stop_waits_for_a_tool_of_this_installation_that_takes_longer(monkeypatch):
     tool = contracts.tools["pay"]
     monkeypatch.setattr(tool, "contract", replace(tool.contract, timeout=timedelta(hours=1)))

@@ -24,7 +24,8 @@ pytestmark = [
 ]
 
 SUPERVISE = """
-import json, os, sys
+import json, os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever the tests run under
 from approvals.local import programs, supervisor
 settings, stages = json.loads(sys.argv[1])
 for name, value in settings.items():

@@ -186,8 +186,8 @@ def longest_call_s() -> float:
     Tools elsewhere are registered while we run, so it is the most that any manifest may say. A
     worker without a call ends at once, and a second Ctrl-C waits for none.
     """
-    timeouts = (tool.contract.timeout.total_seconds() for tool in contracts.tools.values())
-    return max(LONGEST_TIMEOUT_S, *timeouts)
+    timeouts = [tool.contract.timeout.total_seconds() for tool in contracts.tools.values()]
+    return max([LONGEST_TIMEOUT_S, *timeouts])
 
 
 def _leave(number: int, _: object) -> None:
