@@ -43,10 +43,14 @@ async function take(message) {
   for (const shown of await self.registration.getNotifications({ tag: message.close })) shown.close();
 }
 
+// One after the other, so that what came last is what stays on the screen.
+let taken = Promise.resolve();
+
 self.addEventListener("push", (event) => {
   let message = {};
   try { message = event.data.json(); } catch { return; }
-  event.waitUntil(take(message));
+  taken = taken.catch(() => {}).then(() => take(message));
+  event.waitUntil(taken);
 });
 
 // A click opens the item. There is no other button: nobody decides on what a notification shows.

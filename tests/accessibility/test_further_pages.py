@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("accessibility"),
 ]
 TOKENS = "/admin/ledger/agenttoken/"
 

@@ -12,7 +12,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("accessibility"),
 ]
 # Each page is read by the first of them who may.
 READERS = {
