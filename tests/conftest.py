@@ -35,6 +35,8 @@ from tests.toolbox.world import World, world
 pytest_plugins = ["tests.agents_at_work"]
 # What is hashed in a test is read by ordinary processes too: the same algorithm, but quick.
 PBKDF2PasswordHasher.iterations = 1
+# Static files are looked up when one is asked for, not all of them for each client of a test.
+settings.WHITENOISE_AUTOREFRESH = True
 CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
 
 

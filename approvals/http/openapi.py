@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from copy import copy
+from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -95,8 +97,10 @@ PARAMETERS = {
 class DescribedAPI(NinjaAPI):
     """An API whose document says all that its answers do."""
 
-    def get_openapi_schema(self, **where: Any) -> OpenAPISchema:
-        document = super().get_openapi_schema(**where)
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: Json | None = None
+    ) -> OpenAPISchema:
+        document = copy(self._described(path_prefix or self.get_root_path(path_params or {})))
         document["servers"] = [
             {"url": settings.PUBLIC_URL, "description": "Everything."},
             {
@@ -104,6 +108,12 @@ class DescribedAPI(NinjaAPI):
                 "description": "The process for what stays open: /work and whatever has ?wait=.",
             },
         ]
+        return document
+
+    @cache  # noqa: B019 - an API lives as long as its process
+    def _described(self, path_prefix: str) -> OpenAPISchema:
+        """Made once: it takes most of a second, and is the same for everybody."""
+        document = super().get_openapi_schema(path_prefix=path_prefix)
         document["components"]["headers"] = HEADERS
         for path in document["paths"].values():
             for operation in path.values():
