@@ -19,7 +19,7 @@ class MailServer(ThreadingTCPServer):
         self.letters, self.faults, self.connections = [], [], 0
         self.hangs, self.refused = threading.Event(), set()
         self.released = threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def port(self):

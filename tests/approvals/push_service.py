@@ -88,7 +88,7 @@ class PushService(ThreadingHTTPServer):
     def __init__(self, application_key):
         super().__init__(("127.0.0.1", 0), Door)
         self.application_key, self.browsers, self.refusals = application_key, {}, []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def origin(self):

@@ -181,7 +181,7 @@ def serving(behaviour: Behaviour) -> Iterator[str]:
     handler = type("Handler", (_Handler,), {"behaviour": behaviour})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     behaviour.host = f"127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -103,7 +103,7 @@ def service(settings: Any) -> Iterator[Service]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.RequestHandlerClass = type("Handler", (_Handler,), {})
     service = server.RequestHandlerClass.service = Service(server.server_port)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield service
     server.shutdown()

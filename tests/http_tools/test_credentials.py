@@ -231,7 +231,7 @@ def tls_service(authority, tmp_path, monkeypatch, settings):
     context.verify_mode = ssl.CERT_REQUIRED
     server = ThreadingHTTPServer(("127.0.0.1", 0), _NamesTheClient)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield f"localhost:{server.server_port}"
     server.shutdown()
     server.server_close()

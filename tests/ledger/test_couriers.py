@@ -41,7 +41,7 @@ class Receiver(ThreadingHTTPServer):
         self.connections = 0
         self.frozen = 0
         self.thaw = threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def url(self, path: str = "quick", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.server_port}/{path}"

@@ -290,7 +290,7 @@ def answering(respond):
             return
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield Witness(f"http://127.0.0.1:{server.server_port}", HOSTILE)
     finally:

@@ -21,7 +21,7 @@ class Receiver(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Door)
         self.taken, self.hosts, self.statuses, self.redirect_to = [], [], [], ""
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self):

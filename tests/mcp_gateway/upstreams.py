@@ -112,7 +112,7 @@ def scripted() -> Iterator[Scripted]:
     server = _Server(("127.0.0.1", 0), Handler)
     served = Scripted(server.server_port)
     server.RequestHandlerClass = type("Handler", (Handler,), {"server_": served})
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop() -> None:
         server.shutdown()

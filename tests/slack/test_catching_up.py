@@ -189,7 +189,7 @@ def nonsense():
             """Quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Nonsense)
-    threading.Thread(target=server.serve_forever).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,)).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/api/"
     finally:

@@ -440,7 +440,7 @@ def git_server(folder: Path, redirects_to: str = "") -> Iterator[tuple[str, list
     seen: list[str] = []
     members = {"folder": folder, "redirects_to": redirects_to, "seen": seen}
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Server", (GitServer,), members)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}", seen
         server.shutdown()
 
