@@ -109,17 +109,23 @@ def tool_from(manifest: Manifest, tenant: str) -> ManifestTool:
     """The tool that a manifest of this tenant describes."""
     match manifest:
         case HttpManifest():
-            why = partial(holds.why_held, tenant, manifest.name)
-            if not manifest.credential:
-                return HttpTool(manifest, why_held=why)
-            showing = partial(credentials.for_address, tenant, manifest.credential)
-            return HttpTool(manifest, showing, why)
+            return _http_tool(manifest, tenant)
         case McpManifest():
             return McpTool(manifest, _upstream_of(manifest, tenant))
         case AgentManifest():
             return PermitTool(manifest)
         case _:
             raise TypeError(f"Nothing carries out tools of the kind {manifest.kind}.")
+
+
+def _http_tool(manifest: HttpManifest, tenant: str) -> HttpTool:
+    finders: dict[str, Any] = {}
+    if manifest.credential:
+        finders["showing"] = partial(credentials.for_address, tenant, manifest.credential)
+    if manifest.signing_secret:
+        finders["secrets"] = partial(credentials.signing_secrets, tenant, manifest.signing_secret)
+    why = partial(holds.why_held, tenant, manifest.name)
+    return HttpTool(manifest, why_held=why, **finders)
 
 
 def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:

@@ -1,4 +1,4 @@
-"""What tools elsewhere ask of us besides our signature: a header, or a client certificate.
+"""What tools elsewhere ask of us: a header, a client certificate, or a secret that signs requests.
 
 A credential is of one tenant and has a name, by which manifests refer to it. It is bound to hosts:
 whoever writes a manifest cannot have it sent anywhere else. Its secret is stored encrypted, and is
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography import x509
 from django.db.transaction import atomic
+from django.utils import timezone
 
-from ledger import client_certificates
+from ledger import client_certificates, standard_webhooks
 from ledger.client_certificates import CertificateRefused
 from ledger.encryption import Secret, SecretUnreadable
 from ledger.errors import NotFound
@@ -25,6 +26,7 @@ from ledger.events.account_changes import ChangeKind
 from ledger.models import Credential, CredentialKind, Tenant
 from ledger.principals import Principal, Surface
 from ledger.safe_http import Credentials, CredentialUnusable
+from ledger.standard_webhooks import SecretRefused
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(:[0-9]{1,5})?")
@@ -40,6 +42,7 @@ OURS = frozenset(
     ]
 )
 OUR_PREFIXES = ("mcp-", "webhook-", "sec-")
+BOTH_SIGN_FOR = timedelta(days=1)
 LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
 
 
@@ -52,6 +55,28 @@ class CredentialRefused(Exception):
 
 def for_address(tenant: str, name: str, address: str) -> Credentials:
     """What is shown to the host of this address. Raises ``CredentialUnusable``."""
+    row = _row_for(tenant, name, address)
+    if row.kind == CredentialKind.SIGNING_SECRET:
+        raise CredentialUnusable(f"{name} is a signing secret, which is shown to nobody.")
+    if row.kind == CredentialKind.HEADER:
+        return Credentials(headers={row.header: Secret(row.secret)})
+    try:
+        return Credentials(tls=client_certificates.context_of(row.secret))
+    except CertificateRefused as refusal:
+        raise CredentialUnusable(f"The credential {name}: {refusal}") from None
+
+
+def signing_secrets(tenant: str, name: str, address: str) -> list[Secret]:
+    """What signs requests to this address, the newest first. Raises ``CredentialUnusable``."""
+    row = _row_for(tenant, name, address)
+    if row.kind != CredentialKind.SIGNING_SECRET:
+        raise CredentialUnusable(f"{name} is {row.get_kind_display()}, not a signing secret.")
+    newest, *older = map(Secret, row.secret.split())
+    is_renewed = row.expires_at is not None and row.expires_at > timezone.now()
+    return [newest, *older] if is_renewed else [newest]
+
+
+def _row_for(tenant: str, name: str, address: str) -> Credential:
     try:
         row = Credential.objects.filter(tenant=tenant, name=name).first()
     except SecretUnreadable:
@@ -61,12 +86,7 @@ def for_address(tenant: str, name: str, address: str) -> Credentials:
     if row is None:
         raise CredentialUnusable(f"{tenant} has no credential named {name}.")
     _check_goes_to(row, address)
-    if row.kind == CredentialKind.HEADER:
-        return Credentials(headers={row.header: Secret(row.secret)})
-    try:
-        return Credentials(tls=client_certificates.context_of(row.secret))
-    except CertificateRefused as refusal:
-        raise CredentialUnusable(f"The credential {name}: {refusal}") from None
+    return row
 
 
 def _check_goes_to(row: Credential, address: str) -> None:
@@ -75,6 +95,8 @@ def _check_goes_to(row: Credential, address: str) -> None:
     standard = {"http": ":80", "https": ":443"}.get(target.scheme, "")
     if host.removesuffix(standard) not in {entry.removesuffix(standard) for entry in row.hosts}:
         raise CredentialUnusable(f"The credential {row.name} is not for {host:.200}.")
+    if row.kind == CredentialKind.SIGNING_SECRET:
+        return  # it does not leave us
     is_local = row.kind == CredentialKind.HEADER and _without_port(host) in LOOPBACK
     if target.scheme != "https" and not is_local:
         raise CredentialUnusable(f"The credential {row.name} goes over https only.")
@@ -113,6 +135,37 @@ def set_client_certificate(
     columns: dict[str, str | datetime] = {"secret": pem, "expires_at": ends_at}
     sha256 = client_certificates.fingerprint(certificate)
     _keep(tenant, name, kind, hosts, by, via, columns, certificate=sha256, expires_at=ends_at)
+
+
+def set_signing_secret(
+    tenant: Tenant,
+    name: str,
+    *,
+    hosts: Iterable[str],
+    secret: str,
+    by: Principal,
+    via: Surface,
+    at_once: bool = False,
+) -> None:
+    """Add or renew it. The one before signs beside it for a day, or no more with ``at_once``, so
+    that the owner can change to the new one meanwhile. Raises ``CredentialRefused``."""
+    check_signing_secret(secret)
+    kind = CredentialKind.SIGNING_SECRET
+    with atomic():
+        older = "" if at_once else _newest_signing_secret(tenant, name)
+        until = timezone.now() + BOTH_SIGN_FOR if older else None
+        columns: dict[str, Any] = {"secret": f"{secret} {older}".rstrip(), "expires_at": until}
+        _keep(tenant, name, kind, hosts, by, via, columns, both_sign_until=until)
+
+
+def _newest_signing_secret(tenant: Tenant, name: str) -> str:
+    """Empty if there is none, or none that can be read."""
+    rows = Credential.objects.select_for_update().filter(tenant=tenant, name=name)
+    try:
+        row = rows.filter(kind=CredentialKind.SIGNING_SECRET).first()
+    except SecretUnreadable:
+        return ""
+    return row.secret.split()[0] if row else ""
 
 
 def remove(tenant: Tenant, name: str, *, by: Principal, via: Surface) -> None:
@@ -159,6 +212,13 @@ def check_header(header: str, value: str) -> None:
         raise CredentialRefused(
             "The value is 1 to 4000 printable ASCII characters, without line breaks."
         )
+
+
+def check_signing_secret(secret: str) -> None:
+    try:
+        standard_webhooks.check_secret(secret)
+    except SecretRefused as refusal:
+        raise CredentialRefused(str(refusal)) from None
 
 
 def checked_certificate(pem: str) -> x509.Certificate:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ else:
 
 PREFIX = "enc"
 NONCE_BYTES = 12
-WEBHOOK_SECRET_PREFIX = "whsec_"  # Standard Webhooks
 
 
 # Each encrypts secrets that are in no ``SecretField`` anew, and returns their name and number.
@@ -137,8 +135,3 @@ def secret_fields() -> list[SecretField]:
         for field in model._meta.concrete_fields
         if isinstance(field, SecretField)
     ]
-
-
-def new_webhook_secret() -> str:
-    """A secret for signing webhooks, in the form of Standard Webhooks."""
-    return WEBHOOK_SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()

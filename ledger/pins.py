@@ -40,7 +40,7 @@ def read_now(row: RegisteredTool) -> dict[str, Any]:
     if not isinstance(tool, HttpTool):
         raise NotPinned("Only a tool over HTTP, which is not withdrawn, publishes a contract.")
     try:
-        contract = published.read(tool.service)
+        contract = published.read(tool.service, tool=row.name, tenant=row.tenant_id)
         published.check(contract, row.name)
     except (Unreadable, Unusable) as refusal:
         raise NotPinned(str(refusal)) from None
@@ -119,7 +119,7 @@ def read_again(tool_id: int) -> None:
     if not isinstance(tool, HttpTool) or not row.pinned:
         return
     try:
-        contract = published.read(tool.service)
+        contract = published.read(tool.service, tool=row.name, tenant=row.tenant_id)
     except Unreadable as failure:
         _note_failure(row, str(failure))
         return

@@ -46,7 +46,7 @@ class CredentialForm(forms.ModelForm):
         label=gettext_lazy("Name of the header"),
         max_length=100,
         required=False,
-        help_text=gettext_lazy("As Authorization. For a client certificate leave it empty."),
+        help_text=gettext_lazy("As Authorization. For any other kind leave it empty."),
     )
     new_secret = forms.CharField(
         label=gettext_lazy("Secret"),
@@ -54,7 +54,8 @@ class CredentialForm(forms.ModelForm):
         strip=False,
         widget=WrittenOnly(attrs={"rows": 6, "autocomplete": "off", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "The value of the header; or the certificate and its private key, both in PEM. It is "
+            "The value of the header; the certificate and its private key, both in PEM; or the "
+            "signing secret (whsec_…), of which the one before signs for a day more. It is "
             "stored encrypted and not shown again; every change asks for it anew."
         ),
     )
@@ -85,10 +86,14 @@ class CredentialForm(forms.ModelForm):
     def _check(self, fields: dict[str, Any]) -> None:
         credentials.check_name(fields.get("name") or self.instance.name)
         credentials.checked_hosts(fields["hosts"])
-        if self.kind_of(fields) == CredentialKind.HEADER:
-            credentials.check_header(fields["header"], fields["new_secret"].strip())
-        else:
-            credentials.checked_certificate(fields["new_secret"])
+        secret = fields["new_secret"].strip()
+        match self.kind_of(fields):
+            case CredentialKind.HEADER:
+                credentials.check_header(fields["header"], secret)
+            case CredentialKind.SIGNING_SECRET:
+                credentials.check_signing_secret(secret)
+            case _:
+                credentials.checked_certificate(secret)
 
     def kind_of(self, fields: dict[str, Any]) -> str:
         return str(fields.get("kind") or self.instance.kind)
@@ -128,11 +133,14 @@ class CredentialAdmin(TenantAdmin):
         fields, by = form.cleaned_data, principal_of(person_of(request))
         common: dict[str, Any] = {"hosts": fields["hosts"], "by": by, "via": VIA}
         secret = fields["new_secret"].strip()
-        if form.kind_of(fields) == CredentialKind.HEADER:
-            header = fields["header"]
-            credentials.set_header(obj.tenant, obj.name, header=header, value=secret, **common)
-        else:
-            credentials.set_client_certificate(obj.tenant, obj.name, pem=secret, **common)
+        match form.kind_of(fields):
+            case CredentialKind.HEADER:
+                header = fields["header"]
+                credentials.set_header(obj.tenant, obj.name, header=header, value=secret, **common)
+            case CredentialKind.SIGNING_SECRET:
+                credentials.set_signing_secret(obj.tenant, obj.name, secret=secret, **common)
+            case _:
+                credentials.set_client_certificate(obj.tenant, obj.name, pem=secret, **common)
         obj.pk = Credential.objects.defer("secret").get(tenant=obj.tenant, name=obj.name).pk
 
     def delete_model(self, request: HttpRequest, obj: Credential) -> None:

@@ -20,7 +20,7 @@ from django.utils.html import format_html
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _, gettext_lazy as lazy
 
-from ledger import contracts, handed_over, safe_http
+from ledger import contracts, handed_over, safe_http, standard_webhooks
 from ledger.admin import limits
 from ledger.admin.base import TenantAdmin
 from ledger.admin.limits import WithLimits
@@ -28,7 +28,6 @@ from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
 from ledger.catalogue import registered_names
-from ledger.encryption import new_webhook_secret
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.limits.terms import Of
@@ -164,7 +163,7 @@ class AgentAdmin(Undeletable, SealedEdits):
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
         is_new_secret = bool(obj.webhook_url) and not obj.webhook_secret
         if is_new_secret:
-            obj.webhook_secret = new_webhook_secret()
+            obj.webhook_secret = standard_webhooks.new_secret()
         super().save_model(request, obj, form, change)
         if is_new_secret:
             self._show_once(request, obj)

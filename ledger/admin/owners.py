@@ -13,12 +13,11 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from ledger import safe_http
+from ledger import safe_http, standard_webhooks
 from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import SealedEdits
 from ledger.catalogue import tools_of
 from ledger.contracts import Tool
-from ledger.encryption import new_webhook_secret
 from ledger.events.account_changes import ChangeKind
 from ledger.webhooks.owners import Owner
 
@@ -61,7 +60,7 @@ class OwnerAdmin(TenantAdmin, SealedEdits):
     def save_model(self, request: HttpRequest, obj: Owner, form: Any, change: bool) -> None:
         is_new_secret = not obj.webhook_secret
         if is_new_secret:
-            obj.webhook_secret = new_webhook_secret()
+            obj.webhook_secret = standard_webhooks.new_secret()
         super().save_model(request, obj, form, change)
         if is_new_secret:
             self._show_once(request, obj)
@@ -70,7 +69,7 @@ class OwnerAdmin(TenantAdmin, SealedEdits):
     def renew_secret(self, request: HttpRequest, rows: QuerySet[Owner]) -> None:
         for owner in rows:
             with atomic():
-                owner.webhook_secret = new_webhook_secret()
+                owner.webhook_secret = standard_webhooks.new_secret()
                 owner.save(update_fields=["webhook_secret"])
                 self._record(request, owner, ChangeKind.OWNER_SECRET_RENEWED, {})
             self.log_change(request, owner, "Renewed the webhook secret.")

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger.encryption import new_webhook_secret
+from ledger import standard_webhooks
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Agent, AgentToken, Tenant
@@ -86,7 +86,7 @@ def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via
 def renew_secret(agent: Agent, *, by: Principal, via: Surface) -> Agent:
     """Give the agent a new secret that signs its webhooks."""
     with atomic():
-        agent.webhook_secret = new_webhook_secret()
+        agent.webhook_secret = standard_webhooks.new_secret()
         agent.save(update_fields=["webhook_secret"])
         _record(agent, ChangeKind.WEBHOOK_SECRET_RENEWED, by, via)
     return agent

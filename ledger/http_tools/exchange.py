@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from ledger.safe_http import Credentials, CredentialUnusable
 
 LARGEST_ANSWER = 256 * 1024  # bytes
 LONGEST_PAUSE_S = 30.0
+ACCEPT = {"Accept": "application/json"}
 NOTHING_WAS_SENT = (
     CredentialUnusable,
     safe_http.AddressRefused,
@@ -27,6 +28,8 @@ NOTHING_WAS_SENT = (
 )
 # Finds what is shown to an address; raises ``CredentialUnusable``.
 Showing = Callable[[str], Credentials]
+# Finds what signs requests to an address; raises ``CredentialUnusable``.
+Secrets = Callable[[str], Sequence[str]]
 
 
 def show_nothing(_: str) -> Credentials:
@@ -35,34 +38,46 @@ def show_nothing(_: str) -> Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where the tool runs, and how it is found out what the service wants to see."""
+    """Where the tool runs, and how it is found out what the service wants to see.
+
+    With ``secrets`` it is asked by webhooks, all of them to the address itself; else by routes,
+    signed with our key.
+    """
 
     address: str
     showing: Showing
+    secrets: Secrets | None = None
 
 
 def ask(service: Service, verb: str, body: Mapping[str, Any], context: Context) -> Meaning:
     """POST one verb. Raises ``NothingHappenedYet`` where nothing was sent, ``NotProved``, and
     ``httpx.HTTPError`` and ``TimeoutError``, after which the outcome is not known."""
-    request = httpx.Request(
-        "POST",
-        f"{service.address}/{verb}",
-        content=json.dumps(body, ensure_ascii=False, allow_nan=False).encode(),
-        headers={
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            "Idempotency-Key": f'"{quote(context.operation_key, safe=":")}:{verb}"',
-        },
-    )
+    key = f'"{quote(context.operation_key, safe=":")}:{verb}"'
+    if service.secrets is None:
+        request = _post(f"{service.address}/{verb}", body)
+    else:
+        request = _post(service.address, {"verb": verb, **body})
+    request.headers["Idempotency-Key"] = key
     return answers.meaning_of(_answer_to(request, service, context))
 
 
-def look_up(service: Service, context: Context) -> Answer:
-    """GET what became of the operation. Raises as ``ask`` does."""
-    key = quote(context.operation_key, safe="")
-    headers = {"Accept": "application/json"}
-    request = httpx.Request("GET", f"{service.address}/operations/{key}", headers=headers)
-    return _answer_to(request, service, context)
+def look_up(service: Service, operation: Mapping[str, Any], context: Context) -> Answer:
+    """What became of the operation. Raises as ``ask`` does."""
+    path = f"operations/{quote(context.operation_key, safe='')}"
+    return _answer_to(reading(service, path, "find_receipt", operation), service, context)
+
+
+def reading(service: Service, path: str, verb: str, named: Mapping[str, Any]) -> httpx.Request:
+    """GET the path; a webhook, which signs a body alone, says there what is meant."""
+    if service.secrets is not None:
+        return _post(service.address, {"verb": verb, **named})
+    return httpx.Request("GET", f"{service.address}/{path}", headers=ACCEPT)
+
+
+def _post(address: str, body: Mapping[str, Any]) -> httpx.Request:
+    content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    headers = {"Content-Type": "application/json", **ACCEPT}
+    return httpx.Request("POST", address, content=content, headers=headers)
 
 
 def _answer_to(request: httpx.Request, service: Service, context: Context) -> Answer:
@@ -78,7 +93,10 @@ def response_to(request: httpx.Request, service: Service, *, timeout_s: float) -
     ``httpx.HTTPError`` and ``TimeoutError``."""
     shown = service.showing(service.address)
     request.headers.update(shown.headers)
-    signing.sign(request)
+    if service.secrets is None:
+        signing.sign(request)
+    else:
+        signing.sign_as_webhook(request, service.secrets(service.address))
     return safe_http.send(
         request, timeout_s=timeout_s, largest_answer=LARGEST_ANSWER, tls=shown.tls
     )

@@ -43,10 +43,10 @@ class PublishedContract(BaseModel):
     description: Annotated[str, Field(max_length=10_000)] = ""
 
 
-def read(service: Service) -> dict[str, Any]:
+def read(service: Service, *, tool: str, tenant: str) -> dict[str, Any]:
     """The JSON object that is published now, whatever it says. Raises ``Unreadable``."""
-    headers = {"Accept": "application/json"}
-    request = httpx.Request("GET", f"{service.address}/contract", headers=headers)
+    named = {"tool": tool, "tenant": tenant}
+    request = exchange.reading(service, "contract", "contract", named)
     try:
         response = exchange.response_to(request, service, timeout_s=TIMEOUT_S)
     except NOTHING_WAS_SENT as refusal:

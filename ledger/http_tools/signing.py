@@ -1,8 +1,10 @@
-"""RFC 9421 signatures over what is asked of a tool, with the keys of ``ASSENT_TOOL_KEY``."""
+"""Signatures over what is asked of a tool: RFC 9421 with the keys of ``ASSENT_TOOL_KEY``; Standard
+Webhooks where its manifest names a secret."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -10,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from http_message_signatures import HTTPMessageSigner, HTTPSignatureKeyResolver, algorithms
 
-from ledger import signing_keys
+from ledger import signing_keys, standard_webhooks
 
 TAG = "assent-tool"
 LABEL = "assent"
@@ -52,6 +54,14 @@ def sign_with(
         covered_component_ids=COVERED if body else COVERED_OF_GET,
         body=body,
     )
+
+
+def sign_as_webhook(
+    request: httpx.Request, secrets_: Iterable[str], *, at: datetime | None = None
+) -> None:
+    """Add the headers of Standard Webhooks; each request is a message of its own."""
+    message_id = f"msg_{secrets.token_urlsafe(16)}"
+    request.headers.update(standard_webhooks.headers(secrets_, message_id, request.content, at=at))
 
 
 class _OneKey(HTTPSignatureKeyResolver):

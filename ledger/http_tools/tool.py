@@ -15,7 +15,7 @@ from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan,
 from ledger.errors import PlanRefused
 from ledger.http_tools import answers, exchange
 from ledger.http_tools.answers import AskLater, Done, Meaning, NotProved, Refused
-from ledger.http_tools.exchange import Service, Showing, show_nothing
+from ledger.http_tools.exchange import Secrets, Service, Showing, show_nothing
 from ledger.manifests import HttpManifest, ManifestTool
 
 
@@ -27,11 +27,12 @@ class HttpTool(ManifestTool):
         manifest: HttpManifest,
         showing: Showing = show_nothing,
         why_held: Callable[[], str] = str,
+        secrets: Secrets | None = None,
     ) -> None:
-        """At each call ``showing`` finds the credential that the manifest names; before each
-        effect ``why_held`` says whether the tool is held."""
+        """At each call ``showing`` and ``secrets`` find the credential and the signing secret that
+        the manifest names; before each effect ``why_held`` says whether the tool is held."""
         super().__init__(manifest, companions=manifest.routes)
-        self.service, self.why_held = Service(manifest.address, showing), why_held
+        self.service, self.why_held = Service(manifest.address, showing, secrets), why_held
         self.receipts_are_complete = manifest.receipts_are_complete
         self.runs_at, self.asked_over = urlsplit(manifest.address).netloc, "http"
 
@@ -56,14 +57,19 @@ class HttpTool(ManifestTool):
             refusal = NothingHappened if is_over else NothingHappenedYet
             raise refusal(f"Nothing was sent: {self.name} is held. {why}")
 
-    def _body(self, arguments: BaseModel, context: Context) -> dict[str, Any]:
+    def _operation(self, context: Context) -> dict[str, Any]:
         return {
             "tool": self.name,
             "version": self.version,
             "operation_key": context.operation_key,
             "transaction_id": str(context.transaction_id),
-            "fencing": context.attempt,
             "tenant": context.tenant,
+        }
+
+    def _body(self, arguments: BaseModel, context: Context) -> dict[str, Any]:
+        return {
+            **self._operation(context),
+            "fencing": context.attempt,
             "arguments": arguments.model_dump(mode="json"),
             "held": dict(context.held),
             "receipt": dict(context.result) or None,
@@ -88,7 +94,7 @@ class HttpTool(ManifestTool):
         raise NotProved("It accepted the operation, and was not done in time.")
 
     def _look_up(self, context: Context) -> Meaning | None:
-        answer = exchange.look_up(self.service, context)
+        answer = exchange.look_up(self.service, self._operation(context), context)
         return answers.meaning_of_operation(answer, is_complete=self.receipts_are_complete)
 
     def make_plan(self, arguments: BaseModel, context: Context) -> Plan:

@@ -9,13 +9,14 @@ from pydantic import Field, model_validator
 from ledger import safe_http
 from ledger.manifests.base import Manifest, check_host
 
+CredentialName = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,62})?$")]
 Route = Literal["plan", "rollback", "compensate", "find_receipt"]
 
 
 class HttpManifest(Manifest):
     """A tool that the service of its owner carries out."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"credential"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"credential", "signing_secret"})
 
     kind: Literal["http"] = "http"
     address: Annotated[str, Field(max_length=500)]
@@ -23,7 +24,10 @@ class HttpManifest(Manifest):
     # A 404 for an operation proves that it was not carried out and never will be.
     receipts_are_complete: bool = False
     # The name of a credential of the tenant that the service asks for; empty: none.
-    credential: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,62})?$")] = ""
+    credential: CredentialName = ""
+    # The name of a signing secret of the tenant: requests are webhooks that it signs. Empty: they
+    # are signed with our key (RFC 9421).
+    signing_secret: CredentialName = ""
 
     @model_validator(mode="after")
     def _can_be_called(self) -> Self:

@@ -122,6 +122,7 @@ class ToolChange(models.Model):
 class CredentialKind(models.TextChoices):
     HEADER = "header", "a header"
     CLIENT_CERTIFICATE = "client_certificate", "a client certificate"
+    SIGNING_SECRET = "signing_secret", "a signing secret"
 
 
 class Credential(models.Model):
@@ -138,7 +139,9 @@ class Credential(models.Model):
     )
     header = models.CharField(max_length=100, blank=True, help_text="The name of the header.")
     secret = SecretField()
-    expires_at = models.DateTimeField(null=True, help_text="When the certificate expires.")
+    expires_at = models.DateTimeField(
+        null=True, help_text="When the certificate, or the signing secret before this one, expires."
+    )
 
     class Meta:
         constraints = [

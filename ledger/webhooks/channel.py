@@ -5,17 +5,14 @@ Signed according to Standard Webhooks (standardwebhooks.com), and sent to the UR
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
 from collections.abc import Iterable
 from typing import Protocol
 
 from django.utils import timezone
 
+from ledger import standard_webhooks
 from ledger.catalogue import acts_itself
-from ledger.encryption import WEBHOOK_SECRET_PREFIX
 from ledger.events.outbox import HttpChannel, Owed
 from ledger.models import Agent, Delivery, Event, Transaction
 from ledger.outcomes import outcome_of
@@ -116,13 +113,11 @@ def signed(url: str, secret: str, message_id: str, payload: Payload) -> Post:
     """A signed webhook. Raises ``SecretMissing``."""
     if not secret:
         raise SecretMissing("There is no webhook secret: renew it in the admin.")
-    body, at = json.dumps(payload).encode(), str(int(timezone.now().timestamp()))
+    body = json.dumps(payload).encode()
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Assent",
-        "webhook-id": message_id,
-        "webhook-timestamp": at,
-        "webhook-signature": signature(secret, message_id, at, body),
+        **standard_webhooks.headers([secret], message_id, body),
     }
     return Post(url, body, headers)
 
@@ -145,12 +140,6 @@ def payload_of(row: Transaction) -> Payload:
             "step_id": row.step_id,
         },
     }
-
-
-def signature(secret: str, message_id: str, at: str, body: bytes) -> str:
-    key = base64.b64decode(secret.removeprefix(WEBHOOK_SECRET_PREFIX))
-    signed = hmac.new(key, f"{message_id}.{at}.".encode() + body, hashlib.sha256).digest()
-    return f"v1,{base64.b64encode(signed).decode()}"
 
 
 def agent_of(principal: Principal) -> Agent | None:

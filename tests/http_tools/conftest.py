@@ -13,6 +13,7 @@ import http_message_signatures as hms
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings as django_settings
+from standardwebhooks import Webhook
 
 from ledger import registrations, signing_keys
 from ledger.manifests import HttpManifest
@@ -40,6 +41,7 @@ class Service:
     port: int
     asked: list[Asked] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
+    webhook: Webhook | None = None  # checks the signatures of a tool with a signing secret
 
     @property
     def address(self) -> str:
@@ -66,6 +68,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self.rfile.read(int(self.headers["Content-Length"])))
 
     def _answer(self, body: bytes) -> None:
+        asked = json.loads(body) if body else {}
+        if self.service.webhook is not None:
+            self.service.webhook.verify(body, dict(self.headers))
+            verb, nonce = asked["verb"], self.headers["webhook-id"]
+        else:
+            verb, nonce = self.path.split("/")[1], self._nonce_of(body)
+        self.service.asked.append(Asked(self.command, self.path, asked, dict(self.headers), nonce))
+        answer = self.service.answers.get(verb, (404, {}, {}))
+        answer = answer(self) if callable(answer) else answer
+        if answer is not None:
+            self._send(*answer)
+
+    def _nonce_of(self, body: bytes) -> str:
+        """Of the signature, which is checked."""
         self.method, self.url = self.command, f"http://{self.headers['Host']}{self.path}"
         verifier = hms.HTTPMessageVerifier(
             signature_algorithm=hms.algorithms.ED25519, key_resolver=_Keys()
@@ -75,15 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         (signed,) = verifier.verify(
             self, expect_tag="assent-tool", require_components=covered, body=body or None
         )
-        verb = self.path.split("/")[1]
-        asked = json.loads(body) if body else {}
-        self.service.asked.append(
-            Asked(self.command, self.path, asked, dict(self.headers), str(signed.nonce))
-        )
-        answer = self.service.answers.get(verb, (404, {}, {}))
-        answer = answer(self) if callable(answer) else answer
-        if answer is not None:
-            self._send(*answer)
+        return str(signed.nonce)
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         text = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.transaction import atomic
 
-from ledger import credentials, manifests, registrations
+from ledger import credentials, manifests, registrations, standard_webhooks
 from ledger.credentials import CredentialRefused
 from ledger.errors import LedgerError
 from ledger.events import account_changes
@@ -58,13 +58,32 @@ class Command(BaseCommand):
             credentials.remove(tenant, name, **by)
             self.stdout.write(f"{name} was removed. Tools that name it are not called any more.")
             return
-        secret, hosts = _secret(options["secret_file"]), options["host"] or []
+        hosts = options["host"] or []
+        if options["signing_secret"]:
+            self._signing_secret(name, tenant, hosts, options, by)
+            return
+        secret = _secret(options["secret_file"])
         if options["header"]:
             header = options["header"]
             credentials.set_header(tenant, name, hosts=hosts, header=header, value=secret, **by)
         else:
             credentials.set_client_certificate(tenant, name, hosts=hosts, pem=secret, **by)
         self.stdout.write(f"{name} is kept, encrypted, for {', '.join(hosts)}.")
+
+    def _signing_secret(
+        self, name: str, tenant: Tenant, hosts: list[str], options: dict[str, Any], by: Any
+    ) -> None:
+        file = options["secret_file"]
+        secret = standard_webhooks.new_secret() if file is None else _secret(file)
+        at_once = options["at_once"]
+        credentials.set_signing_secret(
+            tenant, name, hosts=hosts, secret=secret, at_once=at_once, **by
+        )
+        self.stdout.write(f"{name} signs, as of now, for {', '.join(hosts)}.")
+        if not at_once:
+            self.stdout.write("One that it replaces signs beside it for a day.")
+        if file is None:
+            self.stdout.write(f"For the owner of the service, and not shown again: {secret}")
 
     def _apply(self, file: Path, *, is_dry: bool) -> None:
         """All of them or none: a tool that is refused takes back those before it."""
@@ -98,10 +117,18 @@ def _add_credential(verbs: Any) -> None:
     credential.add_argument("--tenant", required=True)
     credential.add_argument("--host", action="append", help="host or host:port; may be repeated")
     credential.add_argument("--secret-file", type=Path, help="read the secret from here instead")
+    credential.add_argument(
+        "--at-once", action="store_true", help="the signing secret before it signs no more"
+    )
     kind = credential.add_mutually_exclusive_group(required=True)
     kind.add_argument("--header", help="the secret is the value of this header")
     kind.add_argument(
         "--client-certificate", action="store_true", help="the secret is PEM: certificate and key"
+    )
+    kind.add_argument(
+        "--signing-secret",
+        action="store_true",
+        help="make a secret of Standard Webhooks and show it once, or read it from --secret-file",
     )
     kind.add_argument("--remove", action="store_true", help="forget it")
 
