@@ -68,9 +68,16 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "What people signed off for another tool could be sent on to this one.",
     ),
     (
+        "another tool or tenant",
+        checks.other_tool,
+        "a status of 400 or more to a commit that is signed for another tool, or another tenant",
+        "What people signed off for somebody else would be done here.",
+    ),
+    (
         "replayed nonce",
         checks.replayed_nonce,
-        "401 or 403 to a request that is sent a second time as it was",
+        "401 or 403 to a request that is sent a second time as it was; the same answer, if it is a "
+        "webhook",
         "Whoever records a request could repeat it.",
     ),
     (

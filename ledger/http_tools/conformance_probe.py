@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger import safe_http, signing_keys
+from ledger import safe_http, signing_keys, standard_webhooks
 from ledger.http_tools import signing
 from ledger.http_tools.answers import Answer, NotProved, object_in
 from ledger.http_tools.exchange import LARGEST_ANSWER
@@ -29,6 +28,63 @@ class Unexpected(Exception):
 
 class Skipped(Exception):
     """The text is why the check does not apply."""
+
+
+class Signer(Protocol):
+    """Signs as Assent does, and says how it asks for a verb."""
+
+    headers: ClassVar[Sequence[str]]  # that a signature is made of
+
+    def request(self, address: str, verb: str, body: Mapping[str, Any]) -> httpx.Request: ...
+
+    def sign(self, request: httpx.Request, at: datetime) -> None: ...
+
+    def sign_as_another(self, request: httpx.Request) -> None:
+        """By somebody who does not know what Assent knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithKey:
+    """RFC 9421, and a path for each verb."""
+
+    key: Ed25519PrivateKey
+    headers: ClassVar[Sequence[str]] = (
+        "Signature-Input",
+        "Signature",
+        "Content-Digest",
+        "Idempotency-Key",
+    )
+
+    def request(self, address: str, verb: str, body: Mapping[str, Any]) -> httpx.Request:
+        if verb == "find_receipt":
+            key = quote(str(body["operation_key"]), safe="")
+            return httpx.Request("GET", f"{address}/operations/{key}")
+        return httpx.Request("POST", f"{address}/{verb}", json=dict(body))
+
+    def sign(self, request: httpx.Request, at: datetime) -> None:
+        signing.sign_with(self.key, request, at=at)
+
+    def sign_as_another(self, request: httpx.Request) -> None:
+        """Under the name of our key."""
+        stranger = Ed25519PrivateKey.generate()
+        signing.sign_with(stranger, request, key_id=signing_keys.key_id(self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class WithSecret:
+    """Standard Webhooks, and the verb in the body."""
+
+    secret: str
+    headers: ClassVar[Sequence[str]] = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
+    def request(self, address: str, verb: str, body: Mapping[str, Any]) -> httpx.Request:
+        return httpx.Request("POST", address, json={"verb": verb, **body})
+
+    def sign(self, request: httpx.Request, at: datetime) -> None:
+        signing.sign_as_webhook(request, [self.secret], at=at)
+
+    def sign_as_another(self, request: httpx.Request) -> None:
+        signing.sign_as_webhook(request, [standard_webhooks.new_secret()])
 
 
 class Owner(Protocol):
@@ -82,7 +138,7 @@ class Probe:
 
     address: str
     sample: Sample
-    key: Ed25519PrivateKey
+    signer: Signer
     timeout_s: float = 30.0
     owner: Owner | None = None
     heard: list[Heard] = field(default_factory=list)
@@ -104,38 +160,35 @@ class Probe:
             **changes,
         }
 
-    def request(self, verb: str, body: Mapping[str, Any] | bytes, key: str = "") -> httpx.Request:
+    def request(self, verb: str, body: Mapping[str, Any]) -> httpx.Request:
         """Not signed yet."""
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        key = key if isinstance(body, bytes) else str(body["operation_key"])
+        request = self.signer.request(self.address, verb, body)
+        request.headers["Accept"] = "application/json"
+        key = quote(str(body["operation_key"]), safe=":")
+        request.headers["Idempotency-Key"] = f'"{key}:{verb}"'
+        return request
+
+    def broken_request(self) -> httpx.Request:
+        """Of a commit, not signed yet; its body is no JSON."""
+        meant = self.request("commit", self.body("broken"))
+        del meant.headers["Content-Length"]
         return httpx.Request(
-            "POST",
-            f"{self.address}/{verb}",
-            content=content,
-            headers={
-                "Content-Type": "application/json",
-                "Accept": "application/json",
-                "Idempotency-Key": f'"{quote(key, safe=":")}:{verb}"',
-            },
+            "POST", meant.url, content=b'{"operation_key": ', headers=meant.headers
         )
 
     def signed(self, request: httpx.Request, *, ago: timedelta = timedelta()) -> httpx.Request:
-        signing.sign_with(self.key, request, at=datetime.now(UTC) - ago)
+        self.signer.sign(request, datetime.now(UTC) - ago)
         return request
 
     def signed_by_another(self, request: httpx.Request) -> httpx.Request:
-        """With a key that nobody knows, under the name of ours."""
-        stranger = Ed25519PrivateKey.generate()
-        signing.sign_with(stranger, request, key_id=signing_keys.key_id(self.key))
+        self.signer.sign_as_another(request)
         return request
 
     def ask(self, verb: str, operation_key: str, **changes: Any) -> Heard:
         return self.send(self.signed(self.request(verb, self.body(operation_key, **changes))))
 
     def look_up(self, operation_key: str) -> Heard:
-        address = f"{self.address}/operations/{quote(operation_key, safe='')}"
-        request = httpx.Request("GET", address, headers={"Accept": "application/json"})
-        return self.send(self.signed(request))
+        return self.ask("find_receipt", operation_key)
 
     def send(self, request: httpx.Request) -> Heard:
         began = time.monotonic()
@@ -152,7 +205,7 @@ class Probe:
             heard = Heard(time.monotonic() - began, None, said, is_too_large)
         else:
             heard = Heard(time.monotonic() - began, response)
-        heard.signature = request.headers.get("Signature", "").partition("=:")[2].rstrip(":")
+        heard.signature = _signature_in(request.headers)
         self.heard.append(heard)
         return heard
 
@@ -176,3 +229,9 @@ class Probe:
         """A key that was carried out just now, and its receipt. Raises ``Unexpected``."""
         key = self.new_key()
         return key, self.receipt_of(self.ask("commit", key), key)
+
+
+def _signature_in(headers: httpx.Headers) -> str:
+    if "webhook-signature" in headers:
+        return str(headers["webhook-signature"]).removeprefix("v1,")
+    return str(headers.get("Signature", "")).partition("=:")[2].rstrip(":")

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
 import http_message_signatures as hms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from standardwebhooks import Webhook
 
 Reply = tuple[int, dict[str, Any]]
 COVERED = ["@method", "@target-uri", "content-digest", "idempotency-key"]
@@ -26,8 +28,9 @@ def conflict() -> Reply:
 class Behaviour:
     """What it did, and what it does wrong."""
 
-    key: Ed25519PrivateKey
+    key: Ed25519PrivateKey | None
     fault: str = ""
+    secret: str = ""  # in place of the key: it is asked by webhooks
     host: str = ""
     rows: dict[str, Any] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
@@ -113,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.method, self.url = self.command, f"http://{host}{self.path}"
         if it.fault == "other target" and ":rollback" in str(self.headers["Idempotency-Key"]):
             self.url = self.url.replace("/commit", "/rollback")
-        if not self._is_signed(body):
+        if not (self._is_webhook(body) if it.secret else self._is_signed(body)):
             self._send(401, {"type": "nothing-happened"})
         elif self.command == "GET":
             self._send(*it.look_up(unquote(self.path.rpartition("/")[2])))
@@ -123,9 +126,31 @@ class _Handler(BaseHTTPRequestHandler):
             except ValueError:
                 self._send(200 if it.fault == "broken body" else 400, {})
                 return
-            with nullcontext() if it.fault == "two commits at once" else it.lock:
-                reply = it.carry_out(self.path.rpartition("/")[2], asked)
-            self._send(*reply)
+            self._send(*self._reply_to(asked))
+
+    def _reply_to(self, asked: dict[str, Any]) -> Reply:
+        it = self.behaviour
+        is_ours = asked["tool"] == "refund_invoice" and asked["tenant"] == "check"
+        if not is_ours and it.fault != "another tool or tenant":
+            return 403, {"type": "nothing-happened"}
+        verb = asked["verb"] if it.secret else self.path.rpartition("/")[2]
+        if verb == "find_receipt":
+            return it.look_up(asked["operation_key"])
+        with nullcontext() if it.fault == "two commits at once" else it.lock:
+            return it.carry_out(verb, asked)
+
+    def _is_webhook(self, body: bytes) -> bool:
+        it = self.behaviour
+        if "webhook-signature" not in self.headers:
+            return it.fault == "missing signature"
+        sent_at = datetime.fromtimestamp(int(self.headers["webhook-timestamp"]), UTC)
+        is_fresh = abs(datetime.now(UTC) - sent_at) < timedelta(minutes=5)
+        signed = b"{}" if it.fault == "altered body" else body
+        right = Webhook(it.secret).sign(self.headers["webhook-id"], sent_at, signed.decode())
+        is_right = it.fault == "altered body" or self.headers["webhook-signature"] == right
+        return (is_right or it.fault == "bad signature") and (
+            is_fresh or it.fault == "expired signature"
+        )
 
     def _is_signed(self, body: bytes) -> bool:
         it = self.behaviour

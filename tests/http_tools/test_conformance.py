@@ -12,8 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 
+from ledger import standard_webhooks
 from ledger.http_tools import conformance
-from ledger.http_tools.conformance_probe import Probe, Sample
+from ledger.http_tools.conformance_probe import Probe, Sample, WithKey, WithSecret
 from ledger.management.commands import check_tool
 from ledger.manifests import HttpManifest
 from tests.http_tools.broken_service import Behaviour, serving
@@ -52,7 +53,7 @@ def failed(fault: str) -> set[str]:
     key = Ed25519PrivateKey.generate()
     sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
     with serving(Behaviour(key, fault)) as address:
-        probe = Probe(address, sample, key, timeout_s=2)
+        probe = Probe(address, sample, WithKey(key), timeout_s=2)
         return {found.name for found in conformance.findings(probe) if found.is_failure}
 
 
@@ -65,11 +66,35 @@ def test_a_broken_service_fails_at_the_check_for_its_fault(fault):
     assert failed(fault) == {fault} | ALSO.get(fault, set())
 
 
+# What is signed in another way, or in other words, if the service is asked by webhooks.
+OF_WEBHOOKS = {
+    "missing signature": set(),
+    "bad signature": {"altered body", "other target"},
+    "expired signature": set(),
+    "altered body": {"bad signature", "other target"},
+    "another tool or tenant": set(),
+    "late commit": set(),
+}
+
+
+@pytest.mark.parametrize("fault", ["", *OF_WEBHOOKS])
+def test_a_service_that_is_asked_by_webhooks_is_checked_too(fault):
+    secret = standard_webhooks.new_secret()
+    sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
+    with serving(Behaviour(None, fault, secret)) as address:
+        found = list(conformance.findings(Probe(address, sample, WithSecret(secret), timeout_s=2)))
+
+    assert {each.name for each in found if each.is_failure} == (
+        {fault} | OF_WEBHOOKS[fault] if fault else set()
+    )
+    assert {each.name for each in found if each.skipped} == {"other address", "kill"}
+
+
 def test_every_finding_says_what_came_and_why_it_matters():
     key = Ed25519PrivateKey.generate()
     sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
     with serving(Behaviour(key, "late commit")) as address:
-        probe = Probe(address, sample, key, timeout_s=2)
+        probe = Probe(address, sample, WithKey(key), timeout_s=2)
         (found,) = [each for each in conformance.findings(probe) if each.is_failure]
 
     assert found.came.startswith("200 ")
@@ -86,9 +111,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def checked(folder: Path, *program: str) -> str:
+def checked(folder: Path, *program: str, secret_file: Path | None = None) -> str:
     port, keys = free_port(), free_port()
-    command = [*program, str(port), f"http://127.0.0.1:{keys}", str(folder / "refunds.json")]
+    known = str(secret_file or f"http://127.0.0.1:{keys}")
+    command = [*program, str(port), known, str(folder / "refunds.json")]
     said = io.StringIO()
     call_command(
         "check_tool",
@@ -97,6 +123,7 @@ def checked(folder: Path, *program: str) -> str:
         arguments=ARGUMENTS,
         start=shlex.join(command),
         keys_port=keys,
+        secret_file=secret_file,
         timeout=10,
         stdout=said,
     )
@@ -119,8 +146,39 @@ def test_both_examples_keep_the_protocol_also_when_they_are_killed(program, file
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "file"),
+    [(sys.executable, "easy_tool.py"), ("node", "easy_tool.mjs")],
+    ids=["python", "node"],
+)
+def test_both_examples_of_the_easy_mode_keep_it_too(program, file, tmp_path):
+    if shutil.which(program) is None:
+        pytest.skip("Node is not on this machine.")
+    secret = tmp_path / "secret.txt"
+    secret.write_text(standard_webhooks.new_secret())
+
+    said = checked(tmp_path, program, str(EXAMPLE / file), secret_file=secret)
+
+    assert "ok    kill" in said
+    assert "FAIL" not in said
+    assert said.count("skip") == 1
+
+
+@pytest.mark.parametrize("text", [None, "whsec_short", "no secret"])
+def test_a_file_without_a_secret_is_refused_without_quoting_it(text, tmp_path):
+    file = tmp_path / "secret.txt"
+    if text is not None:
+        file.write_text(text)
+
+    with pytest.raises(CommandError, match=r"cannot be read|A signing secret is") as refusal:
+        call_command("check_tool", "http://127.0.0.1:1", arguments=ARGUMENTS, secret_file=file)
+
+    assert text is None or text not in str(refusal.value)
+
+
+@pytest.mark.slow
 def test_a_service_that_forgets_in_a_crash_fails_the_kill(tmp_path):
-    with pytest.raises(CommandError, match="1 of 25 checks failed"):
+    with pytest.raises(CommandError, match="1 of 26 checks failed"):
         checked(tmp_path, sys.executable, "-c", FORGETS, str(EXAMPLE / "tool.py"))
 
 

@@ -13,12 +13,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import json_schemas, manifests, signing_keys
+from ledger import json_schemas, manifests, signing_keys, standard_webhooks
 from ledger.http_tools import conformance
 from ledger.http_tools.conformance import Finding
-from ledger.http_tools.conformance_probe import Probe, Sample
+from ledger.http_tools.conformance_probe import Probe, Sample, Signer, WithKey, WithSecret
 from ledger.http_tools.conformance_service import NotStarted, StartedService, published
 from ledger.manifests import HttpManifest, ManifestRefused, texts
+from ledger.standard_webhooks import SecretRefused
 
 ANYWHERE = "https://tool.example"
 ROUTES = ("plan", "rollback", "find_receipt")
@@ -41,14 +42,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--keys-port", type=int, help="sign with a key of its own, published at this port"
         )
+        parser.add_argument(
+            "--secret-file", type=Path, help="sign webhooks with the secret in it (whsec_…)"
+        )
         parser.add_argument("--timeout", type=float, help="seconds; else those of the manifest")
 
     def handle(self, *args: Any, **options: Any) -> None:
         manifest = _manifest(options["manifest"], options["tool"])
         sample = _sample(manifest, options)
         timeout_s = options["timeout"] or (manifest.contract.timeout_s if manifest else 30.0)
-        with self._key(options["keys_port"]) as key:
-            probe = Probe(options["url"].rstrip("/"), sample, key, timeout_s)
+        with self._signer(options["secret_file"], options["keys_port"]) as signer:
+            probe = Probe(options["url"].rstrip("/"), sample, signer, timeout_s)
             try:
                 failures = self._run(probe, options["start"])
             except NotStarted as failure:
@@ -56,6 +60,15 @@ class Command(BaseCommand):
         if failures:
             raise CommandError(f"{failures} of {len(conformance.CHECKS)} checks failed.")
         self.stdout.write("The service keeps the protocol.")
+
+    @contextmanager
+    def _signer(self, file: Path | None, port: int | None) -> Iterator[Signer]:
+        """With the owner's secret where that is named, else with a key."""
+        if file is not None:
+            yield WithSecret(_signing_secret(file))
+            return
+        with self._key(port) as key:
+            yield WithKey(key)
 
     @contextmanager
     def _key(self, port: int | None) -> Iterator[Ed25519PrivateKey]:
@@ -89,6 +102,17 @@ class Command(BaseCommand):
             failures += finding.is_failure
             self.stdout.write(_line(finding))
         return failures
+
+
+def _signing_secret(file: Path) -> str:
+    try:
+        secret = file.read_text("utf-8").strip()
+        standard_webhooks.check_secret(secret)
+    except (OSError, UnicodeDecodeError) as failure:
+        raise CommandError(f"{file} cannot be read: {type(failure).__name__}.") from None
+    except SecretRefused as refusal:
+        raise CommandError(f"{file}: {refusal}") from None
+    return secret
 
 
 def _line(finding: Finding) -> str:
