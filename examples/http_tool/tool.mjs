@@ -53,13 +53,14 @@ function carryOut(verb, asked) {
     return problem(403, "nothing-happened", "It is for another tenant or tool.");
   const known = rows.get(asked.operation_key);
   if (asked.fencing < (known?.fencing ?? 0)) return conflict("Another worker has taken over.");
-  return VERBS[verb](asked, known);
+  const [status, reply] = VERBS[verb](asked, known);
+  return [status, { operation_key: asked.operation_key, ...reply }];
 }
 
 function lookUp(key) {
   const row = rows.get(key);
   if (row?.state !== "done") return problem(404, "nothing-happened", "There is no such operation.");
-  return [200, { receipt: row.receipt }];
+  return [200, { operation_key: key, receipt: row.receipt }];
 }
 
 // Signatures: RFC 9421 with Ed25519, and RFC 9530 for the body. Throws if Assent has not sent exactly

@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         key = unquote(self.path.rpartition("/operations/")[2])
-        self.answer(b"", lambda: self.look_up(self.operations.rows.get(key)))
+        self.answer(b"", lambda: self.look_up(key))
 
     def carry_out(self, verb: str, asked: dict[str, Any]) -> Reply:
         if verb not in VERBS:
@@ -129,12 +129,14 @@ class Handler(BaseHTTPRequestHandler):
             if known and fencing < known["fencing"]:
                 return problem(409, "conflict", "Another worker has taken over.")
             keep = lambda row: self.operations.keep(key, {**row, "fencing": fencing})  # noqa: E731
-            return VERBS[verb](asked, known, keep)
+            status, reply = VERBS[verb](asked, known, keep)
+            return status, {"operation_key": key, **reply}
 
-    def look_up(self, row: dict[str, Any] | None) -> Reply:
+    def look_up(self, key: str) -> Reply:
+        row = self.operations.rows.get(key)
         if row is None or row["state"] == UNDONE:
             return problem(404, "nothing-happened", "There is no such operation.")
-        return 200, {"receipt": row["receipt"]}
+        return 200, {"operation_key": key, "receipt": row["receipt"]}
 
     def answer(self, body: bytes, work: Any) -> None:
         self.method, self.url = self.command, f"{self.origin}{self.path}"

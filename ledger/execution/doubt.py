@@ -11,7 +11,7 @@ from django.db.transaction import atomic
 
 from ledger import states
 from ledger.backoff import Backoff
-from ledger.catalogue import acts_itself
+from ledger.catalogue import acts_itself, why_held
 from ledger.execution.claims import run
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record_failure, record_receipt, try_advance
@@ -107,6 +107,8 @@ def _run_again_if_safe(lease: Lease) -> None:
                 next_attempt_at=None
             )
         return
+    if why_held(lease.row):
+        return  # the tool would not be called, and an attempt would be lost
     began = clock()
     row = try_advance(
         lease.row.pk,

@@ -17,11 +17,15 @@ NOT_YET = frozenset({401, 403, 429, 503})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status, the JSON object of the body (empty if there is none), and ``Retry-After``."""
+    """A status, the JSON object of the body (empty if there is none), and ``Retry-After``.
+
+    ``hint`` is what the headers tell people besides.
+    """
 
     status: int
     body: Mapping[str, Any]
     retry_after_s: float = 1.0
+    hint: str = ""
 
     @property
     def problem(self) -> str:
@@ -31,7 +35,7 @@ class Answer:
     @property
     def detail(self) -> str:
         text = self.body.get("detail") or self.body.get("title") or f"It answered {self.status}."
-        return characters.cleaned(clean(str(text), most=1000))
+        return characters.cleaned(clean(f"{text} {self.hint}".strip(), most=1000))
 
 
 class NotProved(Exception):
@@ -88,6 +92,12 @@ def meaning_of_operation(answer: Answer, *, is_complete: bool) -> Meaning | None
     if answer.status in {200, 422}:
         return meaning_of(answer)
     return None
+
+
+def check_is_of(operation_key: str, body: Mapping[str, Any]) -> None:
+    """Raises ``NotProved`` for an answer that names another operation than the one asked for."""
+    if body.get("operation_key", operation_key) != operation_key:
+        raise NotProved("It answered for another operation than the one that it was asked for.")
 
 
 def object_in(body: bytes) -> Mapping[str, Any]:

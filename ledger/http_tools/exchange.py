@@ -6,6 +6,8 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +22,7 @@ from ledger.safe_http import Credentials, CredentialUnusable
 LARGEST_ANSWER = 256 * 1024  # bytes
 LONGEST_PAUSE_S = 30.0
 ACCEPT = {"Accept": "application/json"}
+CLOCKS_DIFFER = signing.VALID_FOR / 2
 NOTHING_WAS_SENT = (
     CredentialUnusable,
     safe_http.AddressRefused,
@@ -85,7 +88,9 @@ def _answer_to(request: httpx.Request, service: Service, context: Context) -> An
         response = response_to(request, service, timeout_s=context.timeout.total_seconds())
     except NOTHING_WAS_SENT as refusal:
         raise NothingHappenedYet(f"Nothing was sent: {refusal}") from refusal
-    return Answer(response.status_code, answers.object_in(response.content), _pause_in(response))
+    body = answers.object_in(response.content)
+    answers.check_is_of(context.operation_key, body)
+    return Answer(response.status_code, body, _pause_in(response), _clock_in(response))
 
 
 def response_to(request: httpx.Request, service: Service, *, timeout_s: float) -> httpx.Response:
@@ -106,6 +111,19 @@ def _pause_in(response: httpx.Response) -> float:
     """``Retry-After`` in seconds; one second where it is missing, or a date."""
     text = response.headers.get("Retry-After", "")
     return min(float(text), LONGEST_PAUSE_S) if text.isascii() and text.isdigit() else 1.0
+
+
+def _clock_in(response: httpx.Response) -> str:
+    """How far the clocks are apart, where that may be why our signature was refused."""
+    if response.status_code not in {401, 403}:
+        return ""
+    try:
+        ahead = parsedate_to_datetime(response.headers["Date"]) - datetime.now(UTC)
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return ""
+    seconds = round(ahead.total_seconds())
+    where = "ahead of" if seconds > 0 else "behind"
+    return f"Its clock is {abs(seconds)} s {where} ours." if abs(ahead) >= CLOCKS_DIFFER else ""
 
 
 def deadline_of(context: Context) -> float:

@@ -129,7 +129,7 @@ def _value_of(role: Role, body: Mapping[str, Any]) -> Any:
         case "execute":
             return _receipt_in(body)
         case "compensate":
-            return str((_receipt_in(body) or {}).get("id") or "")
+            return _compensation_in(body)
         case _:
             return None
 
@@ -143,6 +143,13 @@ def _receipt_in(body: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     assert isinstance(receipt, Mapping)
     return {**receipt, "id": characters.cleaned(name) if isinstance(name, str) else name}
+
+
+def _compensation_in(body: Mapping[str, Any]) -> str:
+    receipt = _receipt_in(body)
+    if receipt is None or receipt["id"] == "":
+        raise NotProved("Its answer holds no receipt of what it made good.")
+    return str(receipt["id"])
 
 
 def _plan_in(body: Mapping[str, Any]) -> Plan:
