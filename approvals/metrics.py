@@ -34,6 +34,8 @@ from ledger.models import (
     DeliveryState,
     Event,
     LimitRefusal,
+    McpUpstream,
+    RegisteredTool,
     Review,
     Transaction,
 )
@@ -172,7 +174,7 @@ def _reads_per_task(completed: int, tenants: Tenants) -> Metric:
     return _single("assent_reads_per_completed_task", "GETs per completed task.", per_task)
 
 
-# --- git buses -------------------------------------------------------------------------------
+# --- git buses, and tools elsewhere ------------------------------------------------------------
 
 
 def buses(tenants: Tenants) -> Iterator[Metric]:
@@ -195,6 +197,15 @@ def buses(tenants: Tenants) -> Iterator[Metric]:
     yield _labelled("assent_bus_requests", "Open requests of git buses.", "progress", counts)
     stuck = requests.stuck().count()
     yield _single("assent_bus_stuck_claims", "Claims of others that are too old.", stuck)
+
+
+def elsewhere(tenants: Tenants) -> Iterator[Metric]:
+    servers = _within(McpUpstream.objects.all(), tenants).values_list("tenant", "name", "problem")
+    pinned = RegisteredTool.objects.filter(is_withdrawn=False).exclude(pinned="")
+    tools = _within(pinned, tenants).values_list("tenant", "name", "read_error")
+    for kind, label, rows in (("mcp_server", "server", servers), ("http_tool", "tool", tools)):
+        failing = [(f"{tenant}/{name}", bool(why)) for tenant, name, why in rows]
+        yield _labelled(f"assent_{kind}_failing", "1: its last reading failed.", label, failing)
 
 
 # --- retention -------------------------------------------------------------------------------
@@ -325,6 +336,7 @@ SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     supervisors,
     tasks,
     buses,
+    elsewhere,
     retention,
     limits,
     infrastructure,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
+from approvals import metrics
 from approvals.desk import decisions
 from approvals.desk.confirmations import confirmation_word
 from ledger import execution, pins
@@ -266,6 +267,19 @@ def test_what_cannot_be_read_is_shown_and_holds_nothing(what, tool, service):
     assert row.held == ""
     service.answers["contract"] = (200, CONTRACT, {})
     assert read_again().read_error == ""
+
+
+def test_operators_are_told_of_a_service_that_is_out_of_reach_until_it_answers(tool, service):
+    def failing() -> dict[Any, float]:
+        return metrics.gathered()["assent_http_tool_failing"].values
+
+    service.answers["contract"] = (503, {}, {})
+    read_again()
+    assert failing() == {(("tool", "acme/refund_invoice"),): 1.0}
+
+    service.answers["contract"] = (200, CONTRACT, {})
+    read_again()
+    assert failing() == {(("tool", "acme/refund_invoice"),): 0.0}
 
 
 def test_nothing_is_pinned_that_is_no_contract(service, registered):

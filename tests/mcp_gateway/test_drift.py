@@ -9,7 +9,9 @@ from threading import Barrier, Thread
 import pytest
 from django.core.management import CommandError
 from django.db import connections
+from django.db.models.functions import Now
 
+from approvals import metrics
 from ledger import execution, mcp_upstreams
 from ledger.catalogue import tool_named
 from ledger.errors import ToolHeld
@@ -296,3 +298,19 @@ def test_two_workers_read_a_list_once(billing):
 
     assert billing.methods().count("tools/list") == 1
     assert mcp_upstreams.due() == []
+
+
+def test_operators_are_told_of_a_server_that_is_out_of_reach_until_it_answers(billing, acme):
+    def failing():
+        return metrics.gathered(frozenset({"acme"}))["assent_mcp_server_failing"]
+
+    assert failing().values == {(("server", "acme/billing"),): 0.0}
+    McpUpstream.objects.update(address="http://127.0.0.1:1/mcp", read_again_at=Now())
+    mcp_upstreams.read_again(McpUpstream.objects.get().pk)
+
+    assert failing().of(server="acme/billing") == 1
+    assert metrics.gathered(frozenset({"globex"}))["assent_mcp_server_failing"].values == {}
+
+    McpUpstream.objects.update(address=billing.address, read_again_at=Now())
+    mcp_upstreams.read_again(McpUpstream.objects.get().pk)
+    assert failing().of(server="acme/billing") == 0
