@@ -170,11 +170,15 @@ def _is_name_of_argument(name: str) -> bool:
     return name.isidentifier() and not name.startswith("_") and not is_ours
 
 
+PLAIN = {"missing": "is missing", "extra_forbidden": "there is no such member"}
+
+
 def _explained(refusal: ValidationError | InvalidRequest) -> str:
     if not isinstance(refusal, ValidationError):
         return refusal.detail
     texts = [
-        f"{'.'.join(map(str, error['loc'])) or 'the manifest'}: {error['msg']}"
+        f"{'.'.join(map(str, error['loc'])) or 'the manifest'}: "
+        f"{PLAIN.get(error['type'], error['msg'])}"
         for error in refusal.errors(include_url=False, include_context=False)
     ]
     return "; ".join(texts[:20])

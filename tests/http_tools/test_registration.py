@@ -100,7 +100,7 @@ def _arguments(**changes):
 
 
 REFUSED = {
-    "an unknown member": ({**manifest(ADDRESS), "risk": "LOW"}, "risk: Extra inputs"),
+    "an unknown member": ({**manifest(ADDRESS), "risk": "LOW"}, "risk: there is no such member"),
     "an unknown member of the contract": (_of(risk="LOW"), "contract.risk"),
     "a name of other letters": (
         manifest(ADDRESS, name="r\N{CYRILLIC SMALL LETTER IE}fund"),
