@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _, gettext_noop
 
+from ledger import handed_over
+
 WORDS = frozenset(
     {
         # of transactions
@@ -80,6 +82,6 @@ def first_large(text: str) -> str:
 
 
 def title_of(slug: str) -> str:
-    """``refund_customer`` as ``Refund customer``."""
-    words = slug.replace("_", " ").replace("-", " ").strip()
+    """``refund_customer`` as ``Refund customer``; of a function of the agent's own, its name."""
+    words = slug.removeprefix(handed_over.PREFIX).replace("_", " ").replace("-", " ").strip()
     return words[:1].upper() + words[1:]

@@ -155,3 +155,8 @@ def test_a_refusal_is_in_the_language_of_who_reads_it(as_bob, bob_user, a_paymen
     page = as_bob.get(reverse("desk:transaction", args=[row.pk])).content.decode()
 
     assert "Abgelehnt" in page
+
+
+def test_a_function_of_the_agents_own_is_called_by_its_name():
+    assert vocabulary.title_of("humanlayer.drop_table") == "Drop table"
+    assert vocabulary.title_of("refund_customer") == "Refund customer"
