@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ledger.http_tools import conformance_checks as checks
+from ledger.http_tools import conformance_checks as checks, conformance_terms as terms
 from ledger.http_tools.conformance_probe import Probe, Skipped, Unexpected
 
 Check = Callable[[Probe], None]
@@ -50,6 +50,12 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "What was recorded once could be sent at any time later.",
     ),
     (
+        "early signature",
+        checks.early_signature,
+        "401 or 403 to a commit whose signature was made ten minutes from now",
+        "What was signed with a wrong clock could be kept and sent later.",
+    ),
+    (
         "altered body",
         checks.altered_body,
         "401 or 403 to a commit whose body was changed after it was signed",
@@ -79,6 +85,12 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "401 or 403 to a request that is sent a second time as it was; the same answer, if it is a "
         "webhook",
         "Whoever records a request could repeat it.",
+    ),
+    (
+        "credential",
+        terms.credential,
+        "401 or 403 to a commit that is signed, without the header or with another value",
+        "Whoever can have Assent sign for another tool could have things done here.",
     ),
     (
         "plan",
@@ -153,6 +165,42 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "What it holds would never be let go of.",
     ),
     (
+        "compensate",
+        terms.compensate,
+        "200 with a receipt that has an id to compensate after a commit",
+        "Without a receipt nobody knows whether it was made good: Assent asks again.",
+    ),
+    (
+        "double compensate",
+        terms.double_compensate,
+        "200 with the first receipt to a second compensate of one key",
+        "After a lost answer Assent asks again, and it must not be paid back twice.",
+    ),
+    (
+        "compensate of nothing",
+        terms.empty_compensate,
+        "a status of 400 or more to compensate for a key that was never used",
+        "What was never taken would be paid back.",
+    ),
+    (
+        "published contract",
+        terms.contract,
+        "a contract of this tool, as docs/http-tools.md has it, if the service publishes one",
+        "What cannot be read cannot be pinned, and no change of it is noticed.",
+    ),
+    (
+        "promises",
+        terms.promises,
+        "in the contract every promise that the manifest relies on",
+        "Assent goes by the manifest, and the service would not do what that says.",
+    ),
+    (
+        "arguments",
+        terms.schema,
+        "in the contract the same json_schema as the manifest has in arguments",
+        "What people sign off could be refused afterwards, or be taken for something else.",
+    ),
+    (
         "broken body",
         checks.broken_body,
         "an answer with a status of 400 or more to a signed body that is no JSON",
@@ -181,6 +229,12 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         checks.form_of_answers,
         "a JSON object in every answer, and no redirect",
         "Anything else proves nothing, and the operation is in doubt.",
+    ),
+    (
+        "operation of answers",
+        checks.operations_in_answers,
+        "in no answer another operation_key than the one that was asked for",
+        "Such an answer proves nothing, and the operation is in doubt.",
     ),
     (
         "secrets",

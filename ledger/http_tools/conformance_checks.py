@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from threading import Timer
 
@@ -31,6 +32,11 @@ def bad_signature(probe: Probe) -> None:
 def expired_signature(probe: Probe) -> None:
     request = probe.request("commit", probe.body(probe.new_key()))
     _is_kept_out(probe.send(probe.signed(request, ago=LONG_AGO)))
+
+
+def early_signature(probe: Probe) -> None:
+    request = probe.request("commit", probe.body(probe.new_key()))
+    _is_kept_out(probe.send(probe.signed(request, ago=-LONG_AGO)))
 
 
 def altered_body(probe: Probe) -> None:
@@ -220,6 +226,18 @@ def form_of_answers(probe: Probe) -> None:
             if heard.response.is_redirect:
                 raise Unexpected(f"a redirect: {heard}")
             _ = heard.answer
+
+
+def operations_in_answers(probe: Probe) -> None:
+    for heard in probe.heard:
+        if heard.operation_key and heard.response is not None:
+            with suppress(Unexpected):  # that it cannot be read is another finding
+                named = heard.answer.body.get("operation_key", heard.operation_key)
+                if named != heard.operation_key:
+                    break
+    else:
+        return
+    raise Unexpected(str(heard))
 
 
 def secrets_in_answers(probe: Probe) -> None:

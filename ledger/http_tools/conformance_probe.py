@@ -18,6 +18,7 @@ from ledger import safe_http, signing_keys, standard_webhooks
 from ledger.http_tools import signing
 from ledger.http_tools.answers import Answer, NotProved, object_in
 from ledger.http_tools.exchange import LARGEST_ANSWER
+from ledger.manifests import HttpManifest
 
 SHOWN = 300  # characters of an answer
 
@@ -59,6 +60,8 @@ class WithKey:
         if verb == "find_receipt":
             key = quote(str(body["operation_key"]), safe="")
             return httpx.Request("GET", f"{address}/operations/{key}")
+        if verb == "contract":
+            return httpx.Request("GET", f"{address}/contract")
         return httpx.Request("POST", f"{address}/{verb}", json=dict(body))
 
     def sign(self, request: httpx.Request, at: datetime) -> None:
@@ -115,6 +118,7 @@ class Heard:
     trouble: str = ""
     is_too_large: bool = False
     signature: str = ""  # of the request
+    operation_key: str = ""  # that was asked for
 
     @property
     def answer(self) -> Answer:
@@ -141,6 +145,8 @@ class Probe:
     signer: Signer
     timeout_s: float = 30.0
     owner: Owner | None = None
+    shown: Mapping[str, str] = field(default_factory=dict)  # headers that the service asks for
+    manifest: HttpManifest | None = None
     heard: list[Heard] = field(default_factory=list)
 
     def new_key(self) -> str:
@@ -163,7 +169,7 @@ class Probe:
     def request(self, verb: str, body: Mapping[str, Any]) -> httpx.Request:
         """Not signed yet."""
         request = self.signer.request(self.address, verb, body)
-        request.headers["Accept"] = "application/json"
+        request.headers.update({"Accept": "application/json", **self.shown})
         key = quote(str(body["operation_key"]), safe=":")
         request.headers["Idempotency-Key"] = f'"{key}:{verb}"'
         return request
@@ -185,10 +191,20 @@ class Probe:
         return request
 
     def ask(self, verb: str, operation_key: str, **changes: Any) -> Heard:
-        return self.send(self.signed(self.request(verb, self.body(operation_key, **changes))))
+        heard = self.send(self.signed(self.request(verb, self.body(operation_key, **changes))))
+        heard.operation_key = operation_key
+        return heard
 
     def look_up(self, operation_key: str) -> Heard:
         return self.ask("find_receipt", operation_key)
+
+    def contract(self) -> Heard:
+        """What it publishes; not remembered, as nothing is in doubt by it."""
+        named = {"tool": self.sample.tool, "tenant": self.sample.tenant}
+        request = self.signer.request(self.address, "contract", named)
+        request.headers.update({"Accept": "application/json", **self.shown})
+        self.send(self.signed(request))
+        return self.heard.pop()
 
     def send(self, request: httpx.Request) -> Heard:
         began = time.monotonic()

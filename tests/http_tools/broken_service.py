@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -16,7 +18,16 @@ import http_message_signatures as hms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook
 
+from tests.http_tools.conftest import manifest
+
 Reply = tuple[int, dict[str, Any]]
+CONTRACT = {
+    "name": "refund_invoice",
+    "version": "1",
+    "description": "Refunds an invoice.",
+    "json_schema": manifest("")["arguments"],
+    "promises": {"reversible": True, "idempotent": True, "receipt_lookup": True, "plan": True},
+}
 COVERED = ["@method", "@target-uri", "content-digest", "idempotency-key"]
 
 
@@ -31,6 +42,7 @@ class Behaviour:
     key: Ed25519PrivateKey | None
     fault: str = ""
     secret: str = ""  # in place of the key: it is asked by webhooks
+    header: str = ""  # the value of X-Api-Key that it wants to see; empty: none
     host: str = ""
     rows: dict[str, Any] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
@@ -48,6 +60,8 @@ class Behaviour:
                 return conflict() if is_late else (200, {"plan": self.planned()})
             case "rollback":
                 return self.roll_back(key, known, asked)
+            case "compensate":
+                return self.compensate(known)
             case _:
                 return self.commit(key, known, asked)
 
@@ -81,6 +95,28 @@ class Behaviour:
         }
         return 200, {"receipt": receipt}
 
+    def compensate(self, known: Any) -> Reply:
+        if not known or "receipt" not in known:
+            is_paid = self.fault == "compensate of nothing"
+            return (200, {"receipt": {"id": "un_0"}}) if is_paid else conflict()
+        if self.fault == "compensate":
+            return 200, {}
+        made_good = known.setdefault("made_good", [])
+        if not made_good or self.fault == "double compensate":
+            made_good.append(f"un_{len(made_good)}")
+        return 200, {"receipt": {"id": made_good[-1]}}
+
+    def contract(self) -> Reply:
+        found: dict[str, Any] = copy.deepcopy(CONTRACT)
+        match self.fault:
+            case "published contract":
+                found["promises"] = {}
+            case "promises":
+                found["promises"]["idempotent"] = False
+            case "arguments":
+                found["json_schema"]["properties"]["amount"]["exclusiveMinimum"] = 100
+        return 200, found
+
     def look_up(self, key: str) -> Reply:
         row = self.rows.get(key)
         if row is None or "receipt" not in row:
@@ -96,9 +132,19 @@ class _Keys(hms.HTTPSignatureKeyResolver):
         return self.key.public_key()
 
 
-class _Careless(hms.HTTPMessageVerifier):
-    def validate_created_and_expires(self, *_: Any, **__: Any) -> None:
-        pass
+class _TakesOld(hms.HTTPMessageVerifier):
+    def validate_created_and_expires(self, sig_input: Any, max_age: Any = None) -> None:
+        if int(sig_input.params["created"]) > time.time() + 5:
+            raise hms.InvalidSignature("early")
+
+
+class _TakesEarly(hms.HTTPMessageVerifier):
+    def validate_created_and_expires(self, sig_input: Any, max_age: Any = None) -> None:
+        if int(sig_input.params["expires"]) < time.time() - 5:
+            raise hms.InvalidSignature("old")
+
+
+VERIFIERS = {"expired signature": _TakesOld, "early signature": _TakesEarly}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -118,6 +164,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.url = self.url.replace("/commit", "/rollback")
         if not (self._is_webhook(body) if it.secret else self._is_signed(body)):
             self._send(401, {"type": "nothing-happened"})
+        elif it.header not in {"", self.headers["X-Api-Key"]} and it.fault != "credential":
+            self._send(403, {"type": "nothing-happened"})
+        elif self.path == "/contract":
+            self._send(*it.contract())
         elif self.command == "GET":
             self._send(*it.look_up(unquote(self.path.rpartition("/")[2])))
         else:
@@ -134,6 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not is_ours and it.fault != "another tool or tenant":
             return 403, {"type": "nothing-happened"}
         verb = asked["verb"] if it.secret else self.path.rpartition("/")[2]
+        if verb == "contract":
+            return it.contract()
         if verb == "find_receipt":
             return it.look_up(asked["operation_key"])
         with nullcontext() if it.fault == "two commits at once" else it.lock:
@@ -144,13 +196,13 @@ class _Handler(BaseHTTPRequestHandler):
         if "webhook-signature" not in self.headers:
             return it.fault == "missing signature"
         sent_at = datetime.fromtimestamp(int(self.headers["webhook-timestamp"]), UTC)
-        is_fresh = abs(datetime.now(UTC) - sent_at) < timedelta(minutes=5)
+        age, most = datetime.now(UTC) - sent_at, timedelta(minutes=5)
+        is_fresh = age < most or it.fault == "expired signature"
+        is_due = age > -most or it.fault == "early signature"
         signed = b"{}" if it.fault == "altered body" else body
         right = Webhook(it.secret).sign(self.headers["webhook-id"], sent_at, signed.decode())
         is_right = it.fault == "altered body" or self.headers["webhook-signature"] == right
-        return (is_right or it.fault == "bad signature") and (
-            is_fresh or it.fault == "expired signature"
-        )
+        return (is_right or it.fault == "bad signature") and is_fresh and is_due
 
     def _is_signed(self, body: bytes) -> bool:
         it = self.behaviour
@@ -167,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _nonce(self, body: bytes) -> str:
         it = self.behaviour
-        verifier = _Careless if it.fault == "expired signature" else hms.HTTPMessageVerifier
+        verifier = VERIFIERS.get(it.fault, hms.HTTPMessageVerifier)
         read = None if it.fault == "altered body" else body or None
         (found,) = verifier(
             signature_algorithm=hms.algorithms.ED25519, key_resolver=_Keys(it.key)
@@ -181,6 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
         fault = self.behaviour.fault
+        if status == 200 and "receipt" in body and fault == "operation of answers":
+            body = {**body, "operation_key": "another"}
         text = json.dumps(body).encode()
         if status == 404 and fault == "slow answers":
             self.behaviour.released.wait(20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import json_schemas, manifests, signing_keys, standard_webhooks
+from ledger import credentials, json_schemas, manifests, signing_keys, standard_webhooks
+from ledger.credentials import CredentialRefused
 from ledger.http_tools import conformance
 from ledger.http_tools.conformance import Finding
 from ledger.http_tools.conformance_probe import Probe, Sample, Signer, WithKey, WithSecret
@@ -45,14 +47,19 @@ class Command(BaseCommand):
         parser.add_argument(
             "--secret-file", type=Path, help="sign webhooks with the secret in it (whsec_…)"
         )
+        parser.add_argument(
+            "--header", default="", help="that the service asks for; its value comes by the input"
+        )
         parser.add_argument("--timeout", type=float, help="seconds; else those of the manifest")
 
     def handle(self, *args: Any, **options: Any) -> None:
         manifest = _manifest(options["manifest"], options["tool"])
         sample = _sample(manifest, options)
         timeout_s = options["timeout"] or (manifest.contract.timeout_s if manifest else 30.0)
+        shown = _shown(options["header"])
         with self._signer(options["secret_file"], options["keys_port"]) as signer:
-            probe = Probe(options["url"].rstrip("/"), sample, signer, timeout_s)
+            address = options["url"].rstrip("/")
+            probe = Probe(address, sample, signer, timeout_s, shown=shown, manifest=manifest)
             try:
                 failures = self._run(probe, options["start"])
             except NotStarted as failure:
@@ -102,6 +109,18 @@ class Command(BaseCommand):
             failures += finding.is_failure
             self.stdout.write(_line(finding))
         return failures
+
+
+def _shown(header: str) -> dict[str, str]:
+    """The header with the value that is on the input: arguments can be seen by others."""
+    if not header:
+        return {}
+    value = sys.stdin.read().strip()
+    try:
+        credentials.check_header(header, value)
+    except CredentialRefused as refusal:
+        raise CommandError(str(refusal)) from None
+    return {header: value}
 
 
 def _signing_secret(file: Path) -> str:
