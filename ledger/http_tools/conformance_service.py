@@ -30,11 +30,7 @@ class StartedService:
     """A service that the kit starts and kills by the owner's command."""
 
     def __init__(self, command: str, address: str) -> None:
-        parts = urlsplit(address)
-        self._listens_at = (
-            parts.hostname or "",
-            parts.port or (443 if parts.scheme == "https" else 80),
-        )
+        self._address = address
         self._command = shlex.split(command)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -46,7 +42,7 @@ class StartedService:
             raise NotStarted(f"{self._command[0]} cannot be run: {failure}") from failure
         self._process = process
         deadline = time.monotonic() + UP_WITHIN_S
-        while not self._listens():
+        while not listens(self._address):
             if process.poll() is not None:
                 raise NotStarted(f"The service ended with {process.returncode}.")
             if time.monotonic() > deadline:
@@ -61,10 +57,14 @@ class StartedService:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    def _listens(self) -> bool:
-        with suppress(OSError), socket.create_connection(self._listens_at, timeout=1):
-            return True
-        return False
+
+def listens(address: str) -> bool:
+    """Whether something accepts connections there."""
+    parts = urlsplit(address)
+    where = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    with suppress(OSError), socket.create_connection(where, timeout=5):
+        return True
+    return False
 
 
 @contextmanager

@@ -279,6 +279,13 @@ def test_a_service_that_forgets_in_a_crash_fails_the_kill(tmp_path):
         checked(tmp_path, sys.executable, "-c", FORGETS, str(EXAMPLE / "tool.py"))
 
 
+def test_a_service_that_is_not_there_is_said_so_once():
+    with pytest.raises(CommandError, match=r"Nothing answers at http://127.0.0.1:\d+: start it"):
+        call_command(
+            "check_tool", f"http://127.0.0.1:{free_port()}", arguments=ARGUMENTS, keys_port=0
+        )
+
+
 def test_a_sample_without_digits_needs_other_arguments_too():
     with pytest.raises(CommandError, match="--other-arguments"):
         call_command("check_tool", "http://127.0.0.1:1", arguments='{"who": "x"}', keys_port=0)

@@ -19,7 +19,7 @@ from ledger.credentials import CredentialRefused
 from ledger.http_tools import conformance
 from ledger.http_tools.conformance import Finding
 from ledger.http_tools.conformance_probe import Probe, Sample, Signer, WithKey, WithSecret
-from ledger.http_tools.conformance_service import NotStarted, StartedService, published
+from ledger.http_tools.conformance_service import NotStarted, StartedService, listens, published
 from ledger.manifests import HttpManifest, ManifestRefused, texts
 from ledger.standard_webhooks import SecretRefused
 
@@ -94,6 +94,8 @@ class Command(BaseCommand):
     def _run(self, probe: Probe, command: str | None) -> int:
         """How many checks failed."""
         if command is None:
+            if not listens(probe.address):
+                raise NotStarted(f"Nothing answers at {probe.address}: start it, or give --start.")
             return self._tell(probe)
         service = StartedService(command, probe.address)
         probe.owner = service
