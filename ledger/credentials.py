@@ -146,9 +146,10 @@ def set_signing_secret(
     by: Principal,
     via: Surface,
     at_once: bool = False,
-) -> None:
+) -> datetime | None:
     """Add or renew it. The one before signs beside it for a day, or no more with ``at_once``, so
-    that the owner can change to the new one meanwhile. Raises ``CredentialRefused``."""
+    that the owner can change to the new one meanwhile. Returns until when both sign; ``None``: only
+    this one does. Raises ``CredentialRefused``."""
     check_signing_secret(secret)
     kind = CredentialKind.SIGNING_SECRET
     with atomic():
@@ -156,6 +157,7 @@ def set_signing_secret(
         until = timezone.now() + BOTH_SIGN_FOR if older else None
         columns: dict[str, Any] = {"secret": f"{secret} {older}".rstrip(), "expires_at": until}
         _keep(tenant, name, kind, hosts, by, via, columns, both_sign_until=until)
+    return until
 
 
 def _newest_signing_secret(tenant: Tenant, name: str) -> str:

@@ -284,7 +284,8 @@ def checked_addresses(target: httpx.URL) -> list[Address]:
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
     for address in addresses:
         if not is_allowed(address):
-            raise AddressRefused(f"{host} is {address}, which is not on the public internet.")
+            what = host if host == str(address) else f"{host} is {address}, which"
+            raise AddressRefused(f"{what} is not on the public internet.")
         if str(port) not in settings.WEBHOOK_PORTS and not _is_in_allowed_network(address):
             raise AddressRefused(
                 f"Port {port} is not one of {', '.join(settings.WEBHOOK_PORTS)}: an operator may "

@@ -43,7 +43,7 @@ def _check_address(address: str) -> None:
     try:
         safe_http.check_form(address)
     except safe_http.AddressRefused as refusal:
-        raise ValueError(f"the address cannot be called: {refusal}") from None
+        raise ValueError(f"the address cannot be called: {str(refusal).rstrip('.')}") from None
     check_host(address)
     if "?" in address or "#" in address or address.endswith("/"):
         raise ValueError("the address has no query, no fragment and no slash at its end")

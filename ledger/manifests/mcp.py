@@ -98,7 +98,7 @@ def check_address(address: str) -> None:
     try:
         safe_http.check_form(address)
     except safe_http.AddressRefused as refusal:
-        raise ValueError(f"the address cannot be called: {refusal}") from None
+        raise ValueError(f"the address cannot be called: {str(refusal).rstrip('.')}") from None
     check_host(address)
     if "#" in address:
         raise ValueError("the address has no fragment")

@@ -207,6 +207,7 @@ def test_the_command_shows_it_once_and_the_log_of_changes_never(acme):
     )
 
     shown = out.getvalue().rsplit(" ", 1)[1].strip()
+    assert "beside it" not in out.getvalue()
     assert credentials.signing_secrets("acme", "billing", ADDRESS) == [shown]
     (event,) = Event.objects.filter(kind="credential_added")
     assert "signing_secret" in event.details

@@ -75,13 +75,14 @@ class Command(BaseCommand):
     ) -> None:
         file = options["secret_file"]
         secret = standard_webhooks.new_secret() if file is None else _secret(file)
-        at_once = options["at_once"]
-        credentials.set_signing_secret(
-            tenant, name, hosts=hosts, secret=secret, at_once=at_once, **by
+        both_until = credentials.set_signing_secret(
+            tenant, name, hosts=hosts, secret=secret, at_once=options["at_once"], **by
         )
         self.stdout.write(f"{name} signs, as of now, for {', '.join(hosts)}.")
-        if not at_once:
-            self.stdout.write("One that it replaces signs beside it for a day.")
+        if both_until:
+            self.stdout.write(
+                f"The one before signs beside it until {both_until:%Y-%m-%d %H:%M} UTC."
+            )
         if file is None:
             self.stdout.write(f"For the owner of the service, and not shown again: {secret}")
 
