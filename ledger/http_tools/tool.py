@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import urlsplit
@@ -202,4 +202,6 @@ def _time_in(plan: Mapping[str, Any]) -> datetime | None:
         raise NotProved("hold_expires_at of its plan is not a time.") from None
     if at.tzinfo is None:
         raise NotProved("hold_expires_at of its plan has no time zone.")
+    if at <= datetime.now(UTC):
+        raise NotProved("hold_expires_at of its plan is over: look at the clocks.")
     return at

@@ -84,11 +84,11 @@ class Example:
         self.arguments = [str(self.port), assent, str(self.ledger)]
         self.process = self.start()
 
-    def start(self, *, dies: bool = False) -> subprocess.Popen[bytes]:
+    def start(self, *, dies: bool = False, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """``before`` stands between the program and the example."""
         program, example = self.command
-        folder = self.ledger.parent
-        prefix = [program, *dying(program, folder)] if dies else [program]
-        self.process = subprocess.Popen([*prefix, example, *self.arguments])
+        before = dying(program, self.ledger.parent) if dies else before
+        self.process = subprocess.Popen([program, *before, example, *self.arguments])
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             try:

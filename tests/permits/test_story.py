@@ -272,5 +272,31 @@ def test_a_permit_of_a_key_that_was_replaced_is_redeemed(hand, signed_off, setti
     assert redeem_bare(permit["permit"], permit["jti"]).status_code == 200
 
 
+def test_a_key_that_is_replaced_while_the_agent_acts_costs_it_nothing(hand, signed_off, settings):
+    row = signed_off()
+    permit = hand.fetch(row).json()
+    assert hand.redeem(permit["jti"]).status_code == 200
+    settings.PERMIT_KEYS = ["77" * 32]
+
+    assert hand.receipt(row).status_code == 200
+    row.refresh_from_db()
+    assert (row.state, row.receipt) == ("committed", "del_7")
+
+
+def test_a_key_that_is_not_published_any_more_ends_its_permits_and_a_new_one_is_redeemed(
+    hand, signed_off, settings
+):
+    row = signed_off()
+    before = hand.fetch(row).json()
+    settings.PERMIT_KEYS = ["77" * 32]
+
+    with pytest.raises(permits.PermitRefused, match="None of the keys"):
+        permits.verified(before["permit"], permits.public_keys())
+    assert redeem_bare(before["permit"], before["jti"]).status_code == 422
+
+    fresh = hand.fetch(row).json()
+    assert redeem_bare(fresh["permit"], fresh["jti"]).status_code == 200
+
+
 def lapse(row):
     Transaction.objects.filter(pk=row.pk).update(lease_expires_at=Now())
