@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 
-from ledger import standard_webhooks
+from ledger import signing_keys, standard_webhooks
 from ledger.http_tools import conformance
 from ledger.http_tools.conformance import Finding
 from ledger.http_tools.conformance_probe import Probe, Sample, WithKey, WithSecret
@@ -146,6 +148,26 @@ def test_a_header_that_no_credential_may_be_is_refused(header, value, monkeypatc
 
     with pytest.raises(CommandError):
         call_command("check_tool", "http://127.0.0.1:1", arguments=ARGUMENTS, header=header)
+
+
+@pytest.mark.parametrize("fault", ["", "credential"])
+def test_the_command_shows_the_header_that_comes_by_its_input(
+    fault, settings, monkeypatch, tmp_path
+):
+    file = tmp_path / "tools.json"
+    members = {**manifest("https://tool.example"), "contract": WHOLE.contract.model_dump()}
+    file.write_text(json.dumps({"tenant": "check", "tools": [members]}))
+    monkeypatch.setattr("sys.stdin", io.StringIO("right\n"))
+    own_key, said = signing_keys.key_of(settings.TOOL_KEYS[0]), io.StringIO()
+
+    with serving(Behaviour(own_key, fault, header="right")) as address:
+        options = {"manifest": file, "arguments": ARGUMENTS, "timeout": 2, "stdout": said}
+        expected = pytest.raises(CommandError, match="1 of") if fault else nullcontext()
+        with expected:
+            call_command("check_tool", address, header="X-Api-Key", **options)
+
+    assert ("FAIL  credential" if fault else "ok    credential") in said.getvalue()
+    assert "right" not in said.getvalue()
 
 
 # What is signed in another way, or in other words, if the service is asked by webhooks.
