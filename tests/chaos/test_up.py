@@ -106,6 +106,30 @@ def up(tmp_path: Path) -> Iterator[Up]:
         up.process.wait(30)
 
 
+def keys_of(pid: int) -> set[str]:
+    """Names of the variables with keys that only one kind of process gets."""
+    variables = (Path(f"/proc/{pid}/environ").read_bytes()).decode().split("\0")
+    return {name for name, _, value in (each.partition("=") for each in variables) if value} & {
+        "ASSENT_AUDIT_KEY",
+        "ASSENT_PERMIT_KEY",
+        "ASSENT_VAPID_KEY",
+    }
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_each_process_has_the_keys_that_are_its_own(up: Any) -> None:
+    up.start()
+
+    has = {line: keys_of(pid) for pid, line in processes(up.home).items() if "valkey" not in line}
+    for kind, key in {
+        "granian": "ASSENT_PERMIT_KEY",
+        "manage.py sweep": "ASSENT_AUDIT_KEY",
+        "manage.py work --only": "ASSENT_VAPID_KEY",
+    }.items():
+        assert [keys for line, keys in has.items() if kind in line and keys == {key}], kind
+    assert not any(keys for line, keys in has.items() if "manage.py work --but" in line)
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
     up.start()

@@ -121,9 +121,9 @@ class Command(BaseCommand):
             "PYTHONUNBUFFERED": "1",
         }
         # The keys of one process each, which this one is not given.
-        for name in (embedded_services.AUDIT_KEY, embedded_services.VAPID_KEY):
-            variable = embedded_services.KEYS[name]
-            if not {variable, f"{variable}_FILE"} & set(os.environ):
+        for name, variable in embedded_services.KEYS.items():
+            is_set = {variable, f"{variable}_FILE"} & set(os.environ)
+            if variable in processes.SECRETS_OF_ONE and not is_set:
                 environment[variable] = (embedded_services.HOME / name).read_text()
         return environment
 
