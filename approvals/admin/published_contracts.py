@@ -9,9 +9,11 @@ from django.contrib.auth.models import User
 
 from approvals.admin.tool_pages import VIA, contract_differences
 from approvals.people import principal_of
-from ledger import pins
+from ledger import pins, registrations
 from ledger.admin.base import pretty
 from ledger.http_tools import published
+from ledger.http_tools.published import Unusable
+from ledger.manifests import HttpManifest
 from ledger.models import RegisteredTool
 from ledger.pins import NotPinned
 
@@ -45,4 +47,20 @@ def shown(row: RegisteredTool, offered: dict[str, Any] | None) -> dict[str, Any]
         "sha256": published.digest_of(other) if other is not None else "",
         "differences": contract_differences(row.pinned_contract, other) if other else [],
         "pinned": pretty(row.pinned_contract) if row.pinned else "",
+        **(_misfits(row, other) if other is not None else {}),
+    }
+
+
+def _misfits(row: RegisteredTool, contract: dict[str, Any]) -> dict[str, list[str]]:
+    """Where the manifest relies on more, or on other arguments, than what is published."""
+    version = registrations.current(row.tenant, row.name)
+    try:
+        published.check(contract, row.name)
+    except Unusable:
+        return {}
+    if not isinstance(version, HttpManifest):
+        return {}
+    return {
+        "not_promised": published.not_promised(version, contract),
+        "other_arguments": published.other_arguments(version, contract),
     }

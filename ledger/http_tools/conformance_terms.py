@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ledger.http_tools import published
@@ -14,11 +13,6 @@ from ledger.manifests import HttpManifest
 KEPT_OUT = frozenset({401, 403})
 PUBLISHES_NONE = frozenset({400, 404, 405, 501})
 MOST_SHOWN = 5
-# Keywords that say nothing about which arguments fit, and those whose members are names.
-ANNOTATIONS = frozenset(
-    ["$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "title"]
-)
-OF_NAMES = frozenset(["$defs", "dependentSchemas", "patternProperties", "properties"])
 RELIED_ON = {
     "plan": "the manifest has the route plan, and people may never read what would happen",
     "receipt_lookup": "the manifest has the route find_receipt, and what is in doubt stays so",
@@ -81,28 +75,16 @@ def contract(probe: Probe) -> None:
 
 
 def promises(probe: Probe) -> None:
-    manifest, found = _manifest_of(probe), _published(probe)["promises"]
-    relied_on = _relied_on(manifest)
-    if broken := [RELIED_ON[name] for name in sorted(relied_on) if not found[name]]:
-        raise Unexpected("; ".join(broken))
+    manifest, found = _manifest_of(probe), _published(probe)
+    if broken := published.not_promised(manifest, found):
+        raise Unexpected("; ".join(RELIED_ON[name] for name in broken))
 
 
 def schema(probe: Probe) -> None:
-    manifest, found = _manifest_of(probe), _published(probe)["json_schema"]
-    if places := [*differences(manifest.arguments, found)]:
+    manifest, found = _manifest_of(probe), _published(probe)
+    if places := published.other_arguments(manifest, found):
         more = f" and {len(places) - MOST_SHOWN} more" if len(places) > MOST_SHOWN else ""
         raise Unexpected(f"they differ at {', '.join(places[:MOST_SHOWN])}{more}")
-
-
-def _relied_on(manifest: HttpManifest) -> set[str]:
-    terms = manifest.contract
-    relied_on = {
-        "plan": "plan" in manifest.routes,
-        "receipt_lookup": "find_receipt" in manifest.routes,
-        "idempotent": terms.retry_safe,
-        "reversible": terms.consequence_level != "IRREVERSIBLE",
-    }
-    return {name for name, is_relied_on in relied_on.items() if is_relied_on}
 
 
 def _manifest_of(probe: Probe) -> HttpManifest:
@@ -125,23 +107,3 @@ def _published(probe: Probe) -> Mapping[str, Any]:
     except Unusable as refusal:
         raise Unexpected(str(refusal)) from None
     return found
-
-
-def differences(ours: Any, theirs: Any, at: str = "", *, of_names: bool = False) -> Iterator[str]:
-    """Where two schemas differ, but for what says nothing about which arguments fit."""
-    if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
-        if _plain(ours) != _plain(theirs):
-            yield at or "the schema itself"
-        return
-    for name in sorted({*ours, *theirs}):
-        if of_names or name not in ANNOTATIONS:
-            place = f"{at}.{name}" if at else name
-            is_of_names = not of_names and name in OF_NAMES
-            yield from differences(ours.get(name), theirs.get(name), place, of_names=is_of_names)
-
-
-def _plain(value: Any) -> str:
-    """As JSON; lists of texts (``required``, ``enum``) in one order."""
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        value = sorted(value)
-    return json.dumps(value, sort_keys=True)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ledger import intents, json_schemas
+from ledger.contracts import ConsequenceLevel
 from ledger.errors import InvalidRequest, SchemaUnusable
 from ledger.http_tools import exchange
 from ledger.http_tools.answers import NotProved, object_in
 from ledger.http_tools.exchange import NOTHING_WAS_SENT, Service
+from ledger.manifests import HttpManifest
 
 TIMEOUT_S = 10.0
+# Keywords that say nothing about which arguments fit, and those whose members are names.
+ANNOTATIONS = frozenset(
+    ["$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "title"]
+)
+OF_NAMES = frozenset(["$defs", "dependentSchemas", "patternProperties", "properties"])
 
 
 class Unreadable(Exception):
@@ -82,3 +91,48 @@ def check(contract: dict[str, Any], name: str) -> None:
         raise Unusable(f"It publishes no contract: {refusal.detail}") from None
     if published.name != name:
         raise Unusable(f"It publishes the contract of {published.name!r:.80}.")
+
+
+# --- compared with the manifest -----------------------------------------------------------------
+
+
+def not_promised(manifest: HttpManifest, contract: Mapping[str, Any]) -> list[str]:
+    """The promises that the manifest relies on and that a checked contract does not make."""
+    terms = manifest.contract
+    relied_on = {
+        "idempotent": terms.retry_safe,
+        "plan": "plan" in manifest.routes,
+        "receipt_lookup": "find_receipt" in manifest.routes,
+        "reversible": terms.consequence_level != ConsequenceLevel.IRREVERSIBLE,
+    }
+    promised = contract["promises"]
+    return [name for name, is_relied_on in relied_on.items() if is_relied_on and not promised[name]]
+
+
+def other_arguments(manifest: HttpManifest, contract: Mapping[str, Any]) -> list[str]:
+    """Where the schema of a checked contract takes other arguments than the manifest's."""
+    return list(schema_differences(manifest.arguments, contract["json_schema"]))
+
+
+def schema_differences(
+    ours: Any, theirs: Any, at: str = "", *, of_names: bool = False
+) -> Iterator[str]:
+    """Where two schemas differ, but for what says nothing about which arguments fit."""
+    if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
+        if _plain(ours) != _plain(theirs):
+            yield at or "the schema itself"
+        return
+    for name in sorted({*ours, *theirs}):
+        if of_names or name not in ANNOTATIONS:
+            place = f"{at}.{name}" if at else name
+            is_of_names = not of_names and name in OF_NAMES
+            yield from schema_differences(
+                ours.get(name), theirs.get(name), place, of_names=is_of_names
+            )
+
+
+def _plain(value: Any) -> str:
+    """As JSON; lists of texts (``required``, ``enum``) in one order."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = sorted(value)
+    return json.dumps(value, sort_keys=True)

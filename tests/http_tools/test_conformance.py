@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 
 from ledger import signing_keys, standard_webhooks
-from ledger.http_tools import conformance
+from ledger.http_tools import conformance, published
 from ledger.http_tools.conformance import Finding
 from ledger.http_tools.conformance_probe import Probe, Sample, WithKey, WithSecret
-from ledger.http_tools.conformance_terms import RELIED_ON, differences
+from ledger.http_tools.conformance_terms import RELIED_ON
 from ledger.management.commands import check_tool
 from ledger.manifests import HttpManifest
 from tests.http_tools.broken_service import Behaviour, serving
@@ -114,9 +114,13 @@ def test_what_a_schema_says_of_no_argument_is_no_difference():
     }
     plain = {"required": ["a", "b"], "properties": {"title": {"type": "string"}}}
 
-    assert [*differences(plain, described)] == []
-    assert [*differences(plain, {**plain, "properties": {}})] == ["properties.title"]
-    assert [*differences(plain, {**plain, "minProperties": 1})] == ["minProperties"]
+    assert [*published.schema_differences(plain, described)] == []
+    assert [*published.schema_differences(plain, {**plain, "properties": {}})] == [
+        "properties.title"
+    ]
+    assert [*published.schema_differences(plain, {**plain, "minProperties": 1})] == [
+        "minProperties"
+    ]
 
 
 def test_a_manifest_that_relies_on_less_than_is_promised_is_no_difference():

@@ -325,6 +325,20 @@ def test_an_operator_pins_and_releases_in_the_admin_what_they_were_shown(service
     assert [event.kind for event in kinds] == ["tool_pinned", "tool_released", "tool_unpinned"]
 
 
+def test_the_admin_says_what_of_the_manifest_the_owner_does_not_promise(service, registered, acme):
+    contract = with_promise(receipt_lookup=False)
+    contract["json_schema"]["properties"].pop("note")
+    service.answers["contract"] = (200, contract, {})
+    registered(routes=["plan", "find_receipt"])
+    page = f"/admin/ledger/registeredtool/{RegisteredTool.objects.get().pk}/contract/"
+
+    shown = operator("olga2", acme).post(page, {"act": "read"})
+
+    assert shown.context["not_promised"] == ["plan", "receipt_lookup"]
+    assert shown.context["other_arguments"] == ["properties.note"]
+    assert "relies on <code>plan</code>, which it does not promise" in shown.content.decode()
+
+
 def test_the_desk_says_that_the_tool_is_held_and_offers_to_reject(
     tool, service, as_alice, as_olga, alice_user
 ):
