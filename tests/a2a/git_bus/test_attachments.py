@@ -90,6 +90,7 @@ def test_files_of_one_name_are_told_apart(answered, participant):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.django_db(transaction=True)  # sending them takes longer than a transaction may be idle
 def test_fifty_mebibytes_go_along_and_what_is_more_is_named(answered, participant):
     whole = [artifact(f"part-{n}", raw(os.urandom(10 * MIB))) for n in range(5)]
     result, metadata = answered(
