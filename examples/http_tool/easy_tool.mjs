@@ -9,6 +9,8 @@ import { createServer } from "node:http";
 
 const [port, secretFile, file] = process.argv.slice(2);
 const key = Buffer.from(readFileSync(secretFile, "utf8").trim().replace(/^whsec_/, ""), "base64");
+// Without a secret anybody could sign, so the service does not start.
+if (key.length < 24) throw new Error(`There is no secret in ${secretFile}.`);
 const OURS = { tenant: "acme", tool: "refund_invoice" };
 const rows = new Map(existsSync(file) ? Object.entries(JSON.parse(readFileSync(file, "utf8"))) : []);
 
@@ -59,6 +61,7 @@ const VERBS = {
 function carryOut(asked) {
   if (Object.entries(OURS).some(([name, value]) => asked[name] !== value))
     return problem(403, "nothing-happened", "It is for another tenant or tool.");
+  if (!Object.hasOwn(VERBS, asked.verb)) return problem(400, "not-understood", "There is no such verb.");
   const row = rows.get(asked.operation_key);
   if (asked.fencing < (row?.fencing ?? 0)) return conflict("Another worker has taken over.");
   return VERBS[asked.verb](asked, row);

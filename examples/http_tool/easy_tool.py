@@ -26,10 +26,17 @@ Row = dict[str, Any] | None
 OURS = {"tenant": "acme", "tool": "refund_invoice"}
 
 
-def is_from_assent(headers: Message, body: bytes, secret: str) -> bool:
+def key_in(file: Path) -> bytes:
+    """Without a secret anybody could sign, so the service does not start."""
+    key = base64.b64decode(file.read_text().strip().removeprefix("whsec_"), validate=True)
+    if len(key) < 24:
+        sys.exit(f"There is no secret in {file}.")
+    return key
+
+
+def is_from_assent(headers: Message, body: bytes, key: bytes) -> bool:
     """What any library for Standard Webhooks does: the signature is right, and of just now."""
     sent_at = headers["webhook-timestamp"]
-    key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = hmac.new(key, f"{headers['webhook-id']}.{sent_at}.".encode() + body, hashlib.sha256)
     right = b"v1," + base64.b64encode(signed.digest())
     given = headers["webhook-signature"].encode().split()
@@ -97,12 +104,12 @@ class Refunds:
 
 class Handler(BaseHTTPRequestHandler):
     refunds: Refunds
-    secret: str
+    key: bytes
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         try:
-            is_ours = is_from_assent(self.headers, body, self.secret)
+            is_ours = is_from_assent(self.headers, body, self.key)
         except (AttributeError, TypeError, ValueError):  # a header is missing, or is no number
             is_ours = False
         try:
@@ -120,5 +127,5 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     port, secret, file = sys.argv[1:]
-    Handler.secret, Handler.refunds = Path(secret).read_text().strip(), Refunds(Path(file))
+    Handler.key, Handler.refunds = key_in(Path(secret)), Refunds(Path(file))
     ThreadingHTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()

@@ -64,7 +64,7 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
     (
         "other target",
         checks.other_target,
-        "401 or 403 to a signature that was made for another path",
+        "401 or 403 to a signature made for another path; of a webhook only the body counts",
         "A signed rollback could be turned into a commit.",
     ),
     (

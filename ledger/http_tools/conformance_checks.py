@@ -51,6 +51,28 @@ def other_target(probe: Probe) -> None:
     meant = probe.signed(probe.request("rollback", body))
     altered = probe.request("commit", body)
     _is_kept_out(probe.send(_with_signature_of(meant, altered, probe)))
+    if isinstance(probe.signer, WithSecret):
+        _reads_the_body_alone(probe)
+
+
+def _reads_the_body_alone(probe: Probe) -> None:
+    """A webhook signs neither path nor other headers: whoever sends it on can choose them."""
+    for path in ("", "/commit"):
+        heard = _sent_on(probe, "find_receipt", probe.new_key(), path)
+        probe.heard.pop()  # the path is none of its own: any refusal will do
+        if heard.response is not None and heard.response.status_code < 400:
+            raise Unexpected(f"{heard}, to a look-up whose path or header says commit")
+    key = probe.new_key()
+    receipt = probe.receipt_of(_sent_on(probe, "commit", key), key)
+    _is_same(receipt, probe.receipt_of(probe.ask("commit", key), key))
+
+
+def _sent_on(probe: Probe, verb: str, key: str, path: str = "") -> Heard:
+    """With a path, and a header that names the commit of another operation."""
+    request = probe.request(verb, probe.body(key))
+    request.url = httpx.URL(f"{probe.address}{path}")
+    request.headers["Idempotency-Key"] = f'"{probe.new_key()}:commit"'
+    return probe.send(probe.signed(request))
 
 
 def other_address(probe: Probe) -> None:

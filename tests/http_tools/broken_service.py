@@ -183,7 +183,15 @@ class _Handler(BaseHTTPRequestHandler):
         is_ours = asked["tool"] == "refund_invoice" and asked["tenant"] == "check"
         if not is_ours and it.fault != "another tool or tenant":
             return 403, {"type": "nothing-happened"}
+        told = self.headers.get("Idempotency-Key", "").strip('"').rpartition(":")
         verb = asked["verb"] if it.secret else self.path.rpartition("/")[2]
+        match it.fault:
+            case "verb of header":
+                verb = told[2] or verb
+            case "verb of path":
+                verb = self.path.rpartition("/")[2] or verb
+            case "key of header":
+                asked = {**asked, "operation_key": unquote(told[0])}
         if verb == "contract":
             return it.contract()
         if verb == "find_receipt":

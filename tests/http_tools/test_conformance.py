@@ -202,6 +202,16 @@ def test_a_service_that_is_asked_by_webhooks_is_checked_too(fault):
     }
 
 
+@pytest.mark.parametrize("fault", ["verb of header", "verb of path", "key of header"])
+def test_a_service_that_reads_what_no_webhook_signs_is_told_so(fault):
+    secret = standard_webhooks.new_secret()
+    sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
+    with serving(Behaviour(None, fault, secret)) as address:
+        found = list(conformance.findings(Probe(address, sample, WithSecret(secret), timeout_s=2)))
+
+    assert [each.name for each in found if each.is_failure] == ["other target"]
+
+
 def test_every_finding_says_what_came_and_why_it_matters():
     key = Ed25519PrivateKey.generate()
     sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -24,6 +25,7 @@ from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.http_tools.conftest import OPERATOR, manifest
 from tests.http_tools.test_example import EXAMPLE, Example
+from tests.processes import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BY = {"by": OPERATOR, "via": Surface.COMMAND}
@@ -283,8 +285,23 @@ def test_the_example_serves_nobody_but_assent(example):
     assert sent(commit_of(example, verb="rollback"), **signed) == 401
     assert sent(commit_of(example, tenant="globex"), secret) == 403
     assert sent(commit_of(example, tool="pay"), secret) == 403
-    assert sent(commit_of(example, verb="scuttle"), secret) == 400
+    for verb in ("scuttle", "toString", "__proto__"):  # the latter two are members of every object
+        assert sent(commit_of(example, verb=verb), secret) == 400
     assert example.rows() == {}
 
     assert sent(request, **signed) == 200
     assert list(example.rows()) == ["k"]
+
+
+@pytest.mark.parametrize("content", ["", "whsec_", "whsec_!!!", "whsec_QUJD"])
+@pytest.mark.parametrize(("program", "file"), PROGRAMS, ids=["python", "node"])
+def test_without_a_secret_the_example_does_not_start(program, file, content, tmp_path):
+    if not program:
+        pytest.skip("Node is not on this machine.")
+    secret = tmp_path / "secret.txt"
+    secret.write_text(content)
+    arguments = [str(free_port()), str(secret), str(tmp_path / "refunds.json")]
+
+    ended = subprocess.run([program, str(EXAMPLE / file), *arguments], timeout=20, check=False)
+
+    assert ended.returncode == 1
