@@ -27,11 +27,11 @@ demo: $(VENV)/runtime ## Start everything, with demo people and working agents
 up: $(VENV)/runtime ## Start everything, empty
 	@exec $(RUN) manage.py up
 
-test: $(VENV)/dev ## Run every test
-	$(RUN) -m pytest
-
-quick: $(VENV)/dev ## Run the tests without browser and extra processes
+test: $(VENV)/dev ## Run the tests for daily work: at most ten minutes on two cores
 	$(RUN) -m pytest -m "not browser and not slow"
+
+verify: $(VENV)/dev ## Run every test, also browsers, foreign clients, real processes and storms
+	$(RUN) -m pytest
 
 # Each step is a target of its own for .pre-commit-config.yaml.
 check: check-format check-lint check-types check-imports check-settings check-migrations ## Format, lint, types, imports, Django's own checks
@@ -106,5 +106,5 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@ $(VENV)/runtime
 
-.PHONY: help demo up test quick check check-format check-lint check-types check-imports check-settings \
+.PHONY: help demo up test verify check check-format check-lint check-types check-imports check-settings \
 	check-migrations fix docs messages pictures lighthouse bench peers chaos power-loss scale lock

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOT_COPIED = shutil.ignore_patterns(
     ".git",
     ".venv",
-    ".assent",
+    ".assent*",
     "node_modules",
     "__pycache__",
     ".*_cache",

@@ -18,18 +18,20 @@ from a2a import remote
 from a2a.models import Question, RemoteAgent, Skill, Task
 from a2a.remote import CardRefused
 from a2a.validation import spellings
-from ledger import json_schemas
 from ledger.admin.base import (
     ReadOnly,
     RetentionFilter,
     SearchedByIndex,
     TenantAdmin,
     as_json,
+    related,
     tenants_of,
 )
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
+from ledger.contracts import json_schemas
 from ledger.errors import SchemaUnusable
 from ledger.models import Tenant, id_or_none
+from ledger.tools import watched
 
 
 class SkillForm(forms.ModelForm):
@@ -190,10 +192,14 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
     secrets = frozenset({"token"})
     tenant_path = "agent__tenant"
     list_display = ("agent", "url", "card_version", "fetched_at", "drift", "error")
-    list_select_related = ("agent",)
+    list_select_related = ("agent", "watched")
     actions = ("fetch_again", "pin")
-    card_ = as_json("card", "card, as pinned")
-    seen_card_ = as_json("seen_card", "card, as last fetched")
+    pinned_at = related("watched.pinned_at", "pinned at")
+    fetched_at = related("watched.read_at", "fetched at")
+    drift = related("watched.held_why", "drift")
+    error = related("watched.error", "error")
+    card_ = as_json("watched.pinned", "card, as pinned")
+    seen_card_ = as_json("watched.seen", "card, as last fetched")
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -253,10 +259,9 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
     @admin.action(description="Fetch the card again and compare", permissions=["change"])
     def fetch_again(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
         for row in rows:
-            remote.refetch_soon(row)
-            remote.refetch(row.pk)
-            row.refresh_from_db()
-            outcome = row.error or row.drift or "as it was pinned."
+            problem = watched.read_now(row.watched_id)
+            row.watched.refresh_from_db()
+            outcome = problem or row.watched.held_why or "as it was pinned."
             self.message_user(request, f"{row.agent.name}: {outcome}")
 
     @admin.action(description="Pin the card as it is now", permissions=["change"])

@@ -10,17 +10,15 @@ class A2AConfig(AppConfig):
     verbose_name = "A2A tasks and questions"
 
     def ready(self) -> None:
-        from a2a import checks, jobs, models, sweep  # noqa: F401
+        from a2a import checks, jobs, models, remote, sweep  # noqa: F401
         from a2a.builtin import runs
-        from a2a.humanlayer import webhooks
-        from a2a.protocol import push
+        from a2a.protocol.push import channel as push
         from a2a.rest.doorbell import wake_workers
         from a2a.states import BY_KIND
-        from a2a.tasks import sealed_content
-        from ledger import doorbell
-        from ledger.audit import histories
+        from a2a.tasks.records import sealed_content
         from ledger.events import outbox
-        from ledger.webhooks import channel
+        from ledger.foundation.redis import doorbell
+        from ledger.proof.audit import histories
         from ledger.workers import sweeper
 
         histories.register_family(
@@ -29,9 +27,8 @@ class A2AConfig(AppConfig):
             )
         )
         outbox.register(push.PushChannel())
-        outbox.register(webhooks.ContactChannel())
-        channel.forms.append(webhooks.CallForm())
         doorbell.register_bell(wake_workers)
         doorbell.register_listener(runs.follow_event)
+        remote.register_kind()
         jobs.register()
         sweeper.register_step(sweep.sweep)

@@ -20,8 +20,7 @@ from typing import Any
 
 from django.db.models import TextChoices
 
-from ledger.errors import InvalidRequest, LedgerError, NotFound
-from ledger.sentences import Sentence
+from ledger.errors import InvalidRequest, LedgerError, NotFound, Sentence
 
 
 class Reason(TextChoices):

@@ -1,4 +1,4 @@
-"""How often clients read tasks, counted in Redis: the pause they are told, and the load.
+"""The rate of clients' reads of tasks, counted in Redis: the pause they are told, and the load.
 
 Without Redis every client is told the shortest pause, and nothing is counted.
 """
@@ -15,9 +15,9 @@ from uuid import UUID
 from redis import Redis, RedisError
 
 from a2a.states import TaskState
-from ledger import doorbell
-from ledger.backoff import Backoff
-from ledger.http.polling import POLL_INTERVAL_S
+from ledger.api.http.polling import POLL_INTERVAL_S
+from ledger.foundation.backoff import Backoff
+from ledger.foundation.redis import doorbell
 
 PAUSE = Backoff(first=timedelta(seconds=POLL_INTERVAL_S), longest=timedelta(seconds=30))
 STEADY_READS = 10  # of a task at work, before its pauses double

@@ -6,24 +6,58 @@ from enum import StrEnum
 
 from django.db.models import TextChoices
 
+from ledger.errors import Sentence, StandardReason
 from ledger.states import Move
 
 
 class TaskState(TextChoices):
     """The protocol's states, lowercase and hyphened as version 0.3 writes them."""
 
-    SUBMITTED = "submitted", "waiting for a worker"
-    WORKING = "working", "being worked on"
-    INPUT_REQUIRED = "input-required", "waiting for an answer"
-    AUTH_REQUIRED = "auth-required", "waiting for sign-off"
-    COMPLETED = "completed", "completed"
-    FAILED = "failed", "failed"
-    CANCELED = "canceled", "canceled"
-    REJECTED = "rejected", "rejected before it began"
+    SUBMITTED = "submitted", Sentence("waiting for a worker")
+    WORKING = "working", Sentence("being worked on")
+    INPUT_REQUIRED = "input-required", Sentence("waiting for an answer")
+    AUTH_REQUIRED = "auth-required", Sentence("waiting for sign-off")
+    COMPLETED = "completed", Sentence("completed")
+    FAILED = "failed", Sentence("failed")
+    CANCELED = "canceled", Sentence("canceled")
+    REJECTED = "rejected", Sentence("rejected before it began")
+
+
+class TaskReasons:
+    """The reasons that Assent itself gives for moves. Rows keep the codes: they never change."""
+
+    CANCELED = StandardReason("task_canceled", "Canceled by {name}.")
+    PARENT_CANCELED = StandardReason("parent_canceled", "The task above it was canceled.")
+    WORKER_LOST = StandardReason("worker_lost", "The worker stopped sending heartbeats.")
+    OVERTIME = StandardReason("overtime", "The time for the task was over.")
+    UNANSWERED = StandardReason(
+        "unanswered",
+        "Nobody answered within {time}.",
+        reads="INPUT_REQUIRED not resolved within {time} timeout",
+    )
+    AWAITS_SIGN_OFF = StandardReason("awaits_sign_off", "Waiting for sign-off.")
+    CLAIM_LAPSED = StandardReason(
+        "claim_lapsed", "The process that had claimed it did not finish in time."
+    )
+    NOT_PREPARED = StandardReason(
+        "not_prepared", "It could not be prepared in its time. Nothing will be carried out."
+    )
+    REMOTE_CANCELED = StandardReason("remote_canceled", "The remote agent canceled it.")
+    REMOTE_LOST = StandardReason("remote_lost", "The remote agent does not know the task any more.")
+    INPUT_MISFIT = StandardReason("input_misfit", "The input does not fit the skill's schema.")
+    SENT_TOO_LATE = StandardReason("sent_too_late", "The time that its sender gave it is over.")
+    SKILL_IS_FULL = StandardReason(
+        "skill_is_full", "{skill} has {number} open tasks, as many as it takes."
+    )
+    CARD_CHANGED = StandardReason("card_changed", "The agent's card has changed: {drift}")
+    NO_SCOPE = StandardReason("no_scope", "The skill asks for the scope {scope}.")
+    # of requests on a git bus
+    PUT_BACK = StandardReason("put_back", "Put back by an operator.")
+    CLAIM_LOST = StandardReason("claim_lost", "Its claim did not arrive.")
 
 
 class TaskEventKind(StrEnum):
-    """What happened to a task. The audit log seals the values: they never change."""
+    """Kinds of events of a task. The audit log seals the values: they never change."""
 
     SUBMITTED = "task_submitted"
     REJECTED = "task_rejected"

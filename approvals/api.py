@@ -12,13 +12,13 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
 from a2a.rest import tasks, workers
-from approvals.http import openapi
-from approvals.http.api_page import ApiPage
 from approvals.http.middleware import answer_outage
-from approvals.http.openapi import DescribedAPI
+from approvals.http.reference import openapi
+from approvals.http.reference.api_page import ApiPage
+from approvals.http.reference.openapi import DescribedAPI
 from ledger.api import routers
+from ledger.api.http import not_authenticated, parse_json, problem, problem_of
 from ledger.errors import LedgerError
-from ledger.http import not_authenticated, parse_json, problem, problem_of
 
 logger = logging.getLogger(__name__)
 
@@ -64,13 +64,13 @@ def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         422,
         "invalid_request",
         "The request is not valid",
-        said(error.errors),
+        faults_in_words(error.errors),
         "Correct the fields named in errors. Nothing was changed.",
         errors=errors[:50],
     )
 
 
-def said(errors: list[dict[str, Any]]) -> str:
+def faults_in_words(errors: list[dict[str, Any]]) -> str:
     """The first three faults in words: ``reason: at most 2,000 characters.``"""
     shown = [f"{error['loc'][-1] if error['loc'] else 'body'}: {fault(error)}." for error in errors]
     more = [f"{len(errors) - 3} more in errors."] if len(errors) > 3 else []
@@ -78,9 +78,9 @@ def said(errors: list[dict[str, Any]]) -> str:
 
 
 def fault(error: dict[str, Any]) -> str:
-    """What is wrong with one field, in a few words."""
+    """The fault of one field, in a few words."""
     limits = error.get("ctx", {})
-    found = {
+    template = {
         "missing": "required, and not there",
         "extra_forbidden": "not a field of this request",
         "string_too_long": "at most {max_length:,} characters",
@@ -94,7 +94,7 @@ def fault(error: dict[str, Any]) -> str:
         "uuid_parsing": "an id (UUID)",
         "string_type": "a text",
     }.get(error["type"])
-    return found.format(**limits) if found else str(error["msg"]).rstrip(".")
+    return template.format(**limits) if template else str(error["msg"]).rstrip(".")
 
 
 @api.exception_handler(AuthenticationError)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from importlib import import_module
 from typing import Any
 
 import django
+from django.apps import apps
 from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
@@ -15,19 +17,19 @@ django.setup(set_prefix=False)
 
 from channels.security.websocket import OriginValidator  # noqa: E402
 
-from a2a.mcp import app as mcp  # noqa: E402
 from a2a.protocol import app  # noqa: E402
-from approvals import health, wsgi  # noqa: E402
-from approvals.http import fast_path  # noqa: E402
-from approvals.http.gate import Gate  # noqa: E402
-from approvals.http.pages import Pages  # noqa: E402
-from approvals.http.patience import Patience  # noqa: E402
-from approvals.http.sign_ins import SignIns  # noqa: E402
-from approvals.http.waits import SMALL_BODY, Waits  # noqa: E402
+from approvals import health, lanes, wsgi  # noqa: E402
+from approvals.http.admission import fast_path  # noqa: E402
+from approvals.http.admission.gate import Gate  # noqa: E402
+from approvals.http.admission.long_polls import SMALL_BODY, Waits, network_of_peer  # noqa: E402
+from approvals.http.admission.pages import Pages  # noqa: E402
+from approvals.http.admission.throttled_polls import Patience  # noqa: E402
 from approvals.web import live  # noqa: E402
-from ledger import doorbell, liveness, start_checks  # noqa: E402
-from ledger.api.readings import MOST_OF_ONE  # noqa: E402
-from ledger.database import sessions  # noqa: E402
+from ledger.foundation.lanes import Lane  # noqa: E402
+from ledger.foundation.postgres import sessions  # noqa: E402
+from ledger.foundation.redis import doorbell, liveness  # noqa: E402
+from ledger.limits import rates  # noqa: E402
+from ledger.workers import start_checks  # noqa: E402
 
 if _is_its_own_process:
     start_checks.allow_many_connections()
@@ -36,51 +38,30 @@ if _is_its_own_process:
     liveness.show("web")
     start_checks.check_database()
 
+# ASGI applications of optional apps: modules with ``is_ours`` and ``application``.
+mounts = [import_module(app.asgi) for app in apps.get_app_configs() if hasattr(app, "asgi")]
 desk = OriginValidator(live.application, [settings.PUBLIC_URL])
-pages = Pages(
-    wsgi.application,
-    threads=settings.PAGE_THREADS,
-    largest_body=settings.A2A_BODY_MAX,  # the files that people give; the gate allows others less
-    body_within_s=settings.BODY_S,
-    fast_path=fast_path.respond,
-)
-# Hashing a password takes half a second of a processor: a storm of sign-ins delays no page.
-hashing = Pages(
-    wsgi.application,
-    threads=2,
-    largest_body=SMALL_BODY,
-    body_within_s=settings.BODY_S,
-    most_waiting=20,
-)
-sign_ins = SignIns(hashing, pages)
+
+
+def _pages(lane: Lane, largest_body: int, **options: Any) -> Pages:
+    application: Any = wsgi.application
+    return Pages(
+        application, lane, largest_body=largest_body, body_within_s=settings.BODY_S, **options
+    )
+
+
+LARGE_BODY = 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+# The files that people give; the gate allows others less.
+pages = _pages(lanes.pages, settings.A2A_BODY_MAX, fast_path=fast_path.respond)
+hashing = _pages(lanes.hashing, SMALL_BODY, whose=network_of_peer)
 HASHING = frozenset({"/sign-in/", "/password/", "/account/confirm/", "/sign-in/forgotten/"})
 # Links, where a password is chosen.
 HASHING_BELOW = ("/join/", "/first/")
-# An export takes as long as its reader: a few slow downloads delay no page.
-exports = Pages(
-    wsgi.application,
-    threads=2,
-    largest_body=SMALL_BODY,
-    body_within_s=settings.BODY_S,
-    most_waiting=10,
-)
+exports = _pages(lanes.exports, SMALL_BODY)
 EXPORT = "/history/export."
-# Proposals may wait for the plan of a tool, which delays no page.
-proposals = Pages(
-    wsgi.application,
-    threads=settings.PLAN_THREADS + settings.PAGE_THREADS,
-    largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-    body_within_s=settings.BODY_S,
-    fast_path=fast_path.respond,
-)
+proposals = _pages(lanes.proposals, LARGE_BODY, fast_path=fast_path.respond)
 PROPOSE = "/api/v1/transactions"
-# Calls of tools that only read wait for services elsewhere, which delays no page.
-readings = Pages(
-    wsgi.application,
-    threads=2 * MOST_OF_ONE,
-    largest_body=2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-    body_within_s=settings.BODY_S,
-)
+readings = _pages(lanes.readings, LARGE_BODY)
 TOOLS, CALL = "/api/v1/tools/", "/call"
 ordinary = Waits(pages, body_within_s=settings.BODY_S)
 
@@ -91,12 +72,14 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
             await desk(scope, receive, send)
         else:
             await send({"type": "websocket.close"})
-    elif mcp.is_ours(scope["path"]):
-        await mcp.application(scope, receive, send)
+    elif (mounted := _mounted_at(scope["path"])) is not None:
+        await mounted.application(scope, receive, send)
     elif app.is_ours(scope["path"]):
         await app.application()(scope, receive, send)
     elif scope["method"] == "POST" and _hashes(scope["path"]):
-        await sign_ins(scope, receive, send)
+        # Where it has to wait, it is refused without looking at the password.
+        has_to_wait = rates.has_to_wait(network_of_peer(scope))
+        await (pages if has_to_wait else hashing)(scope, receive, send)
     elif scope["path"].startswith(EXPORT):
         await exports(scope, receive, send)
     elif scope["path"] == PROPOSE and scope["method"] == "POST":
@@ -107,6 +90,10 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await pages(scope, receive, send)  # nothing there waits
     else:
         await ordinary(scope, receive, send)
+
+
+def _mounted_at(path: str) -> Any:
+    return next((each for each in mounts if each.is_ours(path)), None)
 
 
 def _hashes(path: str) -> bool:

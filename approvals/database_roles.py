@@ -23,12 +23,13 @@ from psycopg import sql
 READ = "SELECT"
 APPEND = "SELECT, INSERT"
 ERASE = "SELECT, INSERT, UPDATE (reason)"  # a trigger lets it be emptied when retention is over
+ERASE_SOURCE = "SELECT, INSERT, UPDATE (reason, reason_source)"  # as ERASE
 KEEP = "SELECT, INSERT, UPDATE"
 CHANGE = "SELECT, INSERT, UPDATE, DELETE"
 
 RIGHTS = {
     # What proves the past.
-    "ledger_event": ERASE,
+    "ledger_event": ERASE_SOURCE,
     "ledger_decision": ERASE,
     "ledger_checkpoint": APPEND,
     "ledger_cosignature": APPEND,
@@ -44,26 +45,22 @@ RIGHTS = {
     "ledger_searchterm": "SELECT, INSERT, DELETE",  # by triggers; it proves nothing
     "ledger_delivery": KEEP,
     "ledger_review": KEEP,
+    "ledger_changerequest": KEEP,
     "ledger_sweeperlease": KEEP,
     "ledger_agent": KEEP,
     "a2a_task": KEEP,
     "a2a_message": KEEP,
     "a2a_artifact": KEEP,
     "a2a_question": KEEP,
-    "a2a_gitbus": KEEP,
-    "a2a_busrequest": KEEP,
-    "approvals_pendingchange": KEEP,
     "approvals_notice": KEEP,
     "auth_user": KEEP,
     # What people arrange.
     "ledger_tenant": CHANGE,
     "ledger_registeredtool": CHANGE,
     "ledger_credential": CHANGE,
-    "ledger_toolchange": KEEP,
-    "ledger_binding": KEEP,
-    "ledger_boundcall": KEEP,
     "ledger_mcpupstream": CHANGE,
     "ledger_upstreamtool": CHANGE,
+    "ledger_watched": CHANGE,
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
     "ledger_limitrefusal": CHANGE,
@@ -76,7 +73,6 @@ RIGHTS = {
     "a2a_skill": CHANGE,
     "a2a_remoteagent": CHANGE,
     "a2a_mirror": CHANGE,
-    "a2a_busmethod": CHANGE,
     "a2a_pushconfig": CHANGE,
     "approvals_membership": CHANGE,
     "approvals_preferences": CHANGE,
@@ -84,6 +80,10 @@ RIGHTS = {
     "approvals_pushsubscription": CHANGE,
     "approvals_shownnotification": CHANGE,
     "approvals_companyidentity": CHANGE,
+    "approvals_authenticatorapp": CHANGE,
+    "approvals_recoverycodes": CHANGE,
+    "approvals_passkey": CHANGE,
+    "approvals_usersession": CHANGE,
     "approvals_signinlink": KEEP,
     "approvals_slackworkspace": CHANGE,
     "approvals_slackworkspace_tenants": CHANGE,
@@ -91,12 +91,7 @@ RIGHTS = {
     "approvals_slackidentity": CHANGE,
     "approvals_slacklinkrequest": CHANGE,
     "approvals_slackmessage": CHANGE,
-    "approvals_slackclick": CHANGE,
-    # allauth's own: second steps of a sign-in, and who is signed in where.
-    "mfa_authenticator": CHANGE,
-    "usersessions_usersession": CHANGE,
-    "account_emailaddress": READ,
-    "account_emailconfirmation": READ,
+    "approvals_slackcommand": CHANGE,
     # Django's own.
     "auth_user_groups": CHANGE,
     "auth_user_user_permissions": CHANGE,
@@ -108,10 +103,18 @@ RIGHTS = {
     "django_session": CHANGE,
     "django_migrations": READ,
 }
+OF_OPTIONAL_APPS = {
+    "a2a.doors.git_bus": {
+        "git_bus_gitbus": KEEP,
+        "git_bus_busrequest": KEEP,
+        "git_bus_busmethod": CHANGE,
+    },
+    "a2a.doors.humanlayer": {"humanlayer_binding": KEEP, "humanlayer_boundcall": KEEP},
+}
 
 
 def application_role() -> str:
-    """Who the processes are; empty when they are the owner themselves (tests, a first look)."""
+    """The processes' role; empty when they use the owner's own (tests, a first look)."""
     return str(settings.DATABASES["default"]["USER"]) if settings.OWNER_DATABASE_URL else ""
 
 
@@ -148,10 +151,15 @@ def give_rights(role: str, password: str = "") -> None:
             "REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}",
         ):
             _execute(cursor, sql.SQL(text).format(**names))
-        for table, rights in {**RIGHTS, **of_tool_apps()}.items():
+        for table, rights in {**RIGHTS, **of_optional_apps(), **of_tool_apps()}.items():
             grant = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
             which = {"rights": sql.SQL(rights), "table": sql.Identifier(table)}
             _execute(cursor, grant.format(**which, **names))
+
+
+def of_optional_apps() -> dict[str, str]:
+    installed = (rights for app, rights in OF_OPTIONAL_APPS.items() if apps.is_installed(app))
+    return {table: right for rights in installed for table, right in rights.items()}
 
 
 def of_tool_apps() -> dict[str, str]:

@@ -18,7 +18,7 @@ import psycopg
 from django.db import connections
 from redis import RedisError
 
-from ledger import doorbell
+from ledger.foundation.redis import doorbell
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +52,13 @@ async def answer(scope: Any, send: Any) -> None:
 
 
 async def what_is_missing() -> dict[str, str]:
-    """What does not answer within ``WITHIN_S``, and what that means. Asked once for all callers."""
+    """Services silent for ``WITHIN_S``, and what that means. Asked once for all callers."""
     global _last
     async with _lock:
         now = asyncio.get_running_loop().time()
         if now - _last[0] > FRESH_S:
-            found = await asyncio.gather(_database(), _redis())
-            _last = (asyncio.get_running_loop().time(), {k: v for each in found for k, v in each})
+            missing = await asyncio.gather(_database(), _redis())
+            _last = (asyncio.get_running_loop().time(), {k: v for each in missing for k, v in each})
         return _last[1]
 
 
@@ -91,7 +91,7 @@ def _servers() -> list[dict[str, Any]]:
 
 
 async def _state_of(server: dict[str, Any]) -> tuple[bool, Decimal | None] | None:
-    """Whether it is a stand-by, and for how many seconds no sweeper ran; ``None``: no answer."""
+    """True for a stand-by, and the seconds in which no sweeper ran; ``None``: no answer."""
     try:
         async with asyncio.timeout(WITHIN_S):
             session = await psycopg.AsyncConnection.connect(**server, autocommit=True)

@@ -11,10 +11,12 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from approvals import __version__
 from approvals.local import processes
-from ledger import redis_client
+from ledger.foundation.redis import connections
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+VERSION = __version__
 
 
 def text(name: str, default: str = "") -> str:
@@ -38,15 +40,15 @@ def names(name: str, default: str = "") -> list[str]:
 def commands(name: str) -> dict[str, list[str]]:
     """Programs by name, each with its arguments, from a JSON object."""
     try:
-        found = json.loads(text(name) or "{}")
+        programs = json.loads(text(name) or "{}")
     except ValueError as failure:
         raise ImproperlyConfigured(f"{name} is not JSON: {failure}") from None
-    if not isinstance(found, dict) or not all(
+    if not isinstance(programs, dict) or not all(
         isinstance(command, list) and command and all(isinstance(word, str) for word in command)
-        for command in found.values()
+        for command in programs.values()
     ):
         raise ImproperlyConfigured(f'{name} is a JSON object of lists: {{"files": ["/bin/x"]}}.')
-    return found
+    return programs
 
 
 DEBUG = flag("ASSENT_DEBUG")
@@ -66,15 +68,19 @@ CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 
 # Modules with a tools.py, as one lists apps.
 TOOL_APPS = names("ASSENT_TOOL_APPS")
+# What may be left out: the product runs without each of them, and with ``none``.
+OPTIONAL_APPS = names(
+    "ASSENT_OPTIONAL_APPS",
+    "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight",
+)
+if OPTIONAL_APPS == ["none"]:
+    OPTIONAL_APPS = []
 INSTALLED_APPS = [
     "approvals",
     "a2a",
     "ledger",
+    *OPTIONAL_APPS,
     *TOOL_APPS,
-    "allauth",
-    "allauth.account",
-    "allauth.mfa",
-    "allauth.usersessions",
     "channels",
     "django_rq",
     "ninja",
@@ -97,14 +103,13 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "allauth.account.middleware.AccountMiddleware",
     "approvals.http.preferences.PersonalPages",
-    "approvals.http.ended.EndedSessions",
+    "approvals.http.expired_sessions.EndedSessions",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "approvals.http.middleware.TenantsOfUser",
     "approvals.http.middleware.DatabaseOutages",
-    "approvals.http.missing.MissingPages",
+    "approvals.http.not_found.MissingPages",
 ]
 ROOT_URLCONF = "approvals.urls"
 WSGI_APPLICATION = "approvals.wsgi.application"
@@ -132,7 +137,7 @@ DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
 OWNER_DATABASE_URL = text("ASSENT_OWNER_DATABASE_URL")
 DATABASES = {
     "default": dj_database_url.parse(
-        DATABASE_URL, engine="ledger.database.backend", conn_max_age=600
+        DATABASE_URL, engine="ledger.foundation.postgres.backend", conn_max_age=600
     )
 }
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False
@@ -150,16 +155,15 @@ DATABASES["default"]["OPTIONS"] = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")
-REDIS_POOL = redis_client.pool_of(REDIS_URL)
+REDIS_POOL = connections.pool_of(REDIS_URL)
 RQ = {
     "COMMIT_MODE": "auto",  # we enqueue from on_commit already
-    "QUEUE_CLASS": "ledger.workers.queues.LimitedQueue",
-    "JOB_CLASS": "ledger.workers.queues.SealedJob",
+    "QUEUE_CLASS": "ledger.workers.queues.IdQueue",
 }
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
 _QUEUE = {
-    # For RQ's pages about workers. Queues connect through the pool above (``LimitedQueue``).
-    "URL": redis_client.limited(REDIS_URL),
+    # For RQ's pages about workers. Queues connect through the pool above (``IdQueue``).
+    "URL": connections.limited(REDIS_URL),
     "SERIALIZER": "json",
 }
 RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}
@@ -174,9 +178,9 @@ CHANNEL_LAYERS = {
         "CONFIG": {
             "hosts": [
                 {
-                    **redis_client.cancellable(REDIS_URL),
-                    "socket_connect_timeout": redis_client.CONNECT_S,
-                    "socket_timeout": redis_client.ANSWER_S,
+                    **connections.cancellable(REDIS_URL),
+                    "socket_connect_timeout": connections.CONNECT_S,
+                    "socket_timeout": connections.ANSWER_S,
                     "health_check_interval": 5,  # seconds; a connection that died silently
                 }
             ],
@@ -199,16 +203,6 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
-# Second steps of a sign-in, kept by allauth's tables. Nobody can open an account for themselves.
-ACCOUNT_LOGIN_METHODS = {"username"}
-ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
-ACCOUNT_EMAIL_VERIFICATION = "none"
-MFA_ADAPTER = "approvals.people.encrypted_authenticators.EncryptedAuthenticators"
-MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
-MFA_PASSKEY_LOGIN_ENABLED = True
-MFA_WEBAUTHN_USER_VERIFICATION = "required"
-MFA_TOTP_ISSUER = "Assent"
-MFA_TOTP_TOLERANCE = 1  # codes of 30 seconds before and after the present one
 # Seconds for which a proof of who they are lets people change how they sign in.
 CONFIRMED_FOR_S = 300
 # Sign-in with the company: OpenID Connect. Roles come from claims only where OIDC_ROLES says so.
@@ -253,7 +247,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_NAME = "assent_session"
 SESSION_COOKIE_AGE = 12 * 60 * 60  # seconds: one working day
 CSRF_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "approvals.http.ended.csrf_failure"
+CSRF_FAILURE_VIEW = "approvals.http.expired_sessions.csrf_failure"
 SECURE_SSL_REDIRECT = _HTTPS and flag("ASSENT_SSL_REDIRECT", default=True)
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS

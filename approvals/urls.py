@@ -8,14 +8,14 @@ from django.views.generic import RedirectView
 
 from approvals.api import api
 from approvals.web.inbox import missing
-from approvals.web.sign_in import admin_sign_in
+from approvals.web.sign_in.sign_in import admin_sign_in
 
 admin.site.site_url = "/"
 urlpatterns = [
     path("", include("approvals.web.urls")),
     path("", include("a2a.urls")),
     path("slack/", include("approvals.slack.urls")),
-    path("log/", include("ledger.log.urls")),
+    path("log/", include("ledger.proof.log.urls")),
     path("api/v1/", api.urls),
     path("admin/rq/", include("approvals.admin.queue_pages")),
     # Django's short cut to "view on site": nothing of ours is reached by it.

@@ -1,4 +1,4 @@
-"""How soon a new row is on every open desk after prepare has returned."""
+"""Time until a new row is on every open desk after prepare has returned."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def process(
 
 @contextmanager
 def web(port: int, processes: int = 2) -> Iterator[list[int]]:
-    """What ``make up`` runs for pages and agents; the process ids of the servers."""
+    """The processes that ``make up`` runs for pages and agents; the process ids of the servers."""
     command = (*WEB.command, "--port", str(port), "--log-level", "error")
     with ExitStack() as stack:
         pids = [stack.enter_context(process(*command)) for _ in range(processes)]
@@ -108,7 +108,7 @@ def free_port() -> int:
 
 
 def listeners(port: int) -> int:
-    """How many sockets of this machine listen there; processes that share a port have one each."""
+    """The number of sockets that listen there; processes that share a port have one each."""
     local, listening = f":{port:04X}", "0A"
     rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[1].endswith(local) and row[3] == listening for row in rows)

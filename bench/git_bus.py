@@ -1,4 +1,4 @@
-"""What a pass over a git bus takes, by how many requests the repository has archived.
+"""Cost of a pass over a git bus, by how many requests the repository has archived.
 
 Processor time of all git programs: the server is a folder of this machine, so its own count too.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from a2a.git_bus.git import Change, Remote, Repository
+from a2a.doors.git_bus.repository.git import Change, Remote, Repository
 
 FEW, MANY = 10, 10_000  # archived requests
 TIMES = 7

@@ -132,7 +132,7 @@ class Load:
             self._replace(connection)
 
     def _receive(self, connection: Connection) -> bool:
-        """Whether the connection is free for the next request. A lost connection is replaced."""
+        """True if the connection is free for the next request. A lost connection is replaced."""
         try:
             answer = connection.read()
         except ConnectionError:

@@ -1,4 +1,4 @@
-"""What 1,000 clients of HumanLayer cost that poll, beside the same rows read through psycopg.
+"""Cost of the poll of 1,000 clients of HumanLayer, beside the same rows read through psycopg.
 
 python -m bench.humanlayer
 """
@@ -44,7 +44,8 @@ def _known(token: str) -> dict[str, list[str]]:
     """As many of each as there are pollers; all of them wait for people."""
     from django.db import connection
 
-    from a2a.humanlayer import contacts, function_calls
+    from a2a.doors.humanlayer import contacts
+    from a2a.doors.humanlayer.calls import function_calls
     from ledger.agents.callers import caller_with
 
     caller = caller_with(token)

@@ -1,4 +1,4 @@
-"""What floods, half requests and storms of sign-ins cost everybody else."""
+"""Cost of floods, half requests and storms of sign-ins to everybody else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many proposals a second, beside the bare commit limit of the same rows."""
+"""Proposals a second, beside the bare commit limit of the same rows."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _bare_statements(tool: str) -> list[tuple[str, list[Any]]]:
     from django.db import connection
 
     from ledger.api.rendering import render_token
-    from ledger.database import inserts
+    from ledger.foundation.postgres import inserts
     from ledger.models import Event, IdempotencyKey, Transaction
     from ledger.principals import Surface, agent
     from ledger.transactions import coordinator
@@ -147,7 +147,7 @@ def _plain_insert(row: Any, columns: Any, connection: Any) -> tuple[str, list[An
 
 
 def _literal(value: Any) -> Any:
-    """What can be sent to another process: psycopg's wrappers cannot."""
+    """A value that can be sent to another process: psycopg's wrappers cannot."""
     return json.dumps(value.obj) if hasattr(value, "obj") else value
 
 

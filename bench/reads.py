@@ -1,4 +1,4 @@
-"""How many reads of a transaction a second, beside the same rows by primary key through psycopg."""
+"""Reads of a transaction a second, beside the same rows by primary key through psycopg."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def fill(number: int) -> None:
     """Add ``number`` committed transactions and checkpoints over them."""
     from django.db import connection
 
-    from ledger.log import checkpoints
+    from ledger.proof.log import checkpoints
 
     original = _carried_out()
     for begin in range(0, number, AT_ONCE):
@@ -140,8 +140,8 @@ def _like(original: Original, n: int) -> Original:
     """A copy with new ids and keys, and about as much content as a refund has."""
     from decimal import Decimal
 
-    from ledger import intents
     from ledger.models import new_id
+    from ledger.seals import intents
 
     row = copy.copy(original.row)
     row.pk = new_id()
@@ -164,7 +164,7 @@ def _like(original: Original, n: int) -> Original:
 
 def _links_like(original: Original, row: Any) -> list[Any]:
     """The same chain for another row, with the hashes that the database would compute."""
-    from ledger import intents, seals
+    from ledger.seals import intents, seals
 
     at_first = copy.copy(row)
     for name in seals.OUTCOME:

@@ -1,4 +1,4 @@
-"""What 10,000 who wait cost one web process: memory, threads, database sessions, and time.
+"""Cost of 10,000 who wait to one web process: memory, threads, database sessions, and time.
 
 python -m bench.waiting [NUMBER]
 """
@@ -150,8 +150,8 @@ def _until_answered(scene: Scene, waiting: Crowd, number: int) -> tuple[float, f
 
 
 def _commit(verb: Callable[[], object]) -> float:
-    """When the event of the verb was committed, before anybody was told."""
-    from ledger import doorbell
+    """The instant at which the verb's event was committed, before anybody was told."""
+    from ledger.foundation.redis import doorbell
 
     at: list[float] = []
 

@@ -392,7 +392,7 @@ class Work:
         threading.Thread(target=self._follow, args=(token,), daemon=True).start()
 
     def has_room(self) -> bool:
-        """Whether fewer than ``MOST_WAITING`` proposals wait for people."""
+        """True if fewer than ``MOST_WAITING`` proposals wait for people."""
         with self._lock:
             return sum(state == WAITING for state in self._states.values()) < MOST_WAITING
 

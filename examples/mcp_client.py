@@ -46,7 +46,7 @@ class Assent:
         self.ids = count(1)
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool says, as ``structuredContent``. A call that is repeated is one call."""
+        """A tool's result, as ``structuredContent``. A call that is repeated is one call."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": REVISION,
             "io.modelcontextprotocol/clientCapabilities": {},

@@ -51,7 +51,7 @@ Item = dict[str, Any]  # an entry of the pending list
 
 
 class Judgement(BaseModel):
-    """What a judge proposes for one transaction."""
+    """A judge's proposal for one transaction."""
 
     decision: Literal["approve", "reject", "pass_on"]
     paragraphs: list[str] = Field(
@@ -135,7 +135,7 @@ class Refused(Exception):
 
 
 class Assent:
-    """What a supervisor needs of the REST interface."""
+    """The part of the REST interface that a supervisor needs."""
 
     def __init__(self, url: str, token: str) -> None:
         is_here = urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
@@ -155,7 +155,7 @@ class Assent:
         return kept["sha256"], frozenset(kept["paragraphs"])
 
     def pending(self) -> list[Item]:
-        """What waits, as soon as it is another list than the last one worked through; or nothing.
+        """The waiting list, as soon as it is another than the last one worked through; or nothing.
 
         Call ``worked_through`` when all of it was worked through. Without, as after any failure,
         the next call reads the list again at once.
@@ -258,7 +258,7 @@ def judge_by_model(policy: Policy, model: Model, within_s: float = MODEL_S) -> J
 
 
 def judge_by_rules(policy: Policy) -> Judge:
-    """The stand-in of the demo. It knows examples/policies/goodwill.md, and is no model."""
+    """The stand-in of the demo. It knows examples/policies/goodwill.md, and is not a model."""
 
     def judge(item: Item) -> Judgement:
         words = item["stated_reason"].casefold()
@@ -313,7 +313,7 @@ class Supervisor:
         return decided
 
     def _decide(self, item: Item) -> bool:
-        """Whether it was decided. Tools that the policy does not name are not looked at."""
+        """True if it was decided. Tools that the policy does not name are not looked at."""
         if item["transaction_id"] in self._given_up or self.policy.why_not_covered(item):
             return False
         verb, judgement = self.checked(item, self.judge(item))
@@ -357,7 +357,7 @@ class Supervisor:
         return "pass-on", judgement.model_copy(update={"reasoning": told})
 
     def _on_refusal(self, item: Item, refusal: Refused) -> None:
-        """What somebody else decided is done. What cannot be decided is left alone, once."""
+        """Leave it alone from now on; where Assent is busy, wait and read the list again."""
         say(f"not decided {item['action_summary']}: {refusal}")
         if refusal.status == httpx.codes.TOO_MANY_REQUESTS or refusal.status >= 500:
             stop.wait(refusal.retry_after_s)

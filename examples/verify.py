@@ -208,7 +208,7 @@ ERASED_OF_TASK = {
     "artifacts",
     "questions",
 }
-# What is shown as it is, besides the id and the money.
+# Shown as they are, in addition to the id and the money.
 SHOWN = (
     "tenant",
     "tool",
@@ -410,7 +410,7 @@ def erasure_in(events: list[Record]) -> Record | None:
 
 
 def former_digests(events: list[Record]) -> Record:
-    """What the erased columns had, by digest, as their erasure sealed it."""
+    """The erased columns' digests, as their erasure sealed them."""
     erasure = erasure_in(events)
     erased = says(erasure).get("erased") if erasure is not None else {}
     if not isinstance(erased, dict):
@@ -569,7 +569,7 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
 
 
 def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
-    """Where two operators are needed, another one proposed the same before."""
+    """Faults of settlements that need two operators: another one proposed the same before."""
     is_grave = row["consequence_level"] == "IRREVERSIBLE" or row["risk_level"] == "CRITICAL"
     is_grave = is_grave or (bool(events) and "settled_by_two" in says(events[0]))
     first: Record = {}
@@ -600,7 +600,7 @@ def is_second_word(who: str, kind: str, details: Record, first: Record) -> bool:
 
 
 def voter_of(event: Record) -> str:
-    """Whose vote it is: agents that one person keeps have one together, which is that person's."""
+    """The vote's holder: agents that one person keeps have one together, which is that person's."""
     who, details = event["principal"], says(event)
     if who.startswith("agent:") and "kept_by" in details:
         return details["kept_by"] or "agents without a keeper"
@@ -804,7 +804,7 @@ class Key:
 
 
 def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iterator[str]:
-    """What is wrong with a decision record, as sentences; nothing when it proves itself."""
+    """Faults of a decision record, as sentences; nothing when it proves itself."""
     if (record.get("format"), record.get("version")) != ("assent-decision-record", 1):
         yield "this is no decision record of a version that is known here."
         return
@@ -852,7 +852,7 @@ def note_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iterat
 
 
 def place_faults(record: Record) -> Iterator[str]:
-    """Where each event is in the tree of the checkpoint."""
+    """Faults of the place of each event in the tree of the checkpoint."""
     missing = [event["id"] for event in record["events"] if event["leaf_index"] is None]
     if record["not_in_checkpoint"] != missing:
         yield "the record does not say which events are under no checkpoint."
@@ -1039,7 +1039,7 @@ def printable(line: str) -> str:
 
 
 def in_words(record: Record, witnesses: list[Key]) -> Iterator[str]:
-    """What is proved; then what only stands there, and anybody could have written."""
+    """The proven part; then what only stands there, and anybody could have written."""
     events, late = record["events"], record["not_in_checkpoint"]
     proved = events[: len(events) - len(late)]
     name = f"{record['subject']['type']} {record['subject']['id']}"

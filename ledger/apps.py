@@ -10,17 +10,20 @@ class LedgerConfig(AppConfig):
     name = "ledger"
 
     def ready(self) -> None:
-        from ledger import checks, doorbell, mcp_upstreams, pins, start_checks  # noqa: F401
         from ledger.api import pending
+        from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
-        from ledger.webhooks import channel, owners
-        from ledger.workers import jobs, sweeper
+        from ledger.foundation.redis import doorbell
+        from ledger.tools import changes, checks, mcp_upstreams, pins, watched  # noqa: F401
+        from ledger.workers import jobs, start_checks, sweeper  # noqa: F401
 
         outbox.register(channel.WebhookChannel())
         outbox.register(owners.OwnerChannel())
         doorbell.register_bell(doorbell.wake_waiting_agents)
         doorbell.register_bell(pending.wake_supervisors)
+        changes.register()
         jobs.register()
-        sweeper.register_job("read_mcp", jobs.read_mcp, mcp_upstreams.due)
-        sweeper.register_job("read_contract", jobs.read_contract, pins.due)
+        pins.register()
+        mcp_upstreams.register()
+        sweeper.register_job("read_published", watched.read_again, int, watched.due)
         autodiscover_modules("tools")

@@ -1,24 +1,34 @@
-"""Who acts: a user, an agent, or the system itself; and through which surface."""
+"""Principals that act: a user, an agent, or the system itself; and through which surface."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 
-class Surface(StrEnum):
-    """Through what somebody acts, or sees. The audit log seals the values: they never change."""
+class Surface(str):
+    """Through what somebody acts, or sees. The audit log seals the values: they never change.
 
-    WEB = "web"
-    SLACK = "slack"
-    REST = "api"
-    A2A = "a2a"
-    MCP = "mcp"
-    HUMANLAYER = "humanlayer"
-    GIT = "git"
-    ADMIN = "admin"
-    COMMAND = "command"
-    SYSTEM = "system"
+    Optional apps name surfaces of their own: ``Surface("mcp")``.
+    """
+
+    WEB: ClassVar[Surface]
+    SLACK: ClassVar[Surface]
+    REST: ClassVar[Surface]
+    A2A: ClassVar[Surface]
+    ADMIN: ClassVar[Surface]
+    COMMAND: ClassVar[Surface]
+    SYSTEM: ClassVar[Surface]
+
+
+Surface.WEB = Surface("web")
+Surface.SLACK = Surface("slack")
+Surface.REST = Surface("api")
+Surface.A2A = Surface("a2a")
+Surface.ADMIN = Surface("admin")
+Surface.COMMAND = Surface("command")
+Surface.SYSTEM = Surface("system")
 
 
 class PrincipalKind(StrEnum):

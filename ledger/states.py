@@ -8,37 +8,76 @@ from typing import Generic, TypeVar
 
 from django.db.models import TextChoices
 
+from ledger.errors import Sentence, StandardReason
+
 
 class State(TextChoices):
-    PREPARED = "prepared", "waiting for sign-off"
-    REFUSED = "refused", "refused before anything was held"
-    APPROVED = "approved", "signed off, waiting for a worker"
-    COMMITTING = "committing", "being carried out"
-    COMMITTED = "committed", "done, with a receipt"
-    HANDED_OVER = "handed_over", "signed off, handed to the agent"
-    IN_DOUBT = "in_doubt", "started, outcome unknown"
-    ROLLING_BACK = "rolling_back", "letting go of what was held"
-    ABORTED = "aborted", "ended without any effect"
-    FAILED = "failed", "could not be carried out"
-    COMPENSATING = "compensating", "being compensated"
-    COMPENSATED = "compensated", "done, then compensated"
+    PREPARED = "prepared", Sentence("waiting for sign-off")
+    REFUSED = "refused", Sentence("refused by the tool")
+    APPROVED = "approved", Sentence("signed off, waiting for a worker")
+    COMMITTING = "committing", Sentence("being carried out")
+    COMMITTED = "committed", Sentence("done")
+    HANDED_OVER = "handed_over", Sentence("handed to the agent")
+    IN_DOUBT = "in_doubt", Sentence("in doubt")
+    ROLLING_BACK = "rolling_back", Sentence("letting go of what was held")
+    ABORTED = "aborted", Sentence("ended without any effect")
+    FAILED = "failed", Sentence("failed, nothing was done")
+    COMPENSATING = "compensating", Sentence("being compensated")
+    COMPENSATED = "compensated", Sentence("done, then compensated")
 
 
 class Ending(TextChoices):
     """Why a transaction was let go of."""
 
-    REJECTED = "rejected", "rejected"
-    EXPIRED = "expired", "expired"
-    CANCELED = "canceled", "canceled by the agent"
-    HOLD_LAPSED = "hold_lapsed", "the hold lapsed"
-    PERMIT_LAPSED = "permit_lapsed", "the agent did not act in time"
-    ABANDONED = "abandoned", "planned, and not entered"
-    WITHDRAWN = "withdrawn", "withdrawn by an operator"
-    FAILED = "failed", "failed"
+    REJECTED = "rejected", Sentence("rejected")
+    EXPIRED = "expired", Sentence("expired")
+    CANCELED = "canceled", Sentence("canceled by the agent")
+    HOLD_LAPSED = "hold_lapsed", Sentence("the hold lapsed")
+    PERMIT_LAPSED = "permit_lapsed", Sentence("the agent did not act in time")
+    ABANDONED = "abandoned", Sentence("planned, and not entered")
+    WITHDRAWN = "withdrawn", Sentence("withdrawn by an operator")
+    FAILED = "failed", Sentence("failed")
+
+
+class Reasons:
+    """The reasons that Assent itself gives for moves. Rows keep the codes: they never change."""
+
+    NO_APPROVER = StandardReason("no_approver", "The contract asks for no approver.")
+    NOT_IN_TIME = StandardReason("not_decided_in_time", "Nobody decided in time.")
+    SILENCE = StandardReason("silence", "Nobody decided in time; silence is not consent.")
+    NOT_ENTERED = StandardReason("not_entered", "It was planned, and could not be entered.")
+    HOLD_LAPSED = StandardReason(
+        "hold_lapsed", "What was held for it lapsed before it could be carried out."
+    )
+    NO_PERMIT_REDEEMED = StandardReason(
+        "no_permit_redeemed", "Its agent redeemed no permit in time."
+    )
+    NO_TOOL = StandardReason("no_tool", "No tool named {tool} is deployed here.")
+    TOOL_RAISED = StandardReason(
+        "tool_raised",
+        "The tool broke off; its log has more under {number}.",
+        reads="{kind} ({number})",
+    )
+    SILENT_WORKER = StandardReason(
+        "silent_worker", "The worker fell silent before it recorded an outcome."
+    )
+    SILENT_AGENT = StandardReason(
+        "silent_agent", "Its agent fell silent after it had redeemed the permit."
+    )
+    ATTEMPT = StandardReason("attempt", "Attempt {number} with the same operation key.")
+    LATE_FROM_WORKER = StandardReason(
+        "late_from_worker",
+        "A worker brought this receipt after the transaction had been settled.",
+    )
+    LATE_FROM_AGENT = StandardReason(
+        "late_from_agent", "The agent posted this receipt after its time to act."
+    )
+    NOTHING_HAPPENED = StandardReason("nothing_happened", "The agent says that nothing happened.")
+    RETENTION_OVER = StandardReason("retention_over", "Its retention was over.")
 
 
 class EventKind(StrEnum):
-    """What happened to a transaction. The audit log seals the values: they never change."""
+    """Kind of event in a transaction. The audit log seals the values: they never change."""
 
     PREPARED = "prepared"
     REFUSED = "refused"
@@ -81,19 +120,19 @@ class EventKind(StrEnum):
 S = TypeVar("S", bound=str)
 
 
-class Outcome(StrEnum):
-    """What an operator may settle a transaction as. The audit log seals the values."""
+class Outcome(TextChoices):
+    """Outcome an operator may settle a transaction as. The audit log seals the values."""
 
-    COMMITTED = "committed"
-    NOTHING_HAPPENED = "nothing_happened"
-    RETRY = "retry"
-    KEEP_RECEIPT = "keep_receipt"
-    NOT_OURS = "not_ours"
-    DEALT_WITH = "dealt_with"
-    WITHDRAW = "withdraw"
-    LET_GO = "let_go"
-    DECLINE = "decline"
-    COMPENSATE = "compensate"
+    COMMITTED = "committed", Sentence("committed")
+    NOTHING_HAPPENED = "nothing_happened", Sentence("nothing happened")
+    RETRY = "retry", Sentence("retry")
+    KEEP_RECEIPT = "keep_receipt", Sentence("keep receipt")
+    NOT_OURS = "not_ours", Sentence("not ours")
+    DEALT_WITH = "dealt_with", Sentence("dealt with")
+    WITHDRAW = "withdraw", Sentence("withdraw")
+    LET_GO = "let_go", Sentence("let go")
+    DECLINE = "decline", Sentence("decline")
+    COMPENSATE = "compensate", Sentence("compensate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +142,12 @@ class Move(Generic[S]):
     No sources: it brings the row into being. No target: the state stays as it is.
     """
 
-    kind: StrEnum
+    kind: str
     sources: frozenset[S]
     target: S | None
 
     def __str__(self) -> str:
-        return self.kind.value
+        return str(self.kind)
 
 
 def _move(kind: EventKind, *sources: State, to: State | None) -> Move[State]:
@@ -216,7 +255,7 @@ AT_WORK = frozenset({State.COMMITTING, State.ROLLING_BACK, State.COMPENSATING})
 
 
 class LedgerStatus(TextChoices):
-    """What the ledger says in public, derived from the state."""
+    """Status the ledger shows in public, derived from the state."""
 
     PLANNED = "planned"
     IN_PROGRESS = "in_progress"

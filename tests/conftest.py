@@ -20,19 +20,19 @@ from approvals import database_roles
 from approvals.local import embedded_services
 from approvals.models import Membership, Role
 from approvals.people import principal_of
-from ledger import doorbell, redis_client
 from ledger.api.rendering import render_token
-from ledger.database import sessions
 from ledger.execution import crash_points
+from ledger.foundation.postgres import sessions
+from ledger.foundation.redis import connections, doorbell
 from ledger.limits import rates, refusals, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
-from tests import tables
+from tests import services, tables
 from tests.toolbox.world import World, world
 
-pytest_plugins = ["tests.agents_at_work"]
+pytest_plugins = ["tests.agents_at_work", "tests.time_limit"]
 # What is hashed in a test is read by ordinary processes too: the same algorithm, but quick.
 PBKDF2PasswordHasher.iterations = 1
 # Static files are looked up when one is asked for, not all of them for each client of a test.
@@ -57,7 +57,15 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+def engines() -> None:
+    """PostgreSQL and Redis run from here on; the database asks for it itself."""
+    services.start_engines()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    engines: None, django_db_modify_db_settings_parallel_suffix: None
+) -> None:
     """Each xdist worker has its own database."""
 
 
@@ -99,7 +107,7 @@ def _patient_with_redis() -> Iterator[None]:
 
 @pytest.fixture
 def the_limits_of_redis() -> Iterator[None]:
-    with redis_answers_within(redis_client.ANSWER_S):
+    with redis_answers_within(connections.ANSWER_S):
         yield
 
 
@@ -116,7 +124,8 @@ def redis_answers_within(seconds: float) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _clean_redis() -> None:
-    doorbell.redis().flushdb()
+    if services.have_started:
+        doorbell.redis().flushdb()
 
 
 @pytest.fixture
@@ -124,18 +133,19 @@ def the_world() -> World:
     return world
 
 
+def _tenant(slug: str, name: str) -> Tenant:
+    defaults = {"name": name, "tools": ["*"]}
+    return Tenant.objects.get_or_create(slug=slug, defaults=defaults)[0]
+
+
 @pytest.fixture
 def acme(db: None) -> Tenant:
-    return Tenant.objects.get_or_create(
-        slug="acme", defaults={"name": "Acme Travel", "tools": ["*"]}
-    )[0]
+    return _tenant("acme", "Acme Travel")
 
 
 @pytest.fixture
 def globex(db: None) -> Tenant:
-    return Tenant.objects.get_or_create(slug="globex", defaults={"name": "Globex", "tools": ["*"]})[
-        0
-    ]
+    return _tenant("globex", "Globex")
 
 
 @pytest.fixture
@@ -161,29 +171,21 @@ def _person(username: str, name: str, tenant: Tenant, *roles: Role) -> User:
     return user
 
 
-@pytest.fixture
-def alice_user(acme: Tenant) -> User:
-    return _person("alice", "Alice Moreau", acme, Role.APPROVER)
+def _of_acme(name: str, role: Role) -> Any:
+    """A fixture; it has the name that it is assigned to."""
+
+    @pytest.fixture
+    def user(acme: Tenant) -> User:
+        return _person(name.split()[0].lower(), name, acme, role)
+
+    return user
 
 
-@pytest.fixture
-def bob_user(acme: Tenant) -> User:
-    return _person("bob", "Bob Tanaka", acme, Role.APPROVER)
-
-
-@pytest.fixture
-def olga_user(acme: Tenant) -> User:
-    return _person("olga", "Olga Novak", acme, Role.OPERATOR)
-
-
-@pytest.fixture
-def otto_user(acme: Tenant) -> User:
-    return _person("otto", "Otto Lang", acme, Role.OPERATOR)
-
-
-@pytest.fixture
-def vera_user(acme: Tenant) -> User:
-    return _person("vera", "Vera Lind", acme, Role.VIEWER)
+alice_user = _of_acme("Alice Moreau", Role.APPROVER)
+bob_user = _of_acme("Bob Tanaka", Role.APPROVER)
+olga_user = _of_acme("Olga Novak", Role.OPERATOR)
+otto_user = _of_acme("Otto Lang", Role.OPERATOR)
+vera_user = _of_acme("Vera Lind", Role.VIEWER)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import connection
 
-from ledger import seals
 from ledger.events import outbox
-from ledger.intents import canonical
 from ledger.models import Transaction
+from ledger.seals import seals
+from ledger.seals.intents import canonical
 from ledger.transactions import sign_offs
 
 

@@ -21,6 +21,7 @@ from django.db import connection
 
 from approvals.local import embedded_services
 from approvals.local.processes import BUS, COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
+from tests import services
 
 ROOT = Path(settings.BASE_DIR)
 
@@ -77,6 +78,7 @@ class Product:
                 start_new_session=True,
             )
             log.close()
+            services.watch(self.processes[name].pid)
         for name in names:
             self._wait_until_up(name)
 
@@ -132,6 +134,7 @@ class Product:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        services.unwatch(process.pid)
         # Its children die a moment later; until then the port still answers.
         if (port := self._port(name)) is not None:
             until(lambda: not _listens(port), what=f"{name} is gone")

@@ -1,13 +1,17 @@
 """The engines of one test process: real PostgreSQL and Redis in a folder of their own.
 
-Loaded by ``-p tests.services`` before Django reads its settings. Each xdist worker has its own.
+Loaded by ``-p tests.services`` before Django reads its settings, which need the addresses; the
+engines start when the first test asks for them (``start_engines``). Each xdist worker has its own.
 ``TEST_DATABASE_URL`` and ``TEST_REDIS_URL`` name servers to use instead.
+
+However the test process ends, the product's own guard stops what it and its tests have started.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -16,28 +20,57 @@ from pathlib import Path
 import psycopg
 
 from approvals.local import embedded_services
+from approvals.local.guard import Guard
 
-stack = ExitStack()
+folder = Path(tempfile.gettempdir()) / f"assent-test-{secrets.token_hex(4)}"
+DATABASE_URL = f"postgresql://postgres:@/assent?host={folder / 'postgres'}"
+REDIS_URL = f"unix://{folder / 'redis.sock'}?db=0"
+# Longer than that of a supervisor which a test runs: it stops its own programs first.
+guard = Guard(patience_s=20)
+have_started = False
+_guarded: set[int] = set()
 
 
 def start_engines() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="assent-test-"))
-    folder.chmod(0o755)
+    """Start what the environment does not name, at the addresses that Django already has."""
+    global have_started
+    if have_started:
+        return
+    have_started = True
+    guard.watch(())
+    stack = ExitStack()
+    atexit.register(guard.dismiss)
+    atexit.register(stack.close)
+    folder.mkdir(mode=0o755)
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["DATABASE_URL"] = os.environ.get("TEST_DATABASE_URL") or quick_postgres(folder)
-    os.environ["REDIS_URL"] = os.environ.get("TEST_REDIS_URL") or embedded_services.start_redis(
-        folder, stack
-    )
+    if os.environ["DATABASE_URL"] == DATABASE_URL:
+        start_quick_postgres(stack)
+    if os.environ["REDIS_URL"] == REDIS_URL:
+        started = embedded_services.start_redis(folder, stack)
+        assert started == REDIS_URL, "the path of its socket is too long; set TMPDIR"
+        watch(int((folder / "redis.pid").read_text().partition(":")[0]))
 
 
-def quick_postgres(folder: Path) -> str:
+def start_quick_postgres(stack: ExitStack) -> None:
     """PostgreSQL that does not wait for the disk: no test cuts the machine's power."""
-    url = embedded_services.start_postgres(folder / "postgres", stack)
-    with psycopg.connect(url, autocommit=True) as connection:
+    started = embedded_services.start_postgres(folder / "postgres", stack)
+    assert started == DATABASE_URL, "the path of its socket is too long; set TMPDIR"
+    watch(int((folder / "postgres" / "postmaster.pid").read_text().split()[0]))
+    with psycopg.connect(DATABASE_URL, autocommit=True) as connection:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
-    return url
+
+
+def watch(group: int) -> None:
+    """Have the guard stop this group: Redis wipes its mark, and some systems have no ``/proc``."""
+    _guarded.add(group)
+    guard.watch(_guarded)
+
+
+def unwatch(group: int) -> None:
+    _guarded.discard(group)
+    guard.watch(_guarded)
 
 
 def set_environment() -> None:
@@ -45,6 +78,8 @@ def set_environment() -> None:
         if name != "ASSENT_CHROMIUM":
             del os.environ[name]
     os.environ |= {
+        "DATABASE_URL": os.environ.get("TEST_DATABASE_URL") or DATABASE_URL,
+        "REDIS_URL": os.environ.get("TEST_REDIS_URL") or REDIS_URL,
         "ASSENT_SECRET_KEY": "only for tests, and long enough to be accepted by the checks",
         "ASSENT_AUDIT_KEY": "11" * 32,
         "ASSENT_CARD_KEY": "22" * 32,
@@ -57,24 +92,8 @@ def set_environment() -> None:
         "ASSENT_PUBLIC_URL": "http://localhost:8000",
         # Playwright runs an event loop in the thread of the test.
         "DJANGO_ALLOW_ASYNC_UNSAFE": "1",
+        **guard.mark,
     }
 
 
-def is_only_the_dispatcher() -> bool:
-    """The process that hands out tests to xdist's workers runs none itself."""
-    import sys
-
-    return (
-        "PYTEST_XDIST_WORKER" not in os.environ
-        and not {"-n0", "-n=0"} & set(sys.argv)
-        and not ("-n" in sys.argv and sys.argv[sys.argv.index("-n") + 1] == "0")
-    )
-
-
 set_environment()
-if is_only_the_dispatcher():
-    os.environ.setdefault("DATABASE_URL", "postgresql://nobody@localhost:1/none")
-    os.environ.setdefault("REDIS_URL", "redis://localhost:1/0")
-else:
-    start_engines()
-    atexit.register(stack.close)

@@ -1,12 +1,14 @@
-"""Emptying all tables after a test that commits.
+"""Taking back what a test wrote: a rolled back part, or all tables after a test that commits.
 
-Django does it by TRUNCATE, which makes a new file for every table and every index, and then writes
+Django empties by TRUNCATE, which makes a new file for every table and every index, and then writes
 its permissions anew: a quarter of a second after each such test. The tables hold few rows, so
 DELETE takes a twentieth of that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from django.db import OperationalError, connection, transaction
@@ -15,6 +17,14 @@ from psycopg import sql
 
 # Written by `migrate` alone, and the same in every test.
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}
+
+
+@contextmanager
+def taken_back() -> Iterator[None]:
+    """What is written within it is undone at its end."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 def empty_the_tables() -> None:

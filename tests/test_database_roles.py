@@ -16,9 +16,10 @@ from django.db.transaction import atomic
 
 from approvals import database_roles
 from approvals.local import embedded_services
-from ledger import execution, retention
-from ledger.log import checkpoints
+from ledger import execution
 from ledger.models import Decision, Event
+from ledger.proof import retention
+from ledger.proof.log import checkpoints
 from ledger.states import State
 from ledger.transactions import coordinator
 from tests.conftest import propose
@@ -44,7 +45,8 @@ def test_every_table_stands_in_the_list_of_rights():
         for model in apps.get_models(include_auto_created=True)
         if model._meta.managed
     }
-    listed = {**database_roles.RIGHTS, **database_roles.of_tool_apps()}
+    of_apps = {**database_roles.of_optional_apps(), **database_roles.of_tool_apps()}
+    listed = {**database_roles.RIGHTS, **of_apps}
 
     assert set(listed) == tables | {"django_migrations"}
 

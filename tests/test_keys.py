@@ -12,8 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import call_command
 
-from a2a import signatures
-from a2a.cards import cards
+from a2a.cards import cards, signatures
 from approvals.local import embedded_services, processes
 
 OLD, NEW = "77" * 32, "88" * 32

@@ -17,6 +17,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import approvals
+
 ROOT = Path(settings.BASE_DIR)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 OWN = {"approvals", "ledger", "tests", "examples", "bench"}
@@ -54,6 +56,7 @@ def declared(*groups: str) -> dict[str, Requirement]:
     return {canonicalize_name(requirement.name): requirement for requirement in requirements}
 
 
+@pytest.mark.slow
 def test_every_package_that_the_product_imports_is_declared():
     # The one has a group of its own, the others environments.
     apart = {ROOT / "examples/supervisor.py", ROOT / "examples/frameworks"}
@@ -65,6 +68,7 @@ def test_every_package_that_the_product_imports_is_declared():
     assert {name: where for name, where in used.items() if name not in declared()} == {}
 
 
+@pytest.mark.slow
 def test_every_package_that_the_tests_import_is_declared():
     # What has an environment of its own.
     apart = {
@@ -105,21 +109,24 @@ def test_the_lock_pins_every_declared_package_within_its_limits(lock, groups):
         assert requirement.specifier.contains(versions[name]), f"run `make lock`: {requirement}"
 
 
-def test_the_version_is_that_of_the_newest_dated_entry_of_the_changelog():
+def test_the_newest_entry_of_the_changelog_is_of_this_version():
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    newest = re.fullmatch(r"(\d+\.\d+\.\d+) \((unreleased|\d{4}-\d\d-\d\d)\)", headings[0])
 
-    assert headings[0] == "Unreleased"
-    released = re.fullmatch(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)", headings[1])
-    assert released, headings[1]
-    assert released[1] == PROJECT["project"]["version"]
+    assert newest, headings[0]
+    assert newest[1] == approvals.__version__ == settings.VERSION
 
 
-def test_no_code_repeats_the_version_of_the_project():
-    version = PROJECT["project"]["version"]
-    repeats = re.compile(rf"""["']v?{re.escape(version)}["']""")
+def test_the_version_stands_in_one_place():
+    declared_at = PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"]
+    repeats = re.compile(rf"""["']v?{re.escape(approvals.__version__)}["']""")
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*.py")]
 
-    assert [path for path in files if repeats.search(path.read_text())] == []
+    assert (PROJECT["project"]["dynamic"], declared_at) == (["version"], "approvals.__version__")
+    assert "version" not in PROJECT["project"]
+    assert [path for path in files if repeats.search(path.read_text())] == [
+        ROOT / "approvals/__init__.py"
+    ]
 
 
 def test_the_supported_versions_of_python_agree_everywhere():

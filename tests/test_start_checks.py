@@ -9,8 +9,8 @@ import sys
 import pytest
 from django.db import connection
 
-from ledger import start_checks
-from ledger.database import too_many_sessions
+from ledger.foundation.postgres import too_many_sessions
+from ledger.workers import start_checks
 from tests.processes import ROOT
 
 LONG = "a secret key that is long enough to be accepted by the checks"
@@ -126,6 +126,7 @@ def test_every_process_asks_before_it_begins(role):
     assert "secret key" in ended.stderr
 
 
+@pytest.mark.slow
 def test_no_process_starts_whose_installation_may_open_more_sessions_than_there_are(db):
     environment = os.environ | {"ASSENT_DATABASE_POOL": "500", "ASSENT_AUDIT_KEY": ""}
 

@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 from a2a import tasks
 from a2a.errors import TaskNotPossible
 from a2a.models import ASSENT, DUE, Task
-from a2a.states import TaskState
-from ledger.backoff import Backoff
+from a2a.states import TaskReasons, TaskState
+from ledger.foundation.backoff import Backoff
 from ledger.principals import Surface
 
 VIA = Surface.A2A
@@ -59,6 +59,6 @@ def put_back_lapsed(task_id: UUID) -> None:
     """Put back a task whose process died or still plans after its lease."""
     task = Task.objects.of_assent().filter(LAPSED, pk=task_id).first()
     if task is not None:
-        reason = "The process that had claimed it did not finish in time."
+        reason = TaskReasons.CLAIM_LAPSED()
         lapsed = Q(fencing_token=task.fencing_token, lease_expires_at__lte=Now())
         put_back(task, reason, lapsed)

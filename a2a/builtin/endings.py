@@ -1,4 +1,4 @@
-"""How the tasks that Assent executes itself end: with an artifact, or with a reason."""
+"""Endings of the tasks that Assent executes itself: with an artifact, or with a reason."""
 
 from __future__ import annotations
 

@@ -19,18 +19,18 @@ from a2a.builtin import endings
 from a2a.builtin.claims import VIA, put_back
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import ASSENT, Task
-from a2a.states import TaskState
+from a2a.states import TaskReasons, TaskState
 from ledger.agents import allowances
 from ledger.api.rendering import render_token
-from ledger.catalogue import acts_itself
-from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy
+from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy, kept
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
-from ledger.outcomes import outcome_of
-from ledger.seals import as_text
+from ledger.seals.seals import as_text
 from ledger.states import State
+from ledger.tools.catalogue import acts_itself
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
+from ledger.transactions.outcomes import outcome_of
 
 
 def prepare(task: Task) -> None:
@@ -84,7 +84,7 @@ def _await_sign_off(task: Task, transaction_id: UUID | None) -> None:
             task.pk,
             by=ASSENT,
             via=VIA,
-            reason="Waiting for sign-off.",
+            reason=TaskReasons.AWAITS_SIGN_OFF(),
             only_if=Q(transaction=None),
             details={"transaction": str(transaction_id), "retain_until": as_text(retain_until)},
             transaction_id=transaction_id,
@@ -133,14 +133,14 @@ def follow_transaction(task_id: UUID) -> None:
         match row.state:
             case State.PREPARED:
                 if task.state == TaskState.WORKING:
-                    reason = "Waiting for sign-off."
+                    reason = TaskReasons.AWAITS_SIGN_OFF()
                     tasks.await_sign_off(task.pk, by=ASSENT, via=VIA, reason=reason)
             case State.COMMITTED | State.COMPENSATING | State.COMPENSATED:
                 _complete_with_receipt(task, row)
             case State.ABORTED:
                 _end_without_effect(task, row)
             case State.FAILED | State.REFUSED:
-                endings.fail(task, Reason.REFUSED, row.ending_reason or row.error)
+                endings.fail(task, Reason.REFUSED, kept(row, "ending_reason") or kept(row, "error"))
             case _:
                 _resume(task, _note_of(row))
 
@@ -169,7 +169,7 @@ def _complete_with_receipt(task: Task, row: Transaction) -> None:
 
 
 def _end_without_effect(task: Task, row: Transaction) -> None:
-    reason = row.ending_reason or row.get_ending_display()
+    reason = kept(row, "ending_reason") or row.get_ending_display()
     if row.ending in {Ending.EXPIRED, Ending.CANCELED}:
         code = Reason.NOT_SIGNED_OFF if row.ending == Ending.EXPIRED else Reason.CANCELED_BY_CLIENT
         tasks.end(task.pk, states.CANCEL, by=ASSENT, via=VIA, code=code, reason=reason)

@@ -15,9 +15,9 @@ from a2a.builtin.prepare_transaction import fail_unprepared, follow_transaction,
 from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import Task
 from a2a.models.builtin_skills import ASK_A_PERSON
-from a2a.states import TaskEventKind, TaskState
-from ledger.database import use_prepared_statements
+from a2a.states import TaskEventKind, TaskReasons, TaskState
 from ledger.execution import crash_points
+from ledger.foundation.postgres import use_prepared_statements
 from ledger.states import EventKind, State
 
 
@@ -63,7 +63,7 @@ def _overtime() -> QuerySet[Task]:
 def time_out(task_id: UUID) -> None:
     """Fail a task that could be neither proposed nor asked in its time."""
     if _overtime().filter(pk=task_id).exists():
-        reason = "It could not be prepared in its time. Nothing will be carried out."
+        reason = TaskReasons.NOT_PREPARED()
         fail_unprepared(task_id, Reason.TIMED_OUT, reason, {})
 
 

@@ -5,28 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
-from a2a import signatures
-from a2a.models import Skill
+from a2a import states
+from a2a.cards import signatures
+from a2a.models import Skill, builtin_skills
 from a2a.models.builtin_skills import OWN_SKILLS, OwnSkill
 from a2a.states import TaskState
-from a2a.submissions.envelope import EXTENSION
+from a2a.validation import extensions
+from a2a.validation.extensions import ENVELOPE
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
-from ledger import signing_keys
-from ledger.http import address_of
+from ledger.api.http import address_of
+from ledger.foundation.crypto import signing_keys
 
 PATH = "/.well-known/agent-card.json"
 JWKS_PATH = "/.well-known/jwks.json"
 CACHE_S = 300
 SKILLS = "urn:assent:a2a:skills:1"
 MODES = ["application/json", "text/plain"]
-RELEASE_NOTES = Path(settings.BASE_DIR) / "CHANGELOG.md"
+# The public card is made of what stands in these files.
+SOURCES = [
+    Path(__file__),
+    Path(states.__file__),
+    Path(builtin_skills.__file__),
+    Path(extensions.__file__),
+    Path(settings.BASE_DIR) / "approvals" / "__init__.py",  # the version
+]
 
 
 def public_card(skill: str = "") -> pb.AgentCard:
@@ -67,30 +75,16 @@ def etag_of(card: pb.AgentCard) -> str:
 
 
 def changed_at() -> datetime:
-    """When this release was made, and with it the public card."""
-    return datetime.fromtimestamp(int(RELEASE_NOTES.stat().st_mtime), tz=UTC)
+    """The last change of the code that the public card is made of."""
+    return datetime.fromtimestamp(int(max(file.stat().st_mtime for file in SOURCES)), tz=UTC)
 
 
 def v03_card(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
     return sdk.v03_card(card, address=f"{_base(skill)}/v0.3")
 
 
-def for_v03(card: pb.AgentCard, skill: str = "") -> pb.AgentCard:
-    """The card that the SDK converts to one of version 0.3."""
-    return sdk.for_v03(card, address=f"{_base(skill)}/v0.3")
-
-
 def _base(skill: str) -> str:
     return f"{settings.LIVE_URL}/a2a/skills/{skill}" if skill else f"{settings.LIVE_URL}/a2a"
-
-
-@cache
-def release() -> str:
-    """The newest version in the release notes."""
-    for line in RELEASE_NOTES.read_text().splitlines():
-        if line.startswith("## ") and line[3].isdigit():
-            return line.split()[1]
-    return "0"
 
 
 DESCRIPTION = (
@@ -173,7 +167,7 @@ def _skill(skill: Skill) -> dict[str, Any]:
 
 def _envelope_extension() -> dict[str, Any]:
     return {
-        "uri": EXTENSION,
+        "uri": ENVELOPE,
         "description": "Who sends what to whom on whose behalf; required across tenants and for "
         "delegated tasks.",
         "required": False,
@@ -197,7 +191,7 @@ def _terms_of(skills: list[Skill]) -> dict[str, Any]:
 
 
 def _skills_extension(terms: dict[str, Any]) -> dict[str, Any]:
-    """What the protocol has no fields for: schemas, owners and limits of skills, and the states."""
+    """Facts without fields in the protocol: schemas, owners, limits of skills, and the states."""
     own = {
         skill.id: {"owner": "assent", "input_schema": skill.input_schema}
         for skill in OWN_SKILLS.values()
@@ -228,8 +222,8 @@ def _signed(card: pb.AgentCard) -> pb.AgentCard:
 
 
 def version_of(body: dict[str, Any]) -> str:
-    """The release and a digest of the card's content, so that it changes with the content."""
-    return f"{release()}+{_digest(body)[:8]}"
+    """The version of Assent and a digest of the card, so that it changes with the content."""
+    return f"{settings.VERSION}+{_digest(body)[:8]}"
 
 
 def _digest(body: Any) -> str:

@@ -16,7 +16,7 @@ from a2a.cards import cards
 from a2a.models import Skill
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.states import TaskState
-from ledger.http import address_of
+from ledger.api.http import address_of
 
 BASE = "/api/v1"
 PATH = f"{BASE}/.well-known/agent-card.json"

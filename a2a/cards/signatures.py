@@ -12,8 +12,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 
-from ledger import permits
-from ledger.signing_keys import ALGORITHM, jwk, key_id, key_of, signing_key
+from ledger.foundation.crypto.signing_keys import ALGORITHM, jwk, key_id, key_of, signing_key
+from ledger.tools import permits
 
 
 def card_key() -> Ed25519PrivateKey | None:

@@ -8,11 +8,10 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 
-from a2a import signatures
-from a2a.cards import cards, dialect_card, published
+from a2a.cards import cards, dialect_card, published, signatures
 from a2a.wire import sdk
 from ledger.agents.callers import caller_with
-from ledger.http import not_authenticated
+from ledger.api.http import not_authenticated
 
 
 @require_safe

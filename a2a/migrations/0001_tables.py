@@ -3,8 +3,8 @@ import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import ledger.encryption
-import ledger.models
+import ledger.foundation.crypto.encryption
+import ledger.models.ids
 from django.db import migrations, models
 
 
@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('ledger', '0001_initial'),
+        ('ledger', '0001_tables'),
     ]
 
     operations = [
@@ -22,18 +22,12 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('url', models.URLField(help_text='Of the agent, or of its card.', max_length=2000)),
-                ('token', ledger.encryption.SecretField(blank=True, help_text='Bearer token that we send; empty: none.')),
+                ('token', ledger.foundation.crypto.encryption.SecretField(blank=True, help_text='Bearer token that we send; empty: none.')),
                 ('required_capabilities', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=50), blank=True, default=list, help_text='streaming, push_notifications, extended_agent_card', size=None)),
                 ('wants_push', models.BooleanField(default=False, help_text='Ask it to push news to us, where its card allows that.')),
-                ('card', models.JSONField(default=dict, help_text='As pinned: what we hold it to.')),
                 ('card_version', models.CharField(blank=True, max_length=100)),
-                ('seen_card', models.JSONField(default=dict, help_text='As it was when last fetched.')),
-                ('drift', models.TextField(blank=True)),
-                ('error', models.TextField(blank=True, help_text='Why it could not be reached last time.')),
-                ('pinned_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('fetched_at', models.DateTimeField(null=True)),
-                ('refetch_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('agent', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='remote', to='ledger.agent')),
+                ('watched', models.OneToOneField(help_text='Its card.', on_delete=django.db.models.deletion.PROTECT, related_name='remote', to='ledger.watched')),
             ],
         ),
         migrations.CreateModel(
@@ -65,7 +59,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Task',
             fields=[
-                ('id', models.UUIDField(default=ledger.models.new_id, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=ledger.models.ids.new_id, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(max_length=63)),
                 ('context_id', models.CharField(max_length=100)),
                 ('state', models.CharField(choices=[('submitted', 'waiting for a worker'), ('working', 'being worked on'), ('input-required', 'waiting for an answer'), ('auth-required', 'waiting for sign-off'), ('completed', 'completed'), ('failed', 'failed'), ('canceled', 'canceled'), ('rejected', 'rejected before it began')], max_length=20)),
@@ -78,6 +72,8 @@ class Migration(migrations.Migration):
                 ('owner', models.CharField(blank=True, max_length=150)),
                 ('owner_name', models.CharField(blank=True, max_length=200)),
                 ('depth', models.PositiveSmallIntegerField(default=0)),
+                ('revision', models.PositiveSmallIntegerField(null=True)),
+                ('may_answer', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=150), help_text='Who answers its questions where the worker names nobody; as in a question.', null=True, size=None)),
                 ('lent_scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=200), default=list, size=None)),
                 ('trace_id', models.CharField(blank=True, max_length=128)),
                 ('idempotency_key', models.CharField(blank=True, max_length=255)),
@@ -87,8 +83,9 @@ class Migration(migrations.Migration):
                 ('stage', models.CharField(blank=True, max_length=200)),
                 ('percent', models.PositiveSmallIntegerField(null=True)),
                 ('note', models.TextField(blank=True)),
-                ('reason_code', models.CharField(blank=True, choices=[('missing_correlation_fields', 'Missing Correlation Fields'), ('wrong_audience', 'Wrong Audience'), ('missing_scope', 'Missing Scope'), ('tenant_boundary', 'Tenant Boundary'), ('duplicate_message', 'Duplicate Message'), ('delegation_loop', 'Delegation Loop'), ('delegation_budget', 'Delegation Budget'), ('unsupported_capability', 'Unsupported Capability'), ('schema_mismatch', 'Schema Mismatch'), ('expired', 'Expired'), ('over_capacity', 'Over Capacity'), ('card_drifted', 'Card Drifted'), ('timed_out', 'Timed Out'), ('worker_lost', 'Worker Lost'), ('worker_failed', 'Worker Failed'), ('declined', 'Declined'), ('input_timeout', 'Input Timeout'), ('canceled_by_client', 'Canceled By Client'), ('canceled_by_person', 'Canceled By Person'), ('parent_ended', 'Parent Ended'), ('not_signed_off', 'Not Signed Off'), ('refused', 'Refused'), ('remote_lost', 'Remote Lost'), ('remote_failed', 'Remote Failed')], max_length=40)),
+                ('reason_code', models.CharField(blank=True, choices=[('missing_correlation_fields', 'Missing Correlation Fields'), ('wrong_audience', 'Wrong Audience'), ('missing_scope', 'Missing Scope'), ('tenant_boundary', 'Tenant Boundary'), ('duplicate_message', 'Duplicate Message'), ('delegation_loop', 'Delegation Loop'), ('delegation_budget', 'Delegation Budget'), ('unsupported_capability', 'Unsupported Capability'), ('schema_mismatch', 'Schema Mismatch'), ('expired', 'Expired'), ('over_capacity', 'Over Capacity'), ('not_revisable', 'Not Revisable'), ('card_drifted', 'Card Drifted'), ('timed_out', 'Timed Out'), ('worker_lost', 'Worker Lost'), ('worker_failed', 'Worker Failed'), ('declined', 'Declined'), ('input_timeout', 'Input Timeout'), ('canceled_by_client', 'Canceled By Client'), ('canceled_by_person', 'Canceled By Person'), ('parent_ended', 'Parent Ended'), ('not_signed_off', 'Not Signed Off'), ('refused', 'Refused'), ('remote_lost', 'Remote Lost'), ('remote_failed', 'Remote Failed')], max_length=40)),
                 ('reason', models.TextField(blank=True)),
+                ('reason_source', models.JSONField(help_text='Code and values that the text was made from.', null=True)),
                 ('errors', models.JSONField(default=list, help_text='What did not fit a schema.')),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
@@ -102,6 +99,7 @@ class Migration(migrations.Migration):
                 ('attempts', models.PositiveSmallIntegerField(default=0)),
                 ('next_attempt_at', models.DateTimeField(null=True)),
                 ('parent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='children', to='a2a.task')),
+                ('revises', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='revisions', to='a2a.task')),
                 ('skill', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to='a2a.skill')),
                 ('transaction', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to='ledger.transaction')),
             ],
@@ -109,7 +107,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Question',
             fields=[
-                ('id', models.UUIDField(default=ledger.models.new_id, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=ledger.models.ids.new_id, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(max_length=63)),
                 ('state', models.CharField(choices=[('open', 'waiting for an answer'), ('answered', 'answered'), ('lapsed', 'not answered in time'), ('withdrawn', 'withdrawn: the task has ended')], default='open', max_length=10)),
                 ('text', models.TextField()),
@@ -135,9 +133,9 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('config_id', models.CharField(max_length=200)),
                 ('url', models.CharField(max_length=2000)),
-                ('token', ledger.encryption.SecretField(blank=True)),
+                ('token', ledger.foundation.crypto.encryption.SecretField(blank=True)),
                 ('scheme', models.CharField(blank=True, max_length=50)),
-                ('credentials', ledger.encryption.SecretField(blank=True)),
+                ('credentials', ledger.foundation.crypto.encryption.SecretField(blank=True)),
                 ('task', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='push_configs', to='a2a.task')),
             ],
         ),
@@ -147,7 +145,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('remote_task_id', models.CharField(blank=True, max_length=200)),
                 ('remote_context_id', models.CharField(blank=True, max_length=200)),
-                ('secret', ledger.encryption.SecretField()),
+                ('secret', ledger.foundation.crypto.encryption.SecretField()),
                 ('is_over', models.BooleanField(default=False)),
                 ('look_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('busy_until', models.DateTimeField(null=True)),
@@ -211,6 +209,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='task',
+            index=models.Index(condition=models.Q(('ended_at', None)), fields=['tenant', 'submitted_by'], name='a2a_task_per_agent'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
             index=models.Index(condition=models.Q(('ended_at__isnull', False)), fields=['ended_at'], name='a2a_task_ended'),
         ),
         migrations.AddIndex(
@@ -223,11 +225,51 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='task',
+            index=models.Index(condition=models.Q(('content_erased_at__isnull', False)), fields=['tenant', '-id'], name='a2a_task_erased'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
             index=models.Index(fields=['tenant', '-id'], name='a2a_task_history'),
         ),
         migrations.AddIndex(
             model_name='task',
+            index=models.Index(fields=['tenant', 'skill_slug', '-id'], name='a2a_task_by_skill'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(condition=models.Q(('state__in', ['canceled', 'completed', 'failed', 'rejected'])), fields=['tenant', 'state', '-id'], name='a2a_task_by_state'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(condition=models.Q(('state__in', ['canceled', 'completed', 'failed', 'rejected'])), fields=['submitted_by', 'state'], name='a2a_task_submitted_ended'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(fields=['submitted_by', '-id'], name='a2a_task_submitted'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(fields=['owner', '-id'], name='a2a_task_owned'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
             index=models.Index(fields=['submitted_by', '-updated_at', '-id'], name='a2a_task_submitter'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(fields=['owner', '-updated_at', '-id'], name='a2a_task_owner'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(fields=['tenant', '-updated_at', '-id'], name='a2a_task_of_tenant'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(fields=['context_id'], name='a2a_task_context'),
+        ),
+        migrations.AddIndex(
+            model_name='task',
+            index=models.Index(condition=models.Q(('revises__isnull', False)), fields=['revises'], name='a2a_task_revises'),
         ),
         migrations.AddIndex(
             model_name='task',
@@ -259,6 +301,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='question',
+            index=models.Index(fields=['tenant', '-id'], name='a2a_question_history'),
+        ),
+        migrations.AddIndex(
+            model_name='question',
             index=models.Index(condition=models.Q(('state', 'open')), fields=['expires_at'], name='a2a_question_due'),
         ),
         migrations.AddIndex(
@@ -268,6 +314,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='question',
             index=models.Index(condition=models.Q(('state', 'open')), fields=['tenant', 'expires_at'], name='a2a_question_waiting'),
+        ),
+        migrations.AddIndex(
+            model_name='question',
+            index=models.Index(condition=models.Q(('state', 'open')), fields=['tenant', 'asked_by', 'expires_at'], name='a2a_question_per_agent'),
         ),
         migrations.AddConstraint(
             model_name='question',

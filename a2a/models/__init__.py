@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from a2a.models.buses import BusMethod, BusRequest, GitBus, Progress, Strangers, Wish
 from a2a.models.push import PUSH, PushConfig
 from a2a.models.questions import Question, QuestionQuerySet, QuestionState
 from a2a.models.remote import Mirror, RemoteAgent
@@ -26,12 +25,8 @@ __all__ = [
     "QUESTION_TTL",
     "TASK_TTL",
     "Artifact",
-    "BusMethod",
-    "BusRequest",
-    "GitBus",
     "Message",
     "Mirror",
-    "Progress",
     "PushConfig",
     "Question",
     "QuestionQuerySet",
@@ -39,9 +34,7 @@ __all__ = [
     "RemoteAgent",
     "Role",
     "Skill",
-    "Strangers",
     "Task",
     "TaskQuerySet",
-    "Wish",
     "visible_if_any",
 ]

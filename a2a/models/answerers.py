@@ -1,4 +1,4 @@
-"""Who may answer a question: roles, the client, and principals; resolved when it is asked."""
+"""Answerers of a question: roles, the client, and principals; resolved when it is asked."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from a2a.models.tasks import Task
-from ledger.encryption import SecretField
+from ledger.foundation.crypto.encryption import SecretField
 
 PUSH = "push"  # the delivery channel of push notifications
 

@@ -13,14 +13,15 @@ from django.db.models.functions import Now
 
 from a2a.models.answerers import CLIENT
 from a2a.models.tasks import Task
+from ledger.errors import Sentence
 from ledger.models import id_or_none, new_id
 
 
 class QuestionState(models.TextChoices):
-    OPEN = "open", "waiting for an answer"
-    ANSWERED = "answered", "answered"
-    LAPSED = "lapsed", "not answered in time"
-    WITHDRAWN = "withdrawn", "withdrawn: the task has ended"
+    OPEN = "open", Sentence("waiting for an answer")
+    ANSWERED = "answered", Sentence("answered")
+    LAPSED = "lapsed", Sentence("not answered in time")
+    WITHDRAWN = "withdrawn", Sentence("withdrawn: the task has ended")
 
 
 class QuestionQuerySet(models.QuerySet["Question"]):
@@ -105,7 +106,7 @@ class Question(models.Model):
 
     @property
     def headline(self) -> str:
-        """What people read as its title: the text, or that it was erased."""
+        """The title that people read: the text, or that it was erased."""
         return self.text or "A question whose text was erased under retention"
 
     @property
@@ -121,7 +122,7 @@ class Question(models.Model):
         return id_or_none(details.get("question", ""))
 
     def is_for_client_of(self, task: Task) -> bool:
-        """Whether the agent that submitted the task may answer; else only people may."""
+        """True if the agent that submitted the task may answer; else only people may."""
         return self.asked_by != task.submitted_by and bool(
             {CLIENT, task.submitted_by} & set(self.may_answer)
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger.encryption import SecretField
-from ledger.models import Agent
+from ledger.foundation.crypto.encryption import SecretField
+from ledger.models import Agent, Watched
 
 
 class RemoteAgent(models.Model):
@@ -29,17 +31,18 @@ class RemoteAgent(models.Model):
     wants_push = models.BooleanField(
         default=False, help_text="Ask it to push news to us, where its card allows that."
     )
-    card = models.JSONField(default=dict, help_text="As pinned: what we hold it to.")
     card_version = models.CharField(max_length=100, blank=True)
-    seen_card = models.JSONField(default=dict, help_text="As it was when last fetched.")
-    drift = models.TextField(blank=True)
-    error = models.TextField(blank=True, help_text="Why it could not be reached last time.")
-    pinned_at = models.DateTimeField(db_default=Now())
-    fetched_at = models.DateTimeField(null=True)
-    refetch_at = models.DateTimeField(db_default=Now())
+    watched = models.OneToOneField(
+        Watched, on_delete=models.PROTECT, related_name="remote", help_text="Its card."
+    )
 
     def __str__(self) -> str:
         return f"{self.agent} at {self.url}"
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """Its card as pinned: what we hold it to."""
+        return dict(self.watched.pinned)
 
 
 class Mirror(models.Model):

@@ -26,7 +26,7 @@ class SkillQuerySet(models.QuerySet["Skill"]):
 
 
 class Skill(models.Model):
-    """What a registered agent can do, and on which terms."""
+    """An ability of a registered agent, and its terms."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="skills")
     tenant = models.CharField(max_length=63, editable=False)

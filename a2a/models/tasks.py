@@ -56,7 +56,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
         )
 
     def has_room_in(self, skill: Skill) -> bool:
-        """Whether the skill takes one more. Call it while holding the lock on the skill's row."""
+        """True if the skill takes one more. Call it while holding the lock on the skill's row."""
         if skill.max_concurrency is None:
             return True
         return self.open().filter(skill=skill)[: skill.max_concurrency].count() < (
@@ -133,6 +133,9 @@ class Task(models.Model):
     note = models.TextField(blank=True)
     reason_code = models.CharField(max_length=40, choices=Reason, blank=True)
     reason = models.TextField(blank=True)
+    reason_source = models.JSONField(
+        null=True, help_text="Code and values that the text was made from."
+    )
     errors = models.JSONField(default=list, help_text="What did not fit a schema.")
 
     created_at = models.DateTimeField(db_default=Now())

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 from urllib.parse import parse_qsl
 
 from django.conf import settings
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, Router
 
-from a2a.protocol import event_streams, failures, fast_path
-from a2a.protocol.bodies import VERSION_NOT_SUPPORTED, Fault, parse, read_body, replayed
-from a2a.protocol.handler import A2ARequestHandler
+from a2a.protocol import event_streams, operations
+from a2a.protocol.bindings import ROUTES, Binding, HttpJson, JsonRpc, JsonRpcOfV03
+from a2a.protocol.calls import Call
+from a2a.protocol.errors import VERSION_NOT_SUPPORTED, NotAuthenticated, ProtocolError, error_of
+from a2a.protocol.event_streams import STREAMING
+from a2a.protocol.operations import OPERATIONS
 from a2a.protocol.stream import callers
-from a2a.wire import sdk
-from ledger.database.sessions import CONNECTION_LOST
-from ledger.http import TOKEN_IS_KNOWN, is_allowed_host
+from ledger.api.http import TOKEN_IS_KNOWN, is_allowed_host, token_in, unquoted
+from ledger.api.waiting.clients import ClientGone, read_body
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"
 OF_ONE_SKILL = re.compile(r"/a2a/skills/([A-Za-z0-9_-]{1,100})(/(?:v1|v0\.3|rest)(?:/.*)?)")
@@ -48,18 +50,19 @@ UNAUTHORIZED = {
 @cache
 def application() -> Any:
     """An ASGI application for everything below ``/a2a/v1``, ``/a2a/rest`` and ``/a2a/v0.3``."""
-    handler, context = A2ARequestHandler(), sdk.CallerContextBuilder()
-    v1 = sdk.JsonRpcDispatcher(handler, context).handle_requests
-    v03 = sdk.dispatcher_for_v03(handler, context).handle_requests
     routes: list[Any] = []
-    for path, endpoint in ((V1, v1), (V03, v03)):
-        routes += [Route(path + end, endpoint, methods=["POST"]) for end in ("", "/")]
-    routes.append(Mount(REST, routes=sdk.create_rest_routes(handler, context)))
-    return AuthMiddleware(Starlette(routes=routes))
+    for path, binding in ((V1, JsonRpc), (V03, JsonRpcOfV03)):
+        routes += [Route(path + end, Endpoint(binding), methods=["POST"]) for end in ("", "/")]
+    rest = [
+        Route(path, Endpoint(partial(HttpJson, operation)), methods=[method])
+        for method, path, operation in ROUTES
+    ]
+    routes.append(Mount(REST, routes=[*rest, Mount("/{tenant}", routes=rest)]))
+    return Doorkeeper(Router(routes))
 
 
 def is_ours(path: str) -> bool:
-    """Whether the path is one of these endpoints; the cards beside them are Django's."""
+    """True if the path is one of these endpoints; the cards beside them are Django's."""
     path = address_of_all(path)[0]
     return path.rstrip("/") in {V1, V03} or path == REST or path.startswith(f"{REST}/")
 
@@ -70,108 +73,83 @@ def address_of_all(path: str) -> tuple[str, str]:
     return (f"/a2a{match[2]}", match[1]) if match else (path, "")
 
 
-class AuthMiddleware:
-    """Authenticates requests and limits their bodies; handles usual ones without the SDK.
+class Doorkeeper:
+    """Authenticates requests and reads their bodies within limits, before they are routed."""
 
-    Pure ASGI, as Starlette's ``BaseHTTPMiddleware`` would cost every request a task of its own.
-    """
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
+    def __init__(self, inside: Any) -> None:
+        self._inside = inside
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         scope = _without_skill(scope)
-        headers = dict(scope["headers"])
-        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if not is_allowed_host(headers.get(b"host", b"")):
-            response: Response = JSONResponse(WRONG_HOST, 400)
-        else:
-            is_bearer = scheme.lower() == "bearer"
-            refusal = await _refusal(scope, token.strip() if is_bearer else "")
-            if refusal is None:
-                await self._with_body(scope, receive, send, token.strip(), headers)
+        headers = scope["assent.headers"] = dict(scope["headers"])
+        token = token_in(headers.get(b"authorization", b""))
+        refusal = await _refusal(scope, headers, token)
+        if refusal is None:
+            try:
+                async with asyncio.timeout(settings.BODY_S):
+                    body = await read_body(receive, settings.A2A_BODY_MAX)
+            except TimeoutError:
+                refusal = JSONResponse(TOO_SLOW, 408, {"Connection": "close"})
+            except ClientGone:
                 return
-            response = refusal
-        await response(scope, receive, send)
-
-    async def _with_body(
-        self, scope: Any, receive: Any, send: Any, token: str, headers: dict[bytes, bytes]
-    ) -> None:
-        try:
-            async with asyncio.timeout(settings.BODY_S):
-                body = await read_body(receive)
-        except TimeoutError:
-            response = JSONResponse(TOO_SLOW, 408, {"Connection": "close"})
-            await response(scope, receive, send)
-        except ClientDisconnect:
-            return
-        else:
-            if body is None:
-                await _too_large()(scope, receive, send)
             else:
-                await self._handle(scope, replayed(body, receive), send, body, token, headers)
+                refusal = _too_large() if body is None else None
+                scope |= {"assent.token": token, "assent.body": body}
+        await (refusal or self._inside)(scope, receive, send)
 
-    async def _handle(
-        self,
-        scope: Any,
-        receive: Any,
-        send: Any,
-        body: bytes,
-        token: str,
-        headers: dict[bytes, bytes],
-    ) -> None:
-        request = parse(body) if body else None
-        is_v1 = scope["path"].rstrip("/") == V1 and not isinstance(request, Fault)
-        result: bytes | None = None
+
+class Endpoint:
+    """Answers the requests of a binding; with HTTP+JSON, those of one operation."""
+
+    def __init__(self, binding: Callable[[], Binding]) -> None:
+        self._binding = binding
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        binding, call = self._binding(), None
         try:
-            if is_v1 and len(body) <= fast_path.LARGEST_BODY:
-                if await event_streams.answer(request, scope, receive, send, token, headers):
-                    return
-                result = await fast_path.answer(request, token, headers, scope["assent.skill"])
-            caller = await callers.ask(token) if result is None else None
-        except Exception as failure:
-            await _failure(failure, scope, request)(scope, receive, send)
-            return
-        if result is not None:
-            await _send_json(send, result)
-            return
-        if caller is None:
+            call = _call(binding, scope)
+            if call.operation in STREAMING:
+                await event_streams.answer(call, binding, receive, send)
+            else:
+                result = binding.result(call.operation, await operations.answer(call))
+                await _send_json(send, result, binding.media_type)
+        except NotAuthenticated:
             await JSONResponse(UNAUTHORIZED, 401, CHALLENGE)(scope, receive, send)
-            return
-        fault = request if isinstance(request, Fault) else _version_fault(scope["path"], headers)
-        if fault is not None:
-            error = _rest_error(fault) if _is_rest(scope) else _rpc_error(fault, request)
+        except Exception as failure:
+            operation = call.operation if call else scope["method"]
+            is_read = call is not None and OPERATIONS[operation].is_read
+            error = binding.error(error_of(failure, operation, is_read=is_read))
             await error(scope, receive, send)
-            return
-        client = scope.get("client")
-        scope["assent.caller"], scope["assent.token"] = caller, token
-        scope["assent.address"] = client[0] if client else ""
-        await self.app(scope, receive, send)
 
 
-async def _refusal(scope: Any, token: str) -> Response | None:
+def _call(binding: Binding, scope: Any) -> Call:
+    """The call of a request. Raises ``ProtocolError``."""
+    headers, client = scope["assent.headers"], scope.get("client")
+    operation, params = binding.read(scope["assent.body"], scope)
+    _refuse_version(binding.version, headers)
+    return Call(
+        operation=operation,
+        params=params,
+        token=scope["assent.token"],
+        skill=scope["assent.skill"],
+        key=unquoted(headers.get(b"idempotency-key", b"").decode("latin-1")),
+        client=str(client[0]) if client else "",
+        size=len(scope["assent.body"]),
+    )
+
+
+async def _refusal(scope: Any, headers: dict[bytes, bytes], token: str) -> Response | None:
     """The answer to a stranger, of whose request nothing is read; ``None``: the token is known."""
+    if not is_allowed_host(headers.get(b"host", b"")):
+        return JSONResponse(WRONG_HOST, 400)
     if token and scope.get(TOKEN_IS_KNOWN):
         return None
     try:
         is_known = token != "" and await callers.ask(token) is not None
     except CONNECTION_LOST as failure:
-        error = failures.error_of(failure, failures.AUTHENTICATE)
-        return failures.response_to(error, None, is_rest=_is_rest(scope))
+        binding = HttpJson("") if scope["path"].startswith(REST) else JsonRpc()
+        return binding.error(error_of(failure, "authentication", is_read=True))
     return None if is_known else JSONResponse(UNAUTHORIZED, 401, CHALLENGE)
-
-
-def _is_rest(scope: Any) -> bool:
-    return bool(scope["path"].startswith(REST))
-
-
-def _failure(failure: Exception, scope: Any, request: Any) -> Response:
-    """The answer where an operation failed before anything was sent."""
-    operation = scope["method"]
-    if not _is_rest(scope) and isinstance(request, dict):
-        operation = str(request.get("method"))
-    error = failures.error_of(failure, operation)
-    return failures.response_to(error, request, is_rest=_is_rest(scope))
 
 
 def _without_skill(scope: Any) -> Any:
@@ -190,32 +168,13 @@ def _without_skill(scope: Any) -> Any:
     return {**scope, **changes}
 
 
-def _version_fault(path: str, headers: dict[bytes, bytes]) -> Fault | None:
+def _refuse_version(supported: str, headers: dict[bytes, bytes]) -> None:
     """By the specification no version means 0.3, and a minor version only adds."""
     version = headers.get(b"a2a-version", b"").decode("latin-1").strip() or "0.3"
-    major = "0" if path.rstrip("/") == V03 else "1"
-    if re.fullmatch(rf"{major}(\.\d+)*", version):
-        return None
-    supported = V03[6:] if major == "0" else "1.0"
-    detail = f"Version {version[:20]!r} is not supported at this address, only {supported}."
-    return Fault(VERSION_NOT_SUPPORTED, detail)
-
-
-def _rpc_error(fault: Fault, request: Any) -> Response:
-    error = {"code": fault.code, "message": fault.detail}
-    return JSONResponse({"jsonrpc": "2.0", "id": failures.id_of(request), "error": error})
-
-
-def _rest_error(fault: Fault) -> Response:
-    is_version = fault.code == VERSION_NOT_SUPPORTED
-    info = {
-        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": "VERSION_NOT_SUPPORTED" if is_version else "INVALID_REQUEST",
-        "domain": "a2a-protocol.org",
-    }
-    status = "FAILED_PRECONDITION" if is_version else "INVALID_ARGUMENT"
-    error = {"code": 400, "status": status, "message": fault.detail, "details": [info]}
-    return JSONResponse({"error": error}, 400)
+    major = supported.partition(".")[0]
+    if not re.fullmatch(rf"{major}(\.\d+)*", version):
+        detail = f"Version {version[:20]!r} is not supported at this address, only {supported}."
+        raise ProtocolError(VERSION_NOT_SUPPORTED, detail)
 
 
 def _too_large() -> Response:
@@ -224,10 +183,10 @@ def _too_large() -> Response:
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 413)
 
 
-async def _send_json(send: Any, body: bytes) -> None:
-    """The hot path's response, without Starlette's."""
+async def _send_json(send: Any, body: bytes, media_type: bytes) -> None:
+    """A response without Starlette's, which costs more."""
     headers = [
-        (b"content-type", b"application/json"),
+        (b"content-type", media_type),
         (b"content-length", str(len(body)).encode()),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

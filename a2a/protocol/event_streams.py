@@ -1,142 +1,114 @@
-"""``SubscribeToTask`` and ``SendStreamingMessage`` without the SDK, as server-sent events.
+"""``SubscribeToTask`` and ``SendStreamingMessage``: server-sent events, in each binding.
 
-A stream is one coroutine that sleeps until its task changes. Only requests of the usual form are
-handled here; every other one, and every one that is refused, goes through the SDK.
+A stream is one coroutine that sleeps until its task changes.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
 from uuid import UUID
 
-from a2a.protocol import failures, fast_path, updates
-from a2a.protocol.stream import TURN_OVER, Reader, follow_as_json
+from a2a.protocol import fast_path, operations, updates
+from a2a.protocol.bindings import Binding
+from a2a.protocol.calls import Call, Json
+from a2a.protocol.errors import error_of
+from a2a.protocol.operations import OPERATIONS, in_turn
+from a2a.protocol.stream import TURN_OVER, Reader, follow
+from a2a.protocol.threads import patient, quick
 from a2a.states import FINAL
-from ledger.batches import Batcher
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.agents.callers import Caller
+from ledger.api.waiting.clients import ClientGone, EventStream, Receive, Send, unless_gone
 from ledger.errors import LedgerError
-from ledger.waiting.clients import ClientGone, Receive, unless_gone
+from ledger.foundation.batches import Batcher
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.models import id_or_none
 
 logger = logging.getLogger(__name__)
-Send = Callable[[Any], Awaitable[None]]
 
+STREAMING = {"SubscribeToTask": FINAL, "SendStreamingMessage": TURN_OVER}
 openings = Batcher(updates.openings)
-# Seconds for which a client may leave an event unread.
-SLOW_S = 30.0
-HEAD = {
-    "type": "http.response.start",
-    "status": 200,
-    "headers": [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-store"),
-        (b"x-accel-buffering", b"no"),
-    ],
-}
 QUIET = b": nothing new\r\n\r\n"
 
 
-async def answer(
-    request: Any, scope: Any, receive: Receive, send: Send, token: str, headers: dict[bytes, bytes]
-) -> bool:
-    """Stream the answer to a JSON-RPC request; false, and nothing was done, if the SDK has to."""
-    if not fast_path.is_usual_request(request, headers):
-        return False
-    client = scope.get("client")
-    if request["method"] == "SubscribeToTask":
-        task_id, until, first = fast_path.task_id_of(request["params"]), FINAL, None
-    elif request["method"] == "SendStreamingMessage":
-        first = await _submitted(request["params"], token, headers, scope["assent.skill"])
-        task_id, until = (UUID(first["task"]["id"]) if first else None), TURN_OVER
-    else:
-        return False
+async def answer(call: Call, binding: Binding, receive: Receive, send: Send) -> None:
+    """Stream the answer to a call. Raises what refuses it before anything was sent."""
+    stream = _Stream(binding, send)
+    call, caller = await operations.prepared(call)
     try:
-        caller = await openings.ask((token, task_id)) if task_id is not None else None
-    except CONNECTION_LOST:
-        if first is None:
+        await _stream(call, caller, stream, receive)
+    except Exception as failure:
+        if not stream.has_begun and not binding.refuses_in_streams:
             raise
-        caller = None
-    if task_id is None or caller is None:
-        # A task that has ended at once is told all the same.
-        return first is not None and await _tell_once(first, request, send)
-    reader = Reader(caller, token, str(client[0]) if client else "")
-    stream = _Stream(request["id"], send)
-    bodies = follow_as_json(task_id, reader, until)
+        await stream.fail(failure, call.operation)
+
+
+async def _stream(call: Call, caller: Caller, stream: _Stream, receive: Receive) -> None:
+    first: Json | None = None
+    if call.operation == "SubscribeToTask":
+        task_id = await _opened(call, caller)
+    else:
+        first = await _submitted(call, caller)
+        task_id = UUID(first["task"]["id"])
+    reader = Reader(caller, call.token, call.client)
+    bodies = follow(task_id, reader, STREAMING[call.operation])
     try:
-        await unless_gone(receive, stream.send_all(bodies))
+        await unless_gone(receive, stream.tell_all(bodies))
     except (ClientGone, TimeoutError):
         logger.info("the stream of task %s ended before its client had read it", task_id)
-    except LedgerError:
-        return first is not None and await _tell_once(first, request, send)
-    except CONNECTION_LOST as failure:
-        if stream.has_begun:
-            await stream.fail(failure)
-        elif first is None or not await _tell_once(first, request, send):
+    except (LedgerError, *CONNECTION_LOST):
+        if first is None or stream.has_begun:
             raise
+        # The message was received: its client subscribes to the task, or knows that it has ended.
+        await stream.tell(first)
+        await stream.close()
     finally:
         await bodies.aclose()
-    return True
 
 
-async def _submitted(
-    params: dict[str, Any], token: str, headers: dict[bytes, bytes], skill: str
-) -> dict[str, Any] | None:
-    """The new task of a message as ``{"task": …}``; ``None`` for an unusual message."""
-    if params.get("configuration", {}) != {}:
-        return None
-    as_sent = {**params, "configuration": {"returnImmediately": True}}
-    result = await fast_path.submit(as_sent, token, headers, skill)
-    return None if result is None else dict(json.loads(result))
+async def _opened(call: Call, caller: Caller) -> UUID:
+    """The id of the task to follow. Raises what refuses the call."""
+    task_id = id_or_none(call.params.get("id", ""))
+    if task_id is not None and await openings.ask((call.token, task_id)) is not None:
+        return task_id
+    return await in_turn(quick, operations.open_task, call, caller)
 
 
-async def _tell_once(body: dict[str, Any], request: Any, send: Send) -> bool:
-    """The task and nothing more: the client subscribes to it, or knows that it has ended."""
-    stream = _Stream(request["id"], send)
-    await stream.send(body)
-    await stream.close()
-    return True
+async def _submitted(call: Call, caller: Caller) -> Json:
+    """The task of the message, which is received, as ``{"task": …}``."""
+    if "configuration" not in call.params:
+        at_once = call.params | {"configuration": {"returnImmediately": True}}
+        if (usual := await fast_path.submit(call, at_once)) is not None:
+            return dict(json.loads(usual))
+    task_id = await in_turn(patient, operations.receive, call, caller)
+    params = call.params.get("configuration", {}) | {"id": str(task_id)}
+    return {"task": await in_turn(quick, operations.read, replace(call, params=params), caller)}
 
 
-class _Stream:
-    """Server-sent events of one JSON-RPC request. Nothing is sent before the first of them."""
+class _Stream(EventStream):
+    """The events of one call, in its binding. Nothing is sent before the first of them."""
 
-    def __init__(self, request_id: str | int, send: Send) -> None:
-        self._id, self._send, self.has_begun = request_id, send, False
+    def __init__(self, binding: Binding, send: Send) -> None:
+        super().__init__(send)
+        self._binding = binding
 
-    async def send_all(self, bodies: AsyncIterator[dict[str, Any] | None]) -> None:
-        """Raises ``TimeoutError`` when the client does not read."""
+    async def tell_all(self, bodies: AsyncIterator[Json | None]) -> None:
         async for body in bodies:
-            async with asyncio.timeout(SLOW_S):
-                await self.send(body)
+            await self.tell(body)
             del body  # nothing is kept while the stream waits for the next one
         await self.close()
 
-    async def send(self, body: dict[str, Any] | None) -> None:
-        if not self.has_begun:
-            self.has_begun = True
-            await self._send(HEAD)
-        text = QUIET
-        if body is not None:
-            text = _event({"jsonrpc": "2.0", "id": self._id, "result": body})
-        await self._send({"type": "http.response.body", "body": text, "more_body": True})
+    async def tell(self, body: Json | None) -> None:
+        await self.write(QUIET if body is None else self._binding.event(body))
 
-    async def fail(self, failure: Exception) -> None:
+    async def fail(self, failure: Exception, operation: str) -> None:
         """End with an error; the client subscribes again."""
-        error = failures.error_of(failure, "SubscribeToTask")
-        text = _event(failures.rpc_body(error, self._id))
+        # Where the stream has begun, the message was received.
+        is_read = self.has_begun or OPERATIONS[operation].is_read
+        error = error_of(failure, operation, is_read=is_read)
         with suppress(TimeoutError):
-            async with asyncio.timeout(SLOW_S):
-                await self._send({"type": "http.response.body", "body": text, "more_body": True})
-                await self.close()
-
-    async def close(self) -> None:
-        if self.has_begun:
-            await self._send({"type": "http.response.body", "body": b""})
-
-
-def _event(body: Any) -> bytes:
-    return f"data: {json.dumps(body)}\r\n\r\n".encode()
+            await self.write(self._binding.error_event(error))
+            await self.close()

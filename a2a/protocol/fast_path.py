@@ -1,8 +1,8 @@
-"""``GetTask`` and ``SendMessage`` without the SDK: nearly all traffic, JSON in and JSON out.
+"""``GetTask`` and ``SendMessage`` in batches: nearly all traffic, JSON in and JSON out.
 
-Only requests of the usual form are handled here: ``GetTask`` by id, and a ``SendMessage`` that
-returns immediately with a new task. Everything else, and everything that is refused, goes through
-the SDK, which renders errors as the specification has them. Both ways use the same verbs.
+Only calls of the usual form are answered here: ``GetTask`` by id, and a ``SendMessage`` that
+returns immediately with a new task. Everything else, and everything that is refused, is left to
+``operations``. Both use the same verbs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from operator import attrgetter
-from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -22,18 +20,18 @@ from django.db.models import BooleanField, TextField
 from django.db.models.expressions import RawSQL
 
 from a2a import polling, submissions
-from a2a.models import QuestionState, Task
+from a2a.models import Task
 from a2a.models.builtin_skills import OWN_SKILLS
+from a2a.protocol.calls import Call, Json, submission_of
 from a2a.protocol.render_cache import RenderCache
+from a2a.protocol.updates import render_all
 from a2a.submissions import Submission
-from a2a.submissions.envelope import EXTENSION
 from a2a.validation.parts import refuse_malformed
 from a2a.wire import to_json
 from ledger.agents.callers import callers_with
-from ledger.batches import Batcher
-from ledger.database import use_prepared_statements
 from ledger.errors import LedgerError
-from ledger.http import unquoted
+from ledger.foundation.batches import Batcher
+from ledger.foundation.postgres import use_prepared_statements
 from ledger.models import AgentToken, id_or_none
 from ledger.models.agents import usable_tokens_sql
 from ledger.principals import Surface
@@ -41,56 +39,31 @@ from ledger.principals import Surface
 logger = logging.getLogger(__name__)
 
 VIA = Surface.A2A
-# Bytes. A larger request goes through the SDK: a batch of them would not fit into one statement.
-LARGEST_BODY = 64 * 1024
-Json = dict[str, Any]
 _cache = RenderCache()
 
 
-async def answer(request: Any, token: str, headers: dict[bytes, bytes], skill: str) -> bytes | None:
-    """The response to a JSON-RPC request, or ``None``: then it goes through the SDK.
-
-    ``skill`` is the one whose address was called; empty for the address of all skills.
-    """
-    if not is_usual_request(request, headers):
+async def answer(call: Call) -> bytes | None:
+    """The result as JSON text; ``None``, and nothing was done, if ``operations`` has to."""
+    if not call.fits_batch:
         return None
-    params = request["params"]
-    result: bytes | None = None
-    if request["method"] == "GetTask":
-        if (task_id := task_id_of(params)) is not None:
-            result = await reads.ask((AgentToken.hash_of(token), task_id))
-    elif request["method"] == "SendMessage":
-        result = await submit(params, token, headers, skill)
-    if result is None:
-        return None
-    request_id = json.dumps(request["id"]).encode()
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, result)
+    if call.operation == "GetTask" and (task_id := _task_id_of(call.params)) is not None:
+        return await reads.ask((AgentToken.hash_of(call.token), task_id))
+    if call.operation == "SendMessage":
+        return await submit(call, call.params)
+    return None
 
 
-async def submit(params: Json, token: str, headers: dict[bytes, bytes], skill: str) -> bytes | None:
+async def submit(call: Call, params: Json) -> bytes | None:
     """The new task of a message as ``{"task": …}``; ``None`` for an unusual message."""
-    if not _is_usual_message(params):
+    if not call.fits_batch or not _is_usual_message(params):
         return None
-    key = unquoted(headers.get(b"idempotency-key", b"").decode("latin-1"))
-    return await sends.ask(NewMessage(params["message"], token, key, skill))
-
-
-def is_usual_request(request: Any, headers: dict[bytes, bytes]) -> bool:
-    return (
-        isinstance(request, dict)
-        and set(request) == {"jsonrpc", "id", "method", "params"}
-        and request["jsonrpc"] == "2.0"
-        and isinstance(request["id"], str | int)
-        and not isinstance(request["id"], bool)
-        and isinstance(request["params"], dict)
-        and headers.get(b"a2a-version", b"").partition(b".")[0] == b"1"
-    )
+    return await sends.ask(replace(call, params=params))
 
 
 # --- GetTask ----------------------------------------------------------------------------------
 
 
-def task_id_of(params: Json) -> UUID | None:
+def _task_id_of(params: Json) -> UUID | None:
     """The id of a task, if the request has nothing else."""
     is_usual = set(params) == {"id"} and isinstance(params["id"], str)
     return id_or_none(params["id"]) if is_usual else None
@@ -140,24 +113,14 @@ def _read_all(requests: list[tuple[str, UUID]]) -> list[bytes | None]:
     rows = [row for row in visible if row is not None]
     polling.count_reads(Counter(tenant for _, _, tenant in rows))
     rendered = {task_id: _cache.get(task_id, updated_at) for task_id, updated_at, _ in rows}
-    rendered |= _render_all([task_id for task_id, text in rendered.items() if text is None])
+    missing = [task_id for task_id, text in rendered.items() if text is None]
+    rendered |= _render_all(missing) if missing else {}
     return [rendered.get(row[0]) if row is not None else None for row in visible]
 
 
 def _render_all(ids: list[UUID]) -> dict[UUID, bytes]:
-    """Tasks with their messages, artifacts and questions, in one query for each table."""
-    if not ids:
-        return {}
     rendered = {}
-    rows = Task.objects.filter(pk__in=ids).select_related("transaction")
-    for task in rows.prefetch_related("messages", "artifacts", "questions"):
-        open_questions = [q for q in task.questions.all() if q.state == QuestionState.OPEN]
-        body = to_json.task_to_json(
-            task,
-            sorted(task.messages.all(), key=attrgetter("pk")),
-            sorted(task.artifacts.all(), key=attrgetter("pk")),
-            next(iter(open_questions), None),
-        )
+    for task, body in render_all(ids):
         rendered[task.pk] = json.dumps(body).encode()
         _cache.put(task, rendered[task.pk])
     return rendered
@@ -167,16 +130,6 @@ reads: Batcher[tuple[str, UUID], bytes | None] = Batcher(_read_all)
 
 
 # --- SendMessage ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NewMessage:
-    """A message that may become a task: with its token, Idempotency-Key and the skill called."""
-
-    message: Json
-    token: str
-    key: str
-    address: str
 
 
 def _is_usual_message(params: Json) -> bool:
@@ -203,8 +156,8 @@ def _has_usual_members(message: Json) -> bool:
     )
 
 
-def _send_all(requests: list[NewMessage]) -> list[bytes | None]:
-    """The new tasks as JSON; ``None`` for what makes no new task: the SDK's way answers it."""
+def _send_all(requests: list[Call]) -> list[bytes | None]:
+    """The new tasks as JSON; ``None`` for what makes no new task."""
     results: list[bytes | None] = [None] * len(requests)
     callers = callers_with([request.token for request in requests])
     usable = []
@@ -223,29 +176,19 @@ def _send_all(requests: list[NewMessage]) -> list[bytes | None]:
     return results
 
 
-def _submission(request: NewMessage) -> Submission | None:
+def _submission(call: Call) -> Submission | None:
     """The submission, unless it is refused or may call a tool, for which no batch waits."""
-    message = request.message
-    metadata = message.get("metadata", {})
     try:
-        refuse_malformed(message["parts"])
-        submission = submissions.from_message(
-            parts=message["parts"],
-            metadata=metadata,
-            envelope=metadata.get(EXTENSION),
-            message_id=message["messageId"],
-            context_id=message.get("contextId", ""),
-            key=request.key,
-            address=request.address,
-        )
+        refuse_malformed(call.params["message"]["parts"])
+        submission = submission_of(call)
     except LedgerError:
         return None
     except Exception as failure:  # whatever it is: the others of the batch go on
-        logger.warning("a message goes to the SDK after %r", failure)
+        logger.warning("a message leaves its batch after %r", failure)
         return None
     is_plain = submission.skill and submission.skill not in OWN_SKILLS
     return submission if is_plain else None
 
 
 # A message without an Idempotency-Key becomes a task each time.
-sends: Batcher[NewMessage, bytes | None] = Batcher(_send_all, may_repeat=False)
+sends: Batcher[Call, bytes | None] = Batcher(_send_all, may_repeat=False)

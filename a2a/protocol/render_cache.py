@@ -7,7 +7,7 @@ from uuid import UUID
 
 from a2a.models import Task
 from a2a.states import TaskState
-from ledger.limits.bounded import Bounded
+from ledger.foundation.bounded import Bounded
 
 MOST_TASKS = 4096
 LARGEST_TASK = 32 * 1024  # bytes; a larger one is rendered anew each time

@@ -7,18 +7,18 @@ wait at once.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from a2a.protocol import updates
 from a2a.protocol.updates import Since
 from a2a.states import FINAL, INTERRUPTED, TaskState
-from a2a.wire import sdk, to_json
+from a2a.wire import to_json
 from ledger.agents.callers import Caller, callers_with
-from ledger.batches import Batcher
-from ledger.waiting.changes import changes
-from ledger.waiting.waiters import Kind, Waiter, waiters
+from ledger.api.waiting.changes import changes
+from ledger.api.waiting.waiters import Kind, Waiter, waiters
+from ledger.foundation.batches import Batcher
 
 # A stream that has nothing to tell says so after this time, so that no proxy closes it.
 QUIET_S = 15.0
@@ -37,7 +37,7 @@ TURN_OVER = FINAL | {TaskState.INPUT_REQUIRED}
 
 
 class Reader(NamedTuple):
-    """Who follows a task: the agent, its token, and the address that it calls from."""
+    """The follower of a task: the agent, its token, and the address that it calls from."""
 
     caller: Caller
     token: str
@@ -48,15 +48,6 @@ class Reader(NamedTuple):
 
 
 async def follow(
-    task_id: UUID, reader: Reader, until: frozenset[TaskState] = FINAL
-) -> AsyncIterator[Any]:
-    """As ``follow_as_json``, in the SDK's messages."""
-    async for body in follow_as_json(task_id, reader, until):
-        if body is not None:
-            yield sdk.task_out(body["task"]) if "task" in body else sdk.update_out(body)
-
-
-async def follow_as_json(
     task_id: UUID, reader: Reader, until: frozenset[TaskState] = FINAL
 ) -> AsyncGenerator[dict[str, Any] | None, None]:
     """The task, then each update, until the task is in one of those states.

@@ -12,12 +12,12 @@ from uuid import UUID
 from django.db.models import Prefetch, Q, prefetch_related_objects
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task, visible_if_any
+from a2a.protocol.errors import INVALID_PARAMS, ProtocolError
 from a2a.states import FINAL, OPEN, TaskState
 from a2a.validation.parts import refuse_unstorable
-from a2a.wire import sdk
 from a2a.wire.to_json import task_to_json
 from ledger.agents.callers import Caller
-from ledger.database import count_any_of, keyset_page
+from ledger.foundation.postgres import count_any_of, keyset_page
 
 PAGE, LARGEST_PAGE = 50, 100
 ORDER = ("updated_at", "id")
@@ -26,7 +26,7 @@ COUNTED = 1_000  # tasks; to count all of them would cost each page more the mor
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    """Which tasks a client asks for. ``state`` is ``None`` for any, empty for an unknown one."""
+    """The tasks a client asks for. ``state`` is ``None`` for any, empty for an unknown one."""
 
     size: int = PAGE
     page_token: str = ""
@@ -45,9 +45,9 @@ class TaskPage:
 
 
 def list_tasks(query: TaskQuery, caller: Caller) -> TaskPage:
-    """The tasks that the caller may see, last changed first. Raises ``InvalidParamsError``."""
+    """The tasks that the caller may see, last changed first. Raises ``ProtocolError``."""
     if not 1 <= query.size <= LARGEST_PAGE:
-        raise sdk.InvalidParamsError(f"pageSize lies between 1 and {LARGEST_PAGE}.")
+        raise ProtocolError(INVALID_PARAMS, f"pageSize lies between 1 and {LARGEST_PAGE}.")
     refuse_unstorable([query.context_id, query.page_token])
     rows, visible = Task.objects.all(), visible_if_any(caller)
     if query.context_id:
@@ -107,14 +107,14 @@ def _in_open_state(state: str) -> Q:
 
 
 def token_of(task: Task) -> str:
-    """Where the page after this task begins."""
+    """The place where the page after this task begins."""
     return base64.urlsafe_b64encode(f"{task.updated_at.isoformat()} {task.pk}".encode()).decode()
 
 
 def _position(token: str) -> tuple[datetime, UUID]:
-    """Of the last task of the page before. Raises ``InvalidParamsError``."""
+    """Of the last task of the page before. Raises ``ProtocolError``."""
     try:
         at, _, pk = base64.urlsafe_b64decode(token.encode()).decode().partition(" ")
         return datetime.fromisoformat(at), UUID(pk)
     except (ValueError, binascii.Error):
-        raise sdk.InvalidParamsError("The page token is not one of ours.") from None
+        raise ProtocolError(INVALID_PARAMS, "The page token is not one of ours.") from None

@@ -1,4 +1,4 @@
-"""What streams contain, read for all streams of this process at once.
+"""The contents of streams, read for all streams of this process at once.
 
 Each function is run by a ``Batcher``: it takes what all streams ask at the moment, and needs the
 same number of queries for one stream as for a thousand. Every read authenticates again, so a
@@ -58,23 +58,22 @@ def snapshots(ids: list[UUID]) -> list[Snapshot | None]:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         last = Event.objects.filter(subject__in=set(ids)).order_by()
         numbers = dict(last.values_list("subject").annotate(Max("seq")))
-        bodies = render_all(set(ids))
-    found = {pk: Snapshot(body, numbers.get(pk, 0)) for pk, body in bodies.items()}
+        rendered = render_all(set(ids))
+    found = {task.pk: Snapshot(body, numbers.get(task.pk, 0)) for task, body in rendered}
     return [found.get(pk) for pk in ids]
 
 
-def render_all(ids: Iterable[UUID]) -> dict[UUID, Json]:
-    """Tasks as JSON with all that belongs to them; one query for each table."""
+def render_all(ids: Iterable[UUID]) -> list[tuple[Task, Json]]:
+    """Tasks, each as JSON with all that belongs to it; one query for each table."""
     rows = Task.objects.filter(pk__in=ids).select_related("transaction")
-    return {
-        task.pk: to_json.task_to_json(
-            task,
-            sorted(task.messages.all(), key=attrgetter("pk")),
-            sorted(task.artifacts.all(), key=attrgetter("pk")),
-            _open_question(task),
-        )
-        for task in rows.prefetch_related("messages", "artifacts", "questions")
-    }
+    rows = rows.prefetch_related("messages", "artifacts", "questions")
+    return [(task, _as_json(task)) for task in rows]
+
+
+def _as_json(task: Task) -> Json:
+    messages = sorted(task.messages.all(), key=attrgetter("pk"))
+    artifacts = sorted(task.artifacts.all(), key=attrgetter("pk"))
+    return to_json.task_to_json(task, messages, artifacts, _open_question(task))
 
 
 def openings(requests: list[tuple[str, UUID]]) -> list[Caller | None]:
@@ -99,7 +98,7 @@ def states(ids: list[UUID]) -> list[TaskState | None]:
 
 
 def updates_since(requests: list[Since]) -> list[Updates | None]:
-    """What each stream tells next; ``None``: its token may not read the task any more."""
+    """The next news of each stream; ``None``: its token may not read the task any more."""
     callers = callers_with([request.token for request in requests])
     by_task = _events_after(requests)
     tasks = _tasks_with_questions({request.task_id for request in requests})

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from a2a.remote.cards import CardRefused, Unreachable, check_card
 from a2a.remote.outgoing import takes_files
-from a2a.remote.registration import due, pin, refetch, refetch_soon, register
+from a2a.remote.registration import pin, register, register_kind
 
 __all__ = [
     "CardRefused",
     "Unreachable",
     "check_card",
-    "due",
     "pin",
-    "refetch",
-    "refetch_soon",
     "register",
+    "register_kind",
     "takes_files",
 ]

@@ -14,13 +14,13 @@ from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Mirror, RemoteAgent, Task
 from a2a.remote import holds
-from a2a.remote.registration import refetch_soon
-from a2a.states import TaskState
+from a2a.states import TaskReasons, TaskState
 from a2a.tasks import questions
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire.remote import RemoteTask
-from ledger.characters import without_nul
+from ledger.foundation.characters import without_nul
 from ledger.principals import Principal, Surface
+from ledger.tools import watched
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def _apply_state(mirror: Mirror, theirs: RemoteTask, is_changed: bool) -> None:
             reason = text or f"The remote agent said: {theirs.state}."
             end(mirror, Reason.REMOTE_FAILED, reason)
         case TaskState.CANCELED:
-            reason = text or "The remote agent canceled it."
+            reason = text or TaskReasons.REMOTE_CANCELED()
             code = Reason.REMOTE_FAILED
             tasks.end(mirror.task_id, states.CANCEL, by=by, via=VIA, code=code, reason=reason)
             holds.held(mirror).update(is_over=True)
@@ -133,9 +133,8 @@ def end(mirror: Mirror, code: Reason, reason: str) -> None:
 def retry_later(mirror: Mirror, failure: Exception) -> None:
     """Schedule another attempt, and say so on the task; after ``REMOTE_LOST_S`` end it instead."""
     logger.info("%s: %s", mirror, failure)
-    refetch_soon(mirror.remote)
-    text = _text_of(failure)
-    RemoteAgent.objects.filter(pk=mirror.remote_id).update(error=text)
+    text = watched.note_failure(mirror.remote.watched_id, _text_of(failure))
+    watched.read_soon(mirror.remote.watched_id)
     since = mirror.failing_since or timezone.now()
     if timezone.now() - since >= timedelta(seconds=settings.REMOTE_LOST_S):
         end(mirror, Reason.REMOTE_LOST, f"The remote agent is out of reach: {text}")

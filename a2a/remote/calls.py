@@ -16,8 +16,10 @@ R = TypeVar("R")
 def call(remote: RemoteAgent, exchange: Callable[[Connection], Awaitable[R]]) -> R:
     """Run one exchange. Raises ``TaskUnknown``, and what httpx, the SDK and ``safe_http`` raise."""
 
+    card = remote.card
+
     async def run() -> R:
         async with outbound.client(remote.token) as http:
-            return await exchange(Connection(http, remote.card))
+            return await exchange(Connection(http, card))
 
     return asyncio.run(run())

@@ -10,13 +10,12 @@ from typing import Any
 import httpx
 
 from a2a.remote import outbound
+from a2a.validation import extensions
 from a2a.wire.remote import BINDINGS, CAPABILITIES, RemoteCard, card_from_json
-from ledger.errors import InvalidRequest
-from ledger.safe_http import AddressRefused
-from ledger.sentences import Sentence
+from ledger.errors import InvalidRequest, Sentence
+from ledger.foundation.http_out.safe_http import AddressRefused
 
 CARD_PATH = "/.well-known/agent-card.json"
-SKILLS_EXTENSION = "urn:assent:a2a:skills:1"
 
 
 class CardRefused(InvalidRequest):
@@ -101,8 +100,8 @@ class OfferedSkill:
 
 
 def skills_of(card: RemoteCard) -> dict[str, OfferedSkill]:
-    """What the card offers, by the slug that each skill has here."""
-    schemas = card.extensions.get(SKILLS_EXTENSION, {}).get("skills")
+    """The skills that the card offers, by the slug that each has here."""
+    schemas = card.extensions.get(extensions.SKILLS, {}).get("skills")
     if not isinstance(schemas, dict):
         schemas = {}
     return {

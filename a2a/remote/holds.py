@@ -1,4 +1,4 @@
-"""Who talks to a remote agent about a task: one worker at a time, by a hold that expires.
+"""The right to talk to a remote agent about a task: one worker's, by a hold that expires.
 
 A hold has a number. A worker whose hold was taken over writes nothing any more.
 """
@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from a2a.models import Mirror
-from ledger.backoff import Backoff
-from ledger.database import update_returning
+from ledger.foundation.backoff import Backoff
+from ledger.foundation.postgres import update_returning
 
 BACKOFF = Backoff(first=timedelta(seconds=2), longest=timedelta(seconds=30))
 MOST_COUNTED = 10  # polls without a change

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from ledger import safe_http
+from ledger.foundation.http_out import safe_http
 
 WITHOUT_ZONE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?")
 TIMEOUT_S = 15.0
@@ -48,7 +48,7 @@ async def _with_time_zones(response: httpx.Response) -> httpx.Response:
 
 
 def _add_time_zones(fields: Any, depth: int = 0) -> bool:
-    """Whether a time got its zone: UTC, as the specification has it."""
+    """True if a time got its zone: UTC, as the specification has it."""
     if not isinstance(fields, dict) or depth > 4:
         return False
     at = fields.get("timestamp")

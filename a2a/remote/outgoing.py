@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a.models import Mirror, Question, RemoteAgent, Role, Task
-from a2a.remote.cards import SKILLS_EXTENSION, skills_of
+from a2a.remote.cards import skills_of
+from a2a.validation import extensions
 from a2a.validation.parts import Part
 from a2a.wire.remote import RemoteCard, card_from_json
-from ledger.http import address_of
+from ledger.api.http import address_of
 
 
 @dataclass(frozen=True, slots=True)
 class Accepts:
-    """What a skill of a remote agent takes, by its card."""
+    """The input that a skill of a remote agent takes, by its card."""
 
     skill_id: str  # the skill's id there
     text: bool
@@ -37,12 +38,12 @@ def accepted_by(card: RemoteCard, slug: str) -> Accepts:
         skill_id=skill.remote_id if skill else slug,
         text=not takes_json or any(kind.startswith(("text", "*/*")) for kind in kinds),
         json=takes_json,
-        requests=SKILLS_EXTENSION in card.extensions,
+        requests=extensions.SKILLS in card.extensions,
     )
 
 
 def takes_files(remote: RemoteAgent, slug: str) -> bool:
-    """Whether its card names, for this skill or for all, a type of files other than JSON."""
+    """True if its card names, for this skill or for all, a type of files other than JSON."""
     card = card_from_json(remote.card)
     skill = skills_of(card).get(slug)
     modes = (skill.input_modes if skill else []) or card.input_modes
@@ -72,7 +73,7 @@ def _references(mirror: Mirror) -> dict[str, Any]:
 
 
 def push_config(mirror: Mirror) -> dict[str, Any] | None:
-    """Where the agent may push, if an operator wants that and its card offers it."""
+    """The address where the agent may push, if an operator wants that and its card offers it."""
     card = card_from_json(mirror.remote.card)
     if not mirror.remote.wants_push or "push_notifications" not in card.capabilities:
         return None

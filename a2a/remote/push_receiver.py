@@ -1,4 +1,4 @@
-"""Where remote agents push that a task of ours has changed.
+"""The address to which remote agents push that a task of ours has changed.
 
 Nothing in the request is believed: it only makes the next poll come at once.
 """

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from a2a.models import RemoteAgent, Skill
@@ -14,10 +12,11 @@ from a2a.remote.cards import CardRefused, OfferedSkill, Unreachable, skills_of, 
 from a2a.wire.remote import RemoteCard, card_from_json
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.models import Agent, Tenant
+from ledger.models import Agent, Tenant, Watched
 from ledger.principals import Principal, Surface
+from ledger.tools import watched
 
-REFETCH_EVERY = timedelta(minutes=5)
+KIND = "agent_card"
 
 
 # --- registering and pinning ------------------------------------------------------------------
@@ -33,11 +32,13 @@ def register(
         agent, _ = Agent.objects.get_or_create(
             tenant=tenant, slug=slug, defaults={"name": parsed.name[:200] or slug}
         )
+        before = RemoteAgent.objects.filter(agent=agent).first()
+        document = watched.accept(before.watched_id if before else None, KIND, card)
+        where = {"url": url, "token": token, "required_capabilities": required or []}
         remote, _ = RemoteAgent.objects.update_or_create(
-            agent=agent,
-            defaults={"url": url, "token": token, "required_capabilities": required or []},
+            agent=agent, defaults={**where, "watched": document}
         )
-        _pin(remote, card, parsed)
+        _offer_all(remote, parsed)
     return remote
 
 
@@ -46,7 +47,8 @@ def pin(remote: RemoteAgent, *, by: Principal, via: Surface) -> None:
     card = _fetch_or_refuse(remote.url, remote.token)
     parsed = validated(card, remote.required_capabilities)
     with atomic():
-        _pin(remote, card, parsed)
+        watched.accept(remote.watched_id, KIND, card)
+        _offer_all(remote, parsed)
         account_changes.record(
             str(remote.agent.principal),
             ChangeKind.REMOTE_AGENT_PINNED,
@@ -65,17 +67,9 @@ def _fetch_or_refuse(url: str, token: str) -> dict[str, Any]:
         raise CardRefused(str(failure)) from failure
 
 
-def _pin(remote: RemoteAgent, card: dict[str, Any], parsed: RemoteCard) -> None:
-    RemoteAgent.objects.filter(pk=remote.pk).update(
-        card=card,
-        seen_card=card,
-        card_version=parsed.version[:100],
-        drift="",
-        error="",
-        pinned_at=Now(),
-        fetched_at=Now(),
-        refetch_at=Now() + REFETCH_EVERY,
-    )
+def _offer_all(remote: RemoteAgent, parsed: RemoteCard) -> None:
+    version = parsed.version[:100]
+    RemoteAgent.objects.filter(pk=remote.pk).update(card_version=version)
     offered = skills_of(parsed)
     Skill.objects.filter(agent=remote.agent).exclude(slug__in=offered).update(is_active=False)
     for slug, skill in offered.items():
@@ -105,51 +99,28 @@ def _offer(remote: RemoteAgent, slug: str, skill: OfferedSkill) -> None:
 # --- watching the card ------------------------------------------------------------------------
 
 
-def due() -> list[int]:
-    """Ids of the remote agents whose card is to be fetched again."""
-    return list(RemoteAgent.objects.filter(refetch_at__lte=Now()).values_list("pk", flat=True))
+def _read(document: Watched) -> dict[str, Any]:
+    """Raises ``Unreachable``."""
+    remote = RemoteAgent.objects.get(watched=document)
+    return cards.fetch(remote.url, remote.token)
 
 
-def refetch(remote_id: int) -> None:
-    """Fetch the card, if that is due, and compare it with the pinned one."""
-    later = Now() + REFETCH_EVERY
-    if not RemoteAgent.objects.filter(pk=remote_id, refetch_at__lte=Now()).update(refetch_at=later):
-        return
-    remote = RemoteAgent.objects.select_related("agent").get(pk=remote_id)
-    try:
-        card = cards.fetch(remote.url, remote.token)
-    except Unreachable as failure:
-        RemoteAgent.objects.filter(pk=remote_id).update(error=str(failure)[:2000])
-        return
-    with atomic():
-        unchanged = RemoteAgent.objects.select_for_update().filter(pinned_at=remote.pinned_at)
-        if unchanged.filter(pk=remote_id).exists():  # else another card was pinned meanwhile
-            _compare(remote, card)
-
-
-def refetch_soon(remote: RemoteAgent) -> None:
-    """Have the card fetched in the sweeper's next round, as something went wrong."""
-    RemoteAgent.objects.filter(pk=remote.pk).update(refetch_at=Now())
-
-
-def _compare(remote: RemoteAgent, card: dict[str, Any]) -> None:
+def _compare(document: Watched, card: dict[str, Any]) -> None:
     """Store how the card differs from the pinned one; a skill that differs takes no new tasks."""
-    pinned = skills_of(card_from_json(remote.card))
+    remote = RemoteAgent.objects.get(watched=document)
+    pinned = skills_of(card_from_json(document.pinned))
     seen, refusal = _usable_skills(card, remote.required_capabilities)
     drifts = {
         slug: drift
         for slug, skill in pinned.items()
         if (drift := refusal or _drift(skill, seen.get(slug)))
     }
-    with atomic():
-        for skill in Skill.objects.filter(agent=remote.agent):
-            drift = drifts.get(skill.slug, "")
-            if skill.drift != drift:
-                Skill.objects.filter(pk=skill.pk).update(drift=drift)
-        summary = "; ".join(f"{slug}: {drift}" for slug, drift in drifts.items())
-        RemoteAgent.objects.filter(pk=remote.pk).update(
-            seen_card=card, fetched_at=Now(), error="", drift=summary[:5000]
-        )
+    for skill in Skill.objects.filter(agent=remote.agent_id):
+        drift = drifts.get(skill.slug, "")
+        if skill.drift != drift:
+            Skill.objects.filter(pk=skill.pk).update(drift=drift)
+    document.seen = card
+    document.held_why = "; ".join(f"{slug}: {drift}" for slug, drift in drifts.items())[:5000]
 
 
 def _usable_skills(
@@ -172,3 +143,7 @@ def _drift(pinned: OfferedSkill, seen: OfferedSkill | None) -> str:
     if (pinned.input_modes, pinned.output_modes) != (seen.input_modes, seen.output_modes):
         return "the media types that it takes or gives have changed."
     return ""
+
+
+def register_kind() -> None:
+    watched.register(KIND, watched.Kind(_read, _compare, (Unreachable,)))

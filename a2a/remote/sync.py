@@ -20,7 +20,7 @@ from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Mirror, Question, QuestionState, Task
 from a2a.remote import apply, calls, holds, outgoing
 from a2a.remote.apply import VIA, principal_of
-from a2a.states import FINAL, TaskState
+from a2a.states import FINAL, TaskReasons, TaskState
 from a2a.wire.remote import RemoteTask, TaskUnknown
 
 BATCH = 500
@@ -71,7 +71,7 @@ def _poll(mirror: Mirror) -> None:
         if theirs is not None:
             holds.if_held(mirror, partial(apply.apply, mirror, theirs))
     except TaskUnknown:
-        reason = "The remote agent does not know the task any more."
+        reason = TaskReasons.REMOTE_LOST()
         holds.if_held(mirror, partial(apply.end, mirror, Reason.REMOTE_LOST, reason))
     except Exception as failure:  # of any type: the response is a stranger's
         holds.if_held(mirror, partial(apply.retry_later, mirror, failure))

@@ -14,11 +14,11 @@ from django.db.models import Count
 from a2a.models import Task
 from a2a.rest.doorbell import PREFIX_OF_WORK
 from ledger.agents.callers import callers_with
-from ledger.batches import Batcher, in_thread
+from ledger.api.waiting import LOOK_EVERY_S, Watch
+from ledger.api.waiting.changes import Bell, changes
+from ledger.api.waiting.waiters import Kind, Waiter, waiters
+from ledger.foundation.batches import Batcher, in_thread
 from ledger.models import Scope
-from ledger.waiting import LOOK_EVERY_S, Watch
-from ledger.waiting.changes import Bell, changes
-from ledger.waiting.waiters import Kind, Waiter, waiters
 
 # How many tasks wait for a worker, by agent and skill.
 Work = dict[str, Counter[str]]
@@ -26,7 +26,7 @@ Work = dict[str, Counter[str]]
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """Where one worker waits in the line of its agent. No ``skills`` means any."""
+    """The place of a waiting worker in the line of its agent. No ``skills`` means any."""
 
     agent: str
     skills: frozenset[str]

@@ -1,4 +1,4 @@
-"""What long-polls see of a task, of its messages and of a question; see ``ledger.waiting``."""
+"""Long-polls' view of a task, of its messages and of a question; see ``ledger.api.waiting``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.db.models import Max
 
 from a2a.models import Message, Question, QuestionState, Task
 from ledger.agents.callers import Caller, callers_with
+from ledger.api.waiting import LongPolls, Look, Poll
 from ledger.models import Scope
-from ledger.waiting import LongPolls, Look, Poll
 
 # From a poll's subjects to what its looks need of each; a missing one is not there.
 Read = Callable[[list[Poll]], dict[UUID, Any]]

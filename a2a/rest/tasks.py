@@ -8,24 +8,25 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import decision_records, polling, submissions, tasks
+from a2a import polling, submissions, tasks
 from a2a.cards import dialect_card
 from a2a.models import Task, visible_if_any
 from a2a.rest.schemas import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
 from a2a.states import TaskState
 from a2a.submissions import Submission
+from a2a.tasks.records import decision_records
 from a2a.validation import spellings
 from a2a.validation.parts import Part, refuse_unstorable
 from a2a.wire.plain_json import event_as_json, task_as_json
+from ledger.api.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
+from ledger.api.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
+from ledger.api.http.schemas import BODY, refusals
 from ledger.api.rendering import record_response
 from ledger.api.schemas import DecisionRecord
-from ledger.database import keyset_page
-from ledger.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
-from ledger.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
-from ledger.http.schemas import BODY, refusals
+from ledger.api.waiting import LONGEST_WAIT_S
+from ledger.foundation.postgres import keyset_page
 from ledger.models import Scope
 from ledger.principals import Surface
-from ledger.waiting import LONGEST_WAIT_S
 
 PAGE = 50
 VIA = Surface.REST

@@ -37,11 +37,11 @@ from a2a.wire.plain_json import (
     work_as_json,
 )
 from ledger.agents.callers import Caller
-from ledger.http import AgentBearer, caller_of, json_response
-from ledger.http.schemas import BODY, refusals
+from ledger.api.http import AgentBearer, caller_of, json_response
+from ledger.api.http.schemas import BODY, refusals
+from ledger.api.waiting import LONGEST_WAIT_S
 from ledger.models import Scope
 from ledger.principals import Surface
-from ledger.waiting import LONGEST_WAIT_S
 
 PAGE = 50
 VIA = Surface.REST

@@ -1,4 +1,4 @@
-"""Which skill a message is for, and what input its text is to that skill.
+"""The skill that a message is for, and the input that its text is to that skill.
 
 Many clients send nothing but text, and name no skill. The skill is then that of the address, or of
 the token, or the only one that takes text, or ``ask_a_person``.
@@ -80,7 +80,7 @@ def skill_for(caller: Caller, given: Any) -> str:
 
 
 def takes_text(schema: Schema) -> bool:
-    """Whether a plain text can be the input of a skill with this schema."""
+    """True if a plain text can be the input of a skill with this schema."""
     return _place_of_text(schema) is not None
 
 
@@ -112,7 +112,7 @@ def expected_input(slug: str, schema: Schema) -> str:
 
 
 def _place_of_text(schema: Schema) -> Callable[[str], Any] | None:
-    """How a text becomes the input: as it is, or as its one required (or only) member.
+    """The way a text becomes the input: as it is, or as its one required (or only) member.
 
     ``None`` when the schema has no such place.
     """

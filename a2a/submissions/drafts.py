@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.utils import timezone
 
-from a2a import digests, states
+from a2a import states
 from a2a.errors import Reason
 from a2a.models import ASSENT, TASK_TTL, Message, Role, Skill, Task, answerers
 from a2a.models.builtin_skills import OWN_SKILLS
@@ -21,13 +21,13 @@ from a2a.states import TaskState
 from a2a.submissions import addressing, envelope
 from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, Envelope
+from a2a.tasks.records import digests
 from a2a.validation.parts import Part, refuse_unstorable
-from ledger import intents
 from ledger.agents.callers import Caller
-from ledger.errors import InvalidRequest
+from ledger.errors import InvalidRequest, Sentence, source_of
 from ledger.models import Scope, id_or_none, new_id
-from ledger.seals import as_text
-from ledger.sentences import Sentence
+from ledger.seals import intents
+from ledger.seals.seals import as_text
 from ledger.states import Move
 
 MOST_CHARACTERS = {"message_id": 200, "context_id": 100, "trace_id": 128}
@@ -45,7 +45,7 @@ FindSkill = Callable[[str, str, str | None], Skill | None]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a client asks for. ``parts`` are the protocol's; ``envelope`` is as sent."""
+    """A client's demand. ``parts`` are the protocol's; ``envelope`` is as sent."""
 
     skill: str
     input: Any = None
@@ -206,6 +206,7 @@ def _reason(denial: Denial | None) -> dict[str, Any]:
         "ended_at": timezone.now(),
         "reason_code": denial.code,
         "reason": denial.detail,
+        "reason_source": source_of(denial.detail),
         "errors": denial.errors,
     }
 
@@ -221,7 +222,7 @@ def _trace_id(submission: Submission, request: envelope.Request) -> str:
 
 
 def _details(task: Task) -> dict[str, Any]:
-    """What the first event seals."""
+    """The details that the first event seals."""
     details = {
         "skill": task.skill_slug,
         "owner": task.owner,
@@ -240,7 +241,7 @@ def _details(task: Task) -> dict[str, Any]:
 
 
 def retention_of(skill: Skill | None) -> timedelta:
-    """How long the content of a task is kept: the skill's own term, else the installation's."""
+    """The time the content of a task is kept: the skill's own term, else the installation's."""
     if skill is not None and skill.retention is not None:
         return skill.retention
     return timedelta(days=settings.TASK_RETENTION_DAYS)

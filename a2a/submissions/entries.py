@@ -14,10 +14,10 @@ from psycopg.errors import DeadlockDetected
 
 from a2a.models import Message, Task
 from a2a.states import TaskState
-from ledger import doorbell
-from ledger.database import use_prepared_statements
-from ledger.database.inserts import as_json, columns_of
 from ledger.events import outbox
+from ledger.foundation.postgres import use_prepared_statements
+from ledger.foundation.postgres.inserts import as_json, columns_of
+from ledger.foundation.redis import doorbell
 from ledger.models import Event
 from ledger.principals import Principal, Surface
 from ledger.states import Move
@@ -59,13 +59,13 @@ def enter_all(entries: list[Entry], move: Move[TaskState], *, via: Surface) -> l
 
 
 def _names(entry: Entry) -> tuple[str, str, str]:
-    """What is unique."""
+    """The names that are unique."""
     task = entry.task
     return task.submitted_by, task.idempotency_key, task.envelope_message_id
 
 
 def _insert(values: list[Any], tries: int = TRIES) -> dict[UUID, tuple[Any, ...]]:
-    """What the statement returns, by task. It is repeated after a deadlock, which undid it."""
+    """The statement's rows, by task. It is repeated after a deadlock, which undid it."""
     try:
         with use_prepared_statements(), connection.cursor() as cursor:
             cursor.execute(_enter_sql(), values)
@@ -88,6 +88,7 @@ def _first_event(entry: Entry, move: Move[TaskState], via: Surface) -> Event:
         principal_name=entry.by.display_name,
         via=via,
         reason=task.reason,
+        reason_source=task.reason_source,
         details=entry.details,
     )
 

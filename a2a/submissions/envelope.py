@@ -1,7 +1,8 @@
 """The envelope of a request: sender, receiver, and the scopes and time it lends. Checked first.
 
-It travels as A2A metadata under ``EXTENSION``, or as ``envelope`` in the plain dialect. Any request
-may carry one; requests across tenants, delegated ones and those to a skill that requires it must.
+It travels as A2A metadata (``extensions.ENVELOPE``), or as ``envelope`` in the plain dialect. Any
+request may carry one; requests across tenants, delegated ones and those to a skill that requires
+it must.
 Members are read in the spellings of ``a2a.validation.spellings``. Unknown members are ignored, so
 that a sender of a later 1.x is understood; an envelope without any known member, and another major
 version, are refused.
@@ -22,14 +23,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from a2a.errors import Reason
 from a2a.models import Skill, Task
 from a2a.models.builtin_skills import OwnSkill
+from a2a.states import TaskReasons
 from a2a.validation import spellings
-from ledger import json_schemas
 from ledger.agents.allowances import covers, narrowed
 from ledger.agents.callers import Caller
+from ledger.contracts import json_schemas
+from ledger.errors import Sentence
 from ledger.models import Scope
-from ledger.sentences import Sentence
 
-EXTENSION = "urn:assent:a2a:envelope:1"
 VERSION = "1.0"
 OUR_NAME = "assent"
 MOST_REVISIONS = 100  # of which each revises the one before
@@ -103,7 +104,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is checked: the envelope, and what the request itself asks for."""
+    """The subject of the checks: the envelope, and what the request itself asks for."""
 
     caller: Caller
     skill: Skill | None
@@ -146,11 +147,7 @@ def _unreadable(errors: list[dict[str, str]]) -> Denial:
 
 
 def over_capacity(skill: Skill) -> Denial:
-    detail = Sentence(
-        "{skill} has {number} open tasks, as many as it takes.",
-        skill=skill.slug,
-        number=skill.max_concurrency,
-    )
+    detail = TaskReasons.SKILL_IS_FULL(skill=skill.slug, number=skill.max_concurrency)
     return Denial(Reason.OVER_CAPACITY, detail)
 
 
@@ -287,11 +284,11 @@ def _our_names() -> set[str]:
 def _expired(request: Request) -> Iterator[Denial]:
     ends = ends_at(request.envelope) if request.envelope is not None else None
     if ends is not None and ends <= timezone.now():
-        yield Denial(Reason.EXPIRED, Sentence("The time that its sender gave it is over."))
+        yield Denial(Reason.EXPIRED, TaskReasons.SENT_TOO_LATE())
 
 
 def ends_at(envelope: Envelope) -> datetime | None:
-    """When the sender gives up; ``None`` unless the envelope says it by itself."""
+    """The time at which the sender gives up; ``None`` unless the envelope says it by itself."""
     if envelope.timeout_s is None or envelope.sent_at is None:
         return None
     return envelope.sent_at + timedelta(seconds=envelope.timeout_s)
@@ -310,12 +307,12 @@ def _skill_terms(request: Request) -> Iterator[Denial]:
     if request.skill is not None and request.skill.drift:
         yield Denial(
             Reason.CARD_DRIFTED,
-            Sentence("The agent's card has changed: {drift}", drift=request.skill.drift),
+            TaskReasons.CARD_CHANGED(drift=request.skill.drift),
         )
     offered = request.skill or request.own
     scope = offered.required_scope if offered else ""
     if scope and not covers(lent_scopes(request), scope):
-        detail = Sentence("The skill asks for the scope {scope}.", scope=repr(scope))
+        detail = TaskReasons.NO_SCOPE(scope=repr(scope))
         yield Denial(Reason.MISSING_SCOPE, detail)
 
 
@@ -365,7 +362,7 @@ def why_not_revisable(earlier: Task | None, skill: Skill | None) -> str:
     if earlier is None:
         return Sentence("The task to revise is not one of yours.")
     if not earlier.is_final:
-        state = Sentence(earlier.get_state_display())
+        state = earlier.get_state_display()
         return Sentence("The task to revise has not ended: it is {state}.", state=state)
     if skill is None or earlier.skill_id != skill.pk:
         return Sentence("The task to revise is one of the skill {skill}.", skill=earlier.skill_slug)
@@ -394,5 +391,5 @@ def _input_misfits(request: Request) -> Iterator[Denial]:
     offered = request.skill or request.own
     schema = offered.input_schema if offered else {}
     if errors := json_schemas.misfits(schema, request.input):
-        detail = Sentence("The input does not fit the skill's schema.")
+        detail = TaskReasons.INPUT_MISFIT()
         yield Denial(Reason.SCHEMA_MISMATCH, detail, errors)

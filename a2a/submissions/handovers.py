@@ -62,7 +62,7 @@ def _denial(task: Task, skill: Skill) -> Denial | None:
 
 
 def _client_of(task: Task) -> Caller:
-    """Who submitted the task, with the scopes that it lent to the request."""
+    """The submitter of the task, with the scopes that it lent to the request."""
     principal = task.submitter
     # People belong to no single tenant; they give tasks to the skills of the task's own.
     return Caller(principal, principal.tenant or task.tenant, frozenset(task.lent_scopes))

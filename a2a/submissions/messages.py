@@ -7,7 +7,7 @@ from typing import Any
 
 from a2a.submissions import addressing
 from a2a.submissions.drafts import Submission
-from a2a.submissions.envelope import EXTENSION
+from a2a.validation.extensions import ENVELOPE
 from a2a.validation.parts import Part
 
 
@@ -22,13 +22,13 @@ def from_message(
     address: str,
     references: Sequence[str] = (),
 ) -> Submission:
-    """What a message asks for. ``key`` is the Idempotency-Key header, ``address`` the skill's.
+    """The demand of a message. ``key`` is the Idempotency-Key header, ``address`` the skill's.
 
     The metadata may hold the idempotency key and the version of the card as well. ``references``
     are ids of tasks; one that can be revised is the one to revise. Raises
     ``InvalidRequest`` when the message and its address name different skills.
     """
-    metadata = {name: value for name, value in metadata.items() if name != EXTENSION}
+    metadata = {name: value for name, value in metadata.items() if name != ENVELOPE}
     skill, value = addressing.read(parts, metadata, envelope)
     idempotency_key = key or str(metadata.pop("idempotency_key", ""))
     card_version = str(metadata.pop("card_version", ""))[:50]

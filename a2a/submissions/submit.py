@@ -23,8 +23,8 @@ from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, over_capacity
 from a2a.tasks.stocks import open_questions, open_tasks
 from ledger.agents.callers import Caller
-from ledger.batches import OUTAGES
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
+from ledger.foundation.batches import OUTAGES
 from ledger.limits import rates, stocks
 from ledger.limits.rates import Holder
 from ledger.limits.stocks import Places
@@ -100,7 +100,7 @@ def _plain_entry(
 
 
 def _enter_all(rows: list[Entry], via: Surface) -> list[bool]:
-    """Whether each was inserted. Those of a statement that fails are tried in two halves."""
+    """True for each that was inserted. Those of a statement that fails are tried in two halves."""
     try:
         return entries.enter_all(rows, states.SUBMIT, via=via) if rows else []
     except OUTAGES:

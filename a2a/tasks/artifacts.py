@@ -71,7 +71,7 @@ def add_artifact(
 
 
 def _lock_and_count(task_id: UUID, artifact_id: str) -> int | None:
-    """How many parts the artifact has; ``None`` if there is none yet.
+    """The number of parts that the artifact has; ``None`` if there is none yet.
 
     The task is locked before, so that two appends at once do not count the same parts. The parts
     stay in the database: with each append there would be more to read and to write.
@@ -115,7 +115,7 @@ def put_artifact(task_id: UUID, artifact: WholeArtifact, *, by: Principal, via: 
 def _event_details(
     artifact_id: str, parts: list[Part], *, after: int = 0, is_complete: bool = True
 ) -> dict[str, Any]:
-    """Which parts of the artifact the event added: ``parts`` of them, from number ``from`` on."""
+    """The parts that the event added to the artifact: ``parts`` of them, from ``from`` on."""
     return {
         "artifact_id": artifact_id,
         "from": after,

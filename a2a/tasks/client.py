@@ -1,4 +1,4 @@
-"""What the agent that submitted a task may do with it: read, answer, add a message, cancel.
+"""Acts of the agent that submitted a task: read, answer, add a message, cancel.
 
 An agent that may only read the task (``read_all``, or its worker) may do none of the rest.
 """

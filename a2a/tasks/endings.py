@@ -1,4 +1,4 @@
-"""How tasks end: completed, failed, declined, canceled, or timed out."""
+"""Endings of tasks: completed, failed, declined, canceled, or timed out."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from django.db.transaction import atomic
 from a2a import states
 from a2a.errors import Reason, ResultInvalid, TaskNotPossible
 from a2a.models import ASSENT, Task
-from a2a.states import TaskState
+from a2a.states import TaskReasons, TaskState
 from a2a.tasks import leases, withdrawals
 from a2a.tasks.artifacts import WholeArtifact, add_artifact, put_artifact
 from a2a.tasks.leases import LEASE_LIVES, advance_as_holder, held_by, lost_or_missing
 from a2a.tasks.transitions import ALWAYS, advance
 from a2a.validation.parts import refuse_unstorable
-from ledger import json_schemas
+from ledger.contracts import json_schemas
 from ledger.errors import NotPossible
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import Move
@@ -206,7 +206,7 @@ def cancel(
     transaction is decided already.
     """
     refuse_unstorable(reason)
-    reason = reason or f"Canceled by {by.display_name}."
+    reason = reason or TaskReasons.CANCELED(name=by.display_name)
     with atomic():
         task = Task.objects.select_for_update().filter(pk=task_id).first()
         if task is not None and not task.is_final:
@@ -219,7 +219,7 @@ def cancel(
                 child.pk,
                 by=by,
                 via=via,
-                reason="The task above it was canceled.",
+                reason=TaskReasons.PARENT_CANCELED(),
                 code=Reason.PARENT_ENDED,
             )
     return task
@@ -233,7 +233,7 @@ def put_back_or_fail(task_id: UUID) -> None:
     task = Task.objects.abandoned().select_related("skill").filter(pk=task_id).first()
     if task is None:
         return
-    reason = "The worker stopped sending heartbeats."
+    reason = TaskReasons.WORKER_LOST()
     lapsed = Q(lease_expires_at__lte=Now(), fencing_token=task.fencing_token)
     skill = task.skill
     # TaskNotPossible: the worker came back, or somebody else was faster.
@@ -264,6 +264,6 @@ def time_out(task_id: UUID) -> None:
             by=SWEEPER,
             via=Surface.SYSTEM,
             code=Reason.TIMED_OUT,
-            reason="The time for the task was over.",
+            reason=TaskReasons.OVERTIME(),
             only_if=overtime,
         )

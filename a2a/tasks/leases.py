@@ -1,4 +1,4 @@
-"""Who works on a task: claims, heartbeats, and putting back what a silent worker held."""
+"""Work on a task: claims, heartbeats, and putting back what a silent worker held."""
 
 from __future__ import annotations
 

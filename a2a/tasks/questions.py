@@ -11,7 +11,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from a2a import digests, states
+from a2a import states
 from a2a.errors import (
     AlreadyAnswered,
     AnswerInvalid,
@@ -22,15 +22,17 @@ from a2a.errors import (
 )
 from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task, answerers
 from a2a.models.answerers import APPROVER, CLIENT
+from a2a.states import TaskReasons
 from a2a.tasks.leases import advance_as_holder, held_by, lease_from_now
+from a2a.tasks.records import digests
 from a2a.tasks.stocks import open_questions
 from a2a.tasks.transitions import advance
 from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
-from ledger import intents, json_schemas
-from ledger.errors import InvalidRequest, NotAllowed
+from ledger.contracts import json_schemas
+from ledger.errors import InvalidRequest, NotAllowed, Sentence
 from ledger.models import new_id
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.sentences import Sentence
+from ledger.seals import intents
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=30)
 TEXT_MAX = 10_000  # characters
@@ -150,7 +152,7 @@ def _insert(question_id: UUID, task: Task, new: _NewQuestion, asked_by: Principa
 
 
 def _answerers(task: Task, new: _NewQuestion) -> list[str]:
-    """Whom the worker names, else whom the client named; else approvers and the client.
+    """Those whom the worker names, else the client's; else approvers and the client.
 
     The client's are principals already. Raises ``InvalidRequest``.
     """
@@ -284,7 +286,7 @@ def lapse(question_id: UUID) -> None:
     question = Question.objects.due().filter(pk=question_id).first()
     if question is None:
         return
-    reason = f"INPUT_REQUIRED not resolved within {in_short(question.ttl)} timeout"
+    reason = TaskReasons.UNANSWERED(time=in_short(question.ttl))
     try:
         with atomic():
             task = advance(

@@ -1,6 +1,6 @@
 """Erasing the content of tasks that are past their retention, and holding it back.
 
-As with transactions (``ledger.retention``): input, result, messages, artifacts and
+As with transactions (``ledger.proof.retention``): input, result, messages, artifacts and
 questions are emptied, and an event seals their digests. A task that stands for a transaction has
 that transaction's retention, and keeps its content while the transaction is under a legal hold.
 """
@@ -15,18 +15,19 @@ from uuid import UUID
 from django.db.models import Exists, Q
 from django.db.models.functions import Now
 
-from a2a import digests, states
+from a2a import states
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
 from a2a.states import FINAL, TaskState
-from a2a.tasks import sealed_content
+from a2a.tasks.records import digests, sealed_content
 from a2a.tasks.transitions import record_event
-from ledger import erasures, retention
+from ledger.events import erasures
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.retention import BATCH, BATCHES, VIA
-from ledger.seals import as_text
-from ledger.states import Move
+from ledger.proof import retention
+from ledger.proof.retention import BATCH, BATCHES, VIA
+from ledger.seals.seals import as_text
+from ledger.states import Move, Reasons
 from ledger.transactions import sign_offs
 
 logger = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ def _erase(task: Task) -> bool:
             states.CONTENT_ERASED,
             by=SWEEPER,
             via=VIA,
-            reason="Its retention was over.",
+            reason=Reasons.RETENTION_OVER(),
             only_if=Q(pk__in=due()),
             details={"erased": _digests_of(task)},
             sealed=("content_erased_at",),
@@ -151,7 +152,7 @@ def _erase_related(task_ids: list[UUID]) -> None:
 
 
 def _faults_of(task: Task) -> Iterator[str]:
-    """What the row says otherwise than its events; only those decide whether it may be erased."""
+    """Deviations of the row from its events; only those decide whether it may be erased."""
     links = sign_offs.links_of(task.pk)
     if not links:
         yield "It has no events."

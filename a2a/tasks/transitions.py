@@ -10,13 +10,13 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from a2a import digests
 from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import PUSH, PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, TaskState
+from a2a.tasks.records import digests
 from ledger.events import moves
 from ledger.principals import Principal, Surface
-from ledger.seals import as_text
+from ledger.seals.seals import as_text
 from ledger.states import Move
 
 ALWAYS = Q()

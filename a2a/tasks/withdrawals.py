@@ -9,7 +9,7 @@ from uuid import UUID
 
 from a2a.models import ASSENT, Task
 from a2a.models.builtin_skills import PREPARE_TRANSACTION
-from ledger.errors import NotAllowed
+from ledger.errors import NotAllowed, cut
 from ledger.principals import Principal, Surface
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import REASON_MAX
@@ -21,7 +21,7 @@ def request_key(task: Task) -> str:
 
 
 def proposes(task: Task) -> bool:
-    """Whether the task stands for a transaction, now or later."""
+    """True if the task stands for a transaction, now or later."""
     return task.owner == str(ASSENT) and task.skill_slug == PREPARE_TRANSACTION.id
 
 
@@ -38,7 +38,7 @@ def withdraw_proposal(task: Task, *, by: Principal, via: Surface, reason: str) -
             request_key(task),
             by=by,
             via=via,
-            reason=reason[:REASON_MAX],
+            reason=cut(reason, REASON_MAX),
             proposer=task.submitter,
         )
     except NotAllowed:

@@ -7,8 +7,7 @@ import binascii
 import math
 from typing import Any
 
-from ledger.errors import InvalidRequest
-from ledger.sentences import Sentence
+from ledger.errors import InvalidRequest, Sentence
 
 Part = dict[str, Any]  # one part of a message or artifact, as A2A 1.0 writes it in JSON
 

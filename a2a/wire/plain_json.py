@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.states import TaskEventKind
-from ledger.catalogue import acts_itself
-from ledger.http import address_of
+from ledger.api.http import address_of
 from ledger.models import Event, Transaction
-from ledger.outcomes import outcome_of
+from ledger.tools.catalogue import acts_itself
+from ledger.transactions.outcomes import outcome_of
 
 # Characters of JSON of all artifacts of an earlier task that go along with its revision.
 LARGEST_REVISED = 1024 * 1024
@@ -101,7 +101,7 @@ def artifact_as_json(artifact: Artifact) -> dict[str, Any]:
 
 
 def work_as_json(task: Task) -> dict[str, Any]:
-    """What a worker needs to begin, or to continue after another one stopped responding."""
+    """The facts that a worker needs to begin, or to continue after another stopped responding."""
     lease = task.skill.lease.total_seconds() if task.skill else 60.0
     answered = task.questions.filter(state=QuestionState.ANSWERED).order_by("pk")
     messages = list(task.messages.order_by("pk"))
@@ -148,7 +148,7 @@ def _revised_as_json(task: Task) -> dict[str, Any]:
 
 
 def change_request_of(task: Task, messages: list[Message]) -> str:
-    """What a revision is to change: the texts of the message that asked for it."""
+    """The changes a revision is to make: the texts of the message that asked for it."""
     if task.revises_id is None or not messages:
         return ""
     return "\n".join(part["text"] for part in messages[0].parts if "text" in part)

@@ -17,7 +17,7 @@ import httpx
 from a2a.states import TaskState
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
-from ledger import characters
+from ledger.foundation import characters
 
 Json = dict[str, Any]
 BINDINGS = ("JSONRPC", "HTTP+JSON")
@@ -37,7 +37,7 @@ class RemoteSkill:
 
 @dataclass(frozen=True, slots=True)
 class RemoteCard:
-    """What an agent card says. ``extensions`` are the parameters of each extension, by its URI."""
+    """The content of an agent card. ``extensions``: the parameters of each, by its URI."""
 
     name: str
     version: str
@@ -69,7 +69,7 @@ def card_from_json(card: Json) -> RemoteCard:
         capabilities=frozenset(name for name in CAPABILITIES if getattr(parsed.capabilities, name)),
         input_modes=list(parsed.default_input_modes),
         extensions={
-            extension.uri: sdk.struct_in(extension.params)
+            extension.uri: sdk.json_of(extension.params)
             for extension in parsed.capabilities.extensions
         },
     )
@@ -124,7 +124,7 @@ def _question(status: pb.TaskStatus) -> tuple[Json, list[Any]]:
     for part in status.message.parts:
         if part.WhichOneof("content") != "data":
             continue
-        data = sdk.value_in(part.data)
+        data = sdk.json_of(part.data)
         question = data.get("question") if isinstance(data, dict) else None
         if isinstance(question, dict):
             form, evidence = question.get("form"), question.get("evidence")

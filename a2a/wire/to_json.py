@@ -1,4 +1,4 @@
-"""Rows → dictionaries of the protocol's JSON (A2A 1.0); ``a2a.wire.sdk`` makes messages of them."""
+"""Rows → dictionaries of the protocol's JSON (A2A 1.0)."""
 
 from __future__ import annotations
 
@@ -133,6 +133,11 @@ def _state(state: str) -> str:
 def state_in(body: Json) -> TaskState:
     """The state that the JSON of a task says."""
     return TaskState[body["status"]["state"].removeprefix("TASK_STATE_")]
+
+
+def state_named(name: Any) -> str:
+    """The state that the protocol names so; empty for one that no task is in."""
+    return TaskState.__members__.get(str(name).removeprefix("TASK_STATE_"), "")
 
 
 def _timestamp(at: datetime) -> str:

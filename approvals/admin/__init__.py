@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from approvals.admin import (
-    bindings,
-    bus_requests,
-    buses,
-    credentials,
-    people,
-    slack,
-    tasks,
-    tools,
-    transactions,
-    upstream_tools,
-)
+from django.apps import apps
 
-__all__ = [
-    "bindings",
-    "bus_requests",
-    "buses",
-    "credentials",
-    "people",
-    "slack",
-    "tasks",
-    "tools",
-    "transactions",
-    "upstream_tools",
-]
+from approvals.admin import people, slack, tasks, transactions
+from approvals.admin.tools import credentials, tools, upstream_tools
+
+__all__ = ["credentials", "people", "slack", "tasks", "tools", "transactions", "upstream_tools"]
+
+if apps.is_installed("a2a.doors.git_bus"):
+    from approvals.admin.git_bus import bus_requests, buses
+
+    __all__ += ["bus_requests", "buses"]
+if apps.is_installed("a2a.doors.humanlayer"):
+    from approvals.admin import bindings
+
+    __all__ += ["bindings"]

@@ -39,18 +39,17 @@ class RowActions(ModelAdmin):
             *super().get_urls(),
         ]
 
-    def change_view(
+    def render_change_form(
         self,
         request: HttpRequest,
-        object_id: str,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
         form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
+        obj: Any = None,
     ) -> HttpResponse:
-        row = self.get_object(request, object_id)
-        offered = self.offered(request.user, row) if row else {}
-        return super().change_view(
-            request, object_id, form_url, {**(extra_context or {}), **offered}
-        )
+        offered = self.offered(request.user, obj) if obj else {}
+        return super().render_change_form(request, context | offered, add, change, form_url, obj)
 
     def offered(self, person: Any, row: Any) -> dict[str, Any]:
         """The buttons that the page shows. The functions behind them check the right again."""

@@ -5,25 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _, gettext_lazy
 
-from approvals.admin.tool_pages import VIA
-from approvals.admin.tools import operated_by, person_of
-from approvals.people import principal_of, require_another_person
-from approvals.presentation.sentences import refusal_and_hint, refusal_in_words
-from ledger import bindings, handed_over
-from ledger.admin.base import TenantAdmin
+from a2a.doors.humanlayer.calls import bindings, tool as handed_over
+from a2a.doors.humanlayer.models import Binding
+from approvals.admin.operator_pages import OperatorPages, operated_by, origin_of
+from approvals.presentation.sentences import refusal_in_words
 from ledger.errors import LedgerError
-from ledger.models import Agent, Binding, Tenant
 
 
 class BindingForm(forms.ModelForm):
@@ -71,20 +66,13 @@ class BindingForm(forms.ModelForm):
 
 
 @admin.register(Binding)
-class BindingAdmin(TenantAdmin):
+class BindingAdmin(OperatorPages):
     form = BindingForm
     list_display = ("function", "agent_", "tenant", "tool_", "waits")
     list_select_related = ("tenant", "agent")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(tenant__in=operated_by(request))
-
-    def choices_of(self, related: Any, request: HttpRequest) -> QuerySet[Any] | None:
-        if related is Tenant:
-            return Tenant.objects.filter(slug__in=operated_by(request))
-        if related is Agent:
-            return Agent.objects.filter(tenant__in=operated_by(request))
-        return super().choices_of(related, request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and bool(operated_by(request))
@@ -96,7 +84,7 @@ class BindingAdmin(TenantAdmin):
         return ("tenant", "agent", "function", "waits") if obj else ()
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """What waits is shown of a row that is there."""
+        """Only a saved row shows what waits."""
         return ["tenant", "agent", "function", "chosen", *(["waits"] if obj else [])]
 
     @admin.display(description=gettext_lazy("agent"))
@@ -109,67 +97,42 @@ class BindingAdmin(TenantAdmin):
 
     @admin.display(description=gettext_lazy("waits for a second operator"))
     def waits(self, row: Binding) -> SafeString | str:
-        if not is_waiting(row):
+        change = bindings.waiting_for(row)
+        if change is None:
             return ""
-        address = reverse("admin:ledger_binding_waiting", args=[row.pk])
-        return format_html('<a href="{}">{}</a>', address, row.wanted or _("no tool"))
+        address = reverse("admin:humanlayer_binding_waiting", args=[row.pk])
+        return format_html('<a href="{}">{}</a>', address, change.after["tool"] or _("no tool"))
 
     def save_model(self, request: HttpRequest, obj: Binding, form: Any, change: bool) -> None:
-        tool, by = form.cleaned_data["chosen"].strip(), principal_of(person_of(request))
-        row = bindings.bind(obj.tenant, obj.agent, obj.function, tool, by=by, via=VIA)
+        tool = form.cleaned_data["chosen"].strip()
+        row = bindings.bind(obj.tenant, obj.agent, obj.function, tool, **origin_of(request))
         obj.pk = row.pk
-        if row.wanted is not None:
-            text = _("{name} changes when another operator has confirmed it.")
-            self.message_user(request, text.format(name=row.function), messages.WARNING)
+        if bindings.waiting_for(row):
+            self.say_it_waits(request, row.function)
 
     # --- what waits -------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         waiting = self.admin_site.admin_view(self.waiting_page)
-        name = "ledger_binding_waiting"
+        name = "humanlayer_binding_waiting"
         return [path("<int:pk>/waiting/", waiting, name=name), *super().get_urls()]
 
     def waiting_page(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """What one operator asked for: exactly what it changes; confirming or declining it."""
         row = self.get_queryset(request).select_related("tenant", "agent").filter(pk=pk).first()
         if row is None:
             raise Http404
         if not self.has_change_permission(request, row):
             raise PermissionDenied
-        if request.method == "POST":
-            self._settle(request, row)
-            return redirect(request.path)
-        before, after = bindings.compared(row, row.wanted or "")
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": _("Change of {name}").format(name=row.function),
-            "row": row,
-            "is_open": is_waiting(row),
-            "is_own": row.asked_by == str(principal_of(person_of(request))),
-            "before": before,
-            "after": after,
-        }
-        return render(request, "admin/ledger/binding_waiting.html", context)
-
-    def _settle(self, request: HttpRequest, row: Binding) -> None:
-        person = person_of(request)
-        origin: dict[str, Any] = {"by": principal_of(person), "via": VIA}
-        try:
-            if "confirm" in request.POST:
-                asked = _("{name} has asked for this change.")
-                require_another_person(person, [row.asked_by], asked)
-                tool, before = request.POST["confirm"], request.POST.get("before", "")
-                bindings.confirm(row.pk, tool=tool, in_place_of=before, **origin)
-                self.message_user(request, _("It is confirmed."), messages.SUCCESS)
-            else:
-                bindings.decline(row.pk, **origin)
-                self.message_user(request, _("It is declined."), messages.SUCCESS)
-        except LedgerError as refusal:
-            self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
-
-
-def is_waiting(row: Binding) -> bool:
-    if row.wanted is None or row.expires_at is None:
-        return False
-    return row.expires_at > timezone.now()
+        change = bindings.waiting_for(row)
+        wanted = change.after["tool"] if change else ""
+        before, after = bindings.compared(row, wanted)
+        return self.waiting(
+            request,
+            "admin/humanlayer/binding_waiting.html",
+            change,
+            title=_("Change of {name}").format(name=row.function),
+            row=row,
+            wanted=wanted,
+            before=before,
+            after=after,
+        )

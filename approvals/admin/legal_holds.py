@@ -12,10 +12,10 @@ from approvals.desk.policies import who_can
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.models import Role
 from approvals.people import principal_of
-from ledger import retention
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import Transaction
 from ledger.principals import Surface
+from ledger.proof import retention
 
 
 def hold_transaction(user: User, transaction_id: UUID, *, via: Surface, reason: str) -> Transaction:

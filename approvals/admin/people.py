@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import allauth.account.admin
-import allauth.mfa.admin
-import allauth.usersessions.admin  # noqa: F401
-from allauth.account.models import EmailAddress
-from allauth.mfa.models import Authenticator
-from allauth.usersessions.models import UserSession
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
@@ -26,8 +20,6 @@ from approvals.people import FLAGS, accounts, principal_of, second_operator
 from ledger.admin.base import OwnChoices, StrictLookups, tenants_of
 from ledger.admin.sealed_changes import VIA
 
-for model in (Authenticator, UserSession, EmailAddress):
-    admin.site.unregister(model)  # people change these themselves, on the desk
 admin.site.unregister(User)
 admin.site.unregister(Group)  # rights are given to people one by one, and sealed
 

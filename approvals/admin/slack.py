@@ -161,7 +161,7 @@ def _own_people(request: HttpRequest) -> Any:
 
 @admin.register(SlackMessage)
 class MessageAdmin(StrictLookups):
-    """Where each transaction and question was posted. Read-only."""
+    """The Slack messages of each transaction and question, and their places. Read-only."""
 
     list_display = ("pk", "workspace", "target", "channel", "ts", "is_gone")
     list_select_related = ("workspace",)

@@ -1,4 +1,4 @@
-"""What the approver of an irreversible transaction types, and which spellings of it count.
+"""The word that the approver of an irreversible transaction types, and its accepted spellings.
 
 Strict about the number, kind about its form: digits in any grouping, with or without the sign or
 the code of the currency, with or without decimals. ``static/js/dialogs.js`` has the same rule, so
@@ -18,9 +18,9 @@ from django.utils.translation import get_language
 from approvals.desk.policies import money
 from approvals.http.preferences import formats_of
 from approvals.presentation.amounts import reader_locale
-from ledger.catalogue import tool_of
 from ledger.contracts import key_fields
 from ledger.models import Transaction
+from ledger.tools.catalogue import tool_of
 
 WORD_MOST = 60  # characters that a person can be asked to type
 # Arabic and Swiss separators; every kind of space is left out before.
@@ -51,14 +51,14 @@ def _typable(text: str) -> str:
 
 
 def is_confirmed(typed: str, row: Transaction) -> bool:
-    """Whether the text names the amount, or without one the target, in a spelling that counts."""
+    """True if the text names the amount, or without one the target, in an accepted spelling."""
     if row.amount is not None:
         return is_amount(typed, row.amount, row.currency)
     return any(is_word(typed, name) for name in names_of_target(row))
 
 
 def names_of_target(row: Transaction) -> list[str]:
-    """What the target may be called: by its name, if the summary has one, or by its id.
+    """The names of the target: the one in the summary, if there is one, and its id.
 
     The id is the first argument of the operation key, else the tool's name. Its name is the word
     before it in the summary that the tool wrote: ``Terminate reports-11 (i-7d4a, large)``.
@@ -80,13 +80,13 @@ def _target(row: Transaction) -> str:
 
 
 def is_word(typed: str, word: str) -> bool:
-    """Whether the text equals the word, apart from spaces and case. An empty word never matches."""
+    """True if the text equals the word, apart from spaces and case. An empty word never matches."""
     expected = "".join(word.split()).casefold()
     return bool(expected) and "".join(typed.split()).casefold() == expected
 
 
 def is_amount(typed: str, amount: Decimal, currency: str) -> bool:
-    """Whether the text says exactly this amount.
+    """True if the text says exactly this amount.
 
     >>> [is_amount(text, Decimal(125000), "EUR") for text in ("125000", "€125,000.00", "125.000")]
     [True, True, True]
@@ -98,7 +98,7 @@ def is_amount(typed: str, amount: Decimal, currency: str) -> bool:
 
 
 def seems_confirmed(typed: str, word: str) -> bool:
-    """Whether the text can be a spelling of the word, for a surface that knows no more than it.
+    """True if the text can be a spelling of the word, for a surface that knows no more than it.
 
     ``is_confirmed`` is what counts.
     """
@@ -124,7 +124,7 @@ def _without_sign(text: str, signs: list[str]) -> str:
 
 
 def signs_of(currency: str) -> list[str]:
-    """How the currency may be written beside an amount: its code and its signs."""
+    """The accepted notations of the currency beside an amount: its code and its signs."""
     of_language = (get_language() or "en").replace("-", "_")
     locales = ("en", of_language, str(reader_locale()), "en_AU")
     symbols = [get_currency_symbol(currency, locale=locale) for locale in locales]

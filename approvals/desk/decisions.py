@@ -187,7 +187,7 @@ def _require(role: Role, row: Transaction, roles: Roles) -> None:
 
 @contextmanager
 def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
-    """Where two people are needed, refuse a second account of the same person.
+    """Refuse a second account of the same person where two people are needed.
 
     The check and the decision run under the lock of the row, so concurrent requests see each
     other. Raises ``NotAllowed``.

@@ -29,8 +29,8 @@ from approvals.people import principal_of
 from approvals.presentation.amounts import number_written
 from approvals.presentation.sentences import in_words
 from ledger.agents.callers import Caller
-from ledger.characters import cleaned, one_line
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
+from ledger.foundation.characters import cleaned, one_line
 from ledger.models import Scope
 from ledger.principals import Surface
 
@@ -44,7 +44,7 @@ MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a person gives. ``key`` is of the form: sent twice, it makes one task.
+    """Work that a person gives. ``key`` is of the form: sent twice, it makes one task.
 
     ``change`` is what a revision is to change, or a note to other work. ``lasts`` is how long the
     task may take; ``None``: as long as the skill allows.
@@ -84,7 +84,7 @@ def skill_for(user: User, skill_id: int) -> Skill:
 
 
 def may_revise(task: Task, roles: Roles) -> May:
-    """Whether this person may ask for a revision of the task."""
+    """Yes, or why this person may not ask for a revision of the task."""
     if not (may := policies.may_give(task.tenant, roles)):
         return may
     skill = task.skill
@@ -95,7 +95,7 @@ def may_revise(task: Task, roles: Roles) -> May:
 
 
 def takes_files(skill: Skill) -> bool:
-    """Whether files can go along. Our own workers get them as parts of the message."""
+    """True if files can go along. Our own workers get them as parts of the message."""
     far = getattr(skill.agent, "remote", None)
     return far is None or remote.takes_files(far, skill.slug)
 

@@ -1,4 +1,4 @@
-"""Who may decide, settle, answer or cancel. The default is no; every no has a reason."""
+"""Rights to decide, settle, answer and cancel. The default is no; every no has a reason."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
 from approvals.presentation import amounts
-from approvals.presentation.vocabulary import in_words
-from ledger.catalogue import tool_of
+from approvals.presentation.sentences import in_words
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import Outcome, State
+from ledger.tools.catalogue import tool_of
 from ledger.transactions import settlements
 
 
@@ -42,7 +42,7 @@ ROLES_IN_PLURAL = {
 
 
 def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
-    """Whether this person may approve or reject now."""
+    """Yes, or why this person may not approve or reject now."""
     if row.state != State.PREPARED:
         return May(False, _("It is {state}.").format(state=in_words(row.get_state_display())))
     if row.expires_at <= now:
@@ -64,13 +64,13 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
 
 
 def only_on_the_desk(row: Transaction) -> bool:
-    """Whether only the desk may accept the decision. True also for an undeclared tool."""
+    """True if only the desk may accept the decision. True also for an undeclared tool."""
     tool = tool_of(row)
     return tool is None or tool.contract.web_only
 
 
 def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
-    """Whether this person may settle what is in doubt, or compensate."""
+    """Yes, or why this person may not settle what is in doubt, or compensate."""
     if Role.OPERATOR not in roles.get(row.tenant, frozenset()):
         operators = who_can(row.tenant, Role.OPERATOR)
         return May(
@@ -85,7 +85,7 @@ def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
 
 
 def may_review(row: Review, principal: str, roles: Roles) -> May:
-    """Whether this person may say what they think of a supervisor's decision."""
+    """Yes, or why this person may not say what they think of a supervisor's decision."""
     decision, tx = row.decision, row.decision.transaction
     if row.verdict:
         return May(False, _("{name} has reviewed it.").format(name=row.reviewer_name))
@@ -103,14 +103,14 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
 
 
 def keeper_of(principal: str) -> str:
-    """Who keeps the agent; empty where nobody is named, or it is none."""
+    """The person who keeps the agent; empty where nobody is named, or it is not an agent."""
     agent = Principal.parse(principal)
     kept = Agent.objects.filter(tenant=agent.tenant, slug=agent.slug)
     return (kept.values_list("kept_by", flat=True).first() or "") if agent.is_agent else ""
 
 
 def may_answer(question: Question, principal: str, roles: Roles, now: datetime) -> May:
-    """Whether this person may answer now."""
+    """Yes, or why this person may not answer now."""
     if question.state != QuestionState.OPEN:
         return May(False, _("It is {state}.").format(state=in_words(question.get_state_display())))
     if question.expires_at <= now:
@@ -147,7 +147,7 @@ def _client_of(task: Task) -> str:
 
 
 def may_give(tenant: str, roles: Roles) -> May:
-    """Whether this person may give work to the agents of a tenant."""
+    """Yes, or why this person may not give work to the agents of a tenant."""
     if Role.APPROVER in roles.get(tenant, frozenset()):
         return YES
     return May(
@@ -159,7 +159,7 @@ def may_give(tenant: str, roles: Roles) -> May:
 
 
 def may_cancel(task: Task, roles: Roles) -> May:
-    """Whether this person may stop a task."""
+    """Yes, or why this person may not stop a task."""
     if task.is_final:
         return May(False, _("It is {state}.").format(state=in_words(task.get_state_display())))
     if not roles.get(task.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}:
@@ -220,7 +220,7 @@ def money(row: Transaction) -> str:
 
 
 def undo_in_contract(row: Transaction) -> str:
-    """What would be done to undo it, by the tool's contract; empty if that says nothing."""
+    """The way to undo it, by the tool's contract; empty if that says nothing."""
     tool = tool_of(row)
     if tool is None:
         return ""

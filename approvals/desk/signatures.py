@@ -1,4 +1,4 @@
-"""Who signs a transaction: who has, and who still can, as the item draws it."""
+"""Signatures of a transaction: who has signed and who still can, as the item draws it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _, ngettext
 from approvals.desk import policies
 from approvals.models import Membership, Role
 from approvals.people import name_of, principal_of
-from approvals.presentation.vocabulary import first_large
+from approvals.presentation.labels import first_large
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Transaction
 from ledger.states import State
@@ -30,12 +30,12 @@ class Signatures:
 
     @property
     def approve_label(self) -> str:
-        """What the button of an irreversible transaction says."""
+        """The label of the button of an irreversible transaction."""
         return _("Approve as the first") if self.missing > 1 else _("Approve for good")
 
     @property
     def is_each(self) -> bool:
-        """Whether everybody who can sign has to."""
+        """True if everybody who can sign has to."""
         return len(self.candidates) == self.missing
 
     @property
@@ -72,7 +72,7 @@ def managers(count: int) -> str:
 
 
 def _candidates(row: Transaction, viewer: str) -> list[str]:
-    """Who can still sign, the viewer first."""
+    """The people who can still sign, the viewer first."""
     gone = {row.proposed_by}
     for given in policies.counted_approvals(row):
         gone |= {given.principal, given.kept_by}

@@ -1,8 +1,7 @@
-"""What became of a transaction, and by whom, in one line: the first that the item says."""
+"""Outcome of a transaction, and by whom, in one line: the first that the item says."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,10 +11,10 @@ from django.utils.translation import gettext as _, pgettext
 
 from approvals.desk import policies
 from approvals.desk.signatures import Signatures
-from approvals.presentation.kept_words import kept_in_words
-from approvals.presentation.vocabulary import first_large, in_words
-from ledger.catalogue import acts_itself
-from ledger.errors import LedgerError
+from approvals.presentation import states
+from approvals.presentation.sentences import in_words
+from approvals.presentation.times import length
+from ledger.errors import LedgerError, Sentence, kept
 from ledger.models import Event, Transaction
 from ledger.states import Ending, EventKind, State
 
@@ -34,42 +33,35 @@ def state_line(
     """The line for this viewer, a principal."""
     if row.state == State.PREPARED:
         return StateLine(_waiting(signatures, may_decide=may_decide))
-    if row.state in {State.ROLLING_BACK, State.ABORTED, State.FAILED} and row.ending:
+    if row.state in states.LET_GO and row.ending:
         return _ended(row, viewer)
-    approved = _approved(row, viewer)
-    lines = {
-        State.REFUSED: (_("Refused by the tool: nothing was prepared."), row.created_at),
-        State.APPROVED: (
-            _with(approved, by_its_agent(row) or _("A worker is about to begin.")),
-            row.decided_at,
-        ),
-        State.COMMITTING: (
-            _with(approved, by_its_agent(row) or _("A worker is carrying it out.")),
-            row.decided_at,
-        ),
-        State.COMMITTED: (_with(_("Done."), approved), row.ended_at),
-        State.HANDED_OVER: (
-            _with(approved, _("Handed to the agent, which runs it itself.")),
-            row.ended_at,
-        ),
-        State.IN_DOUBT: (_("In doubt: nobody knows yet whether it happened."), _doubted_at(row)),
-        State.COMPENSATING: (_("It is being made good."), _last_at(row)),
-        State.COMPENSATED: (_with(_("Done, then made good."), approved), row.ended_at),
-        State.FAILED: (_("It failed. Nothing happened."), row.ended_at),
-    }
-    text, since = lines.get(
-        State(row.state), (first_large(in_words(row.get_state_display())), None)
-    )
+    text = _with_who_approved(row, viewer)
+    since = _since(row)
     return StateLine(_before_a_time(text) if since else text, since)
 
 
-def by_its_agent(row: Transaction) -> str:
-    """What its agent is about to do, or does; empty where a worker does it."""
-    if row.state not in {State.APPROVED, State.COMMITTING} or not acts_itself(row):
-        return ""
-    if row.state == State.APPROVED:
-        return _("Its agent may now carry it out, with a permit.")
-    return _("Its agent is carrying it out.")
+def _with_who_approved(row: Transaction, viewer: str) -> str | SafeString:
+    """The sentence of the state; where a decision led to it, with who made that."""
+    sentence = states.sentence(row)
+    match row.state:
+        case State.APPROVED | State.COMMITTING | State.HANDED_OVER:
+            return _with(_approved(row, viewer), sentence)
+        case State.COMMITTED | State.COMPENSATED:
+            return _with(sentence, _approved(row, viewer))
+    return sentence
+
+
+def _since(row: Transaction) -> datetime | None:
+    match row.state:
+        case State.REFUSED:
+            return row.created_at
+        case State.APPROVED | State.COMMITTING:
+            return row.decided_at
+        case State.IN_DOUBT:
+            return _last_at(row, EventKind.FELL_IN_DOUBT)
+        case State.COMPENSATING:
+            return _last_at(row, EventKind.COMPENSATION_STARTED)
+    return row.ended_at
 
 
 def _before_a_time(text: str | SafeString) -> str | SafeString:
@@ -98,20 +90,10 @@ def _approved(row: Transaction, viewer: str) -> str | SafeString:
 
 
 def _ended(row: Transaction, viewer: str) -> StateLine:
-    """Why it was let go of, and who did that."""
-    sentences = {
-        Ending.REJECTED: _("Rejected by {name}"),
-        Ending.EXPIRED: _("Expired: nobody decided in time"),
-        Ending.CANCELED: _("Canceled by {name}"),
-        Ending.HOLD_LAPSED: _("Not done: what was held lapsed"),
-        Ending.PERMIT_LAPSED: _("Not done: the agent did not act in time"),
-        Ending.ABANDONED: _("Not done: it could not be entered"),
-        Ending.WITHDRAWN: _("Withdrawn by {name}"),
-        Ending.FAILED: _("It failed. Nothing happened."),
-    }
+    """The line of a transaction that ends without an effect: why, and who ended it."""
     event = _decisive(row)
     at = event.at if event else row.decided_at or row.ended_at
-    text = _sentence(sentences[Ending(row.ending)], _actor(event, viewer))
+    text = _sentence(_(states.ENDINGS[Ending(row.ending)]), _actor(event, viewer))
     return StateLine(_before_a_time(text), at)
 
 
@@ -129,8 +111,8 @@ DECISIVE = frozenset(
 
 
 def _decisive(row: Transaction) -> Event | None:
-    found = [event for event in row.events.all() if event.kind in DECISIVE]
-    return max(found, key=lambda event: event.seq, default=None)
+    events = [event for event in row.events.all() if event.kind in DECISIVE]
+    return max(events, key=lambda event: event.seq, default=None)
 
 
 def _actor(event: Event | None, viewer: str) -> str:
@@ -139,13 +121,8 @@ def _actor(event: Event | None, viewer: str) -> str:
     return pgettext("by you", "you") if event.principal == viewer else event.principal_name
 
 
-def _doubted_at(row: Transaction) -> datetime | None:
-    found = [event.at for event in row.events.all() if event.kind == EventKind.FELL_IN_DOUBT]
-    return max(found, default=None)
-
-
-def _last_at(row: Transaction) -> datetime | None:
-    return max((event.at for event in row.events.all()), default=None)
+def _last_at(row: Transaction, kind: EventKind) -> datetime | None:
+    return max((event.at for event in row.events.all() if event.kind == kind), default=None)
 
 
 def _with(first: str, second: str) -> SafeString:
@@ -158,22 +135,18 @@ def _sentence(template: str, *names: str) -> SafeString:
     return format_html(template, name=joined)
 
 
-# ``KeyError (error 1a2b3c4d)``: what the ledger keeps of an exception that a tool raised.
-RAISED = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?: \((error [0-9a-f]{8})\)|: (.+))", re.DOTALL
-)
-
+# What begins the text of an exception that a tool raised, before a colon.
 CLASSES = ("Error", "Exception", "Timeout", "Refused")
 
 
-def error_in_words(error: str) -> str:
-    """What went wrong, without the name of a class, as a sentence."""
-    if (kept := kept_in_words(error)) != error:
-        return kept
-    found = RAISED.fullmatch(error.strip())
-    if found and found[1]:
-        return _("The tool broke off; its log has more under {number}.").format(number=found[1])
-    text = found[2].strip() if found and error.split(":")[0].endswith(CLASSES) else error.strip()
+def error_in_words(row: Transaction) -> str:
+    """The error, without the name of a class, as a sentence."""
+    error = kept(row, "error")
+    if isinstance(error, Sentence):
+        return in_words(error)
+    kind, _colon, text = error.strip().partition(": ")
+    if not text or not kind.endswith(CLASSES) or " " in kind:
+        text = error.strip()
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
@@ -189,14 +162,3 @@ def who_was_faster(refusal: LedgerError, now: datetime) -> str:
         return ""
     past = now - datetime.fromisoformat(decided["decided_at"])
     return sentence.format(name=decided["decided_by_name"], time=length(past.total_seconds()))
-
-
-def length(seconds: float) -> str:
-    """``2 s``, ``4 min``, ``3 h``, ``5 d``: a length of time, rounded."""
-    if seconds < 90:
-        return _("{count} s").format(count=max(1, round(seconds)))
-    if seconds < 90 * 60:
-        return _("{count} min").format(count=round(seconds / 60))
-    if seconds < 36 * 3600:
-        return _("{count} h").format(count=round(seconds / 3600))
-    return _("{count} d").format(count=round(seconds / 86_400))

@@ -1,4 +1,4 @@
-"""Who looks at the inbox, and which of its rows are for them to decide, settle or answer.
+"""Viewer of the inbox, and the rows that are for them to decide, settle or answer.
 
 The same conditions as in ``policies``, in SQL: what a row is to the viewer orders and groups the
 list, and is counted in the badge of every page.
@@ -60,8 +60,8 @@ def ranked(rows: TransactionQuerySet, viewer: Viewer) -> TransactionQuerySet:
 
 
 def ranked_questions(rows: QuestionQuerySet, viewer: Viewer) -> QuestionQuerySet:
-    mine = When(can_answer(viewer), then=Value(FOR_ME))
-    rank = Case(mine, default=Value(FOR_OTHERS), output_field=IntegerField())
+    own = When(can_answer(viewer), then=Value(FOR_ME))
+    rank = Case(own, default=Value(FOR_OTHERS), output_field=IntegerField())
     return rows.annotate(rank=rank)
 
 

@@ -1,4 +1,4 @@
-"""How far the votes on a transaction are, and whose is next."""
+"""Votes on a transaction so far, and whose is next."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Votes:
 
     @property
     def next_name(self) -> str:
-        """Whose vote is next, if only one person can give it."""
+        """The name of the next voter, if only one person can vote."""
         return self.next[0] if len(self.next) == 1 else ""
 
 
 def voters_of(rows: Iterable[Transaction]) -> Voters:
-    """Who may vote on those of the rows that take several people, in two queries at most."""
+    """The people who may vote on the rows that take several people, in two queries at most."""
     tenants = {row.tenant for row in rows if row.quorum > 1 and row.state == State.PREPARED}
     names: dict[str, dict[str, str]] = defaultdict(dict)
     if tenants:

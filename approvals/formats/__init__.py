@@ -1,1 +1,1 @@
-"""How the admin writes instants: 24 hours, with seconds and the time zone."""
+"""Formats of instants in the admin: 24 hours, with seconds and the time zone."""

@@ -1,1 +1,1 @@
-"""What every HTTP request gets: middleware, the OpenAPI document, error reports."""
+"""Parts of every HTTP request: middleware, the OpenAPI document, error reports."""

@@ -1,4 +1,4 @@
-"""What an error page may print: no secret, and no address that carries one."""
+"""Limits of what an error page may print: no secret, and no address that carries one."""
 
 from __future__ import annotations
 

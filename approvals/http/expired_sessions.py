@@ -1,4 +1,4 @@
-"""What a request of somebody hears whose session ended, or whose page is older than the session.
+"""Responses to requests whose session has ended, or whose page is older than the session.
 
 Nothing is decided then, and the answer says so; a part of a page is never replaced by another page.
 """
@@ -73,7 +73,7 @@ def _is_of_script(request: HttpRequest) -> bool:
 
 
 def _is_to_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
-    """Whether ``login_required`` refused it; who signs out gets there without ``next``."""
+    """True if ``login_required`` refused it; who signs out gets there without ``next``."""
     if not isinstance(response, HttpResponseRedirect) or request.path == settings.LOGIN_URL:
         return False
     there = urlsplit(response["Location"])

@@ -1,4 +1,4 @@
-"""What a JSON Schema asks of a value, in words: ``text, at most 2,000 characters``."""
+"""Fields of a JSON Schema in words, for the page about REST: ``text, at most 2,000 characters``."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def fields_of(schema: Json, schemas: Json) -> Iterator[Field]:
 def resolved(schema: Json, schemas: Json) -> Json:
     """The schema, or the one of ``schemas`` that it refers to."""
     reference = schema.get("$ref", "")
-    found: Json = schemas[reference.rpartition("/")[2]] if reference else schema
-    return found
+    target: Json = schemas[reference.rpartition("/")[2]] if reference else schema
+    return target
 
 
 def words(schema: Json, schemas: Json) -> str:

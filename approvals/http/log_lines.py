@@ -1,4 +1,4 @@
-"""What log lines leave out: a failed request is logged with its path, which may open an account."""
+"""Redaction of log lines: a failed request is logged with its path, which may open an account."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Membership
-from ledger.database.sessions import CONNECTION_LOST
-from ledger.http import CERTAIN, database_away, problem, problem_of
+from ledger.api.http import CERTAIN, database_away, problem, problem_of
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Tenant
 
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")

@@ -15,7 +15,7 @@ from django.utils import timezone, translation
 
 from approvals.http.middleware import GetResponse, answer_outage
 from approvals.models import Preferences
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 # Machines read English, whatever language their client asks for.
 FOR_MACHINES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/", "/metrics")
@@ -69,7 +69,7 @@ class PersonalPages:
 
 
 def preferences_of(user: object) -> Preferences:
-    """What the person chose; unsaved and empty for who chose nothing or is not signed in."""
+    """The person's choices; unsaved and empty for who chose nothing or is not signed in."""
     if not isinstance(user, User) or not user.is_authenticated:
         return Preferences()
     return Preferences.objects.filter(user=user.pk).first() or Preferences(user=user)

@@ -8,7 +8,6 @@ from datetime import date, timedelta
 
 from django.utils.translation import gettext as _, ngettext
 
-from approvals.presentation import vocabulary
 from approvals.presentation.charts import (
     Cell,
     Chart,
@@ -20,13 +19,13 @@ from approvals.presentation.charts import (
     stacked,
     strip,
 )
-from approvals.presentation.spans import span_of
-from approvals.presentation.times import day_of_month
+from approvals.presentation.labels import title_of
+from approvals.presentation.times import day_of_month, span_of
 from ledger.principals import Principal
+from ledger.reporting.usage import buckets
+from ledger.reporting.usage.counting import OUTCOMES
+from ledger.reporting.usage.figures import Pair, Reviewed, Times, decided, expired_share
 from ledger.states import EventKind
-from ledger.usage import buckets
-from ledger.usage.counting import OUTCOMES
-from ledger.usage.figures import Pair, Reviewed, Times, decided, expired_share
 
 MOST_ROWS = 20  # of a table that may have many
 TONES = {
@@ -92,7 +91,7 @@ def _how_often_too_late(times: Times) -> str:
 
 
 def _mostly(times: Times) -> int | None:
-    """When the six hours begin in which more than half expires, if there are such."""
+    """The first of the six hours in which more than half expires, if there are such."""
     expired = [times.by_hour[hour][EventKind.EXPIRED] for hour in range(24)]
     within = {begin: sum((expired + expired)[begin : begin + 6]) for begin in range(24)}
     begin = max(within, key=lambda hour: within[hour])
@@ -103,7 +102,7 @@ def _mostly(times: Times) -> int | None:
 
 
 def outcomes_chart(times: Times, days: int, today: date) -> Chart:
-    """What was decided on each day, stacked by outcome."""
+    """Decisions of each day, stacked by outcome."""
     dates = [today - timedelta(days=days - 1 - number) for number in range(days)]
     most = max((decided(times.by_day[day]) for day in dates), default=0)
     titles = _titles()
@@ -158,7 +157,7 @@ def _day(day: date) -> str:
 
 
 def waits_chart(times: Times) -> Chart:
-    """How long people took to decide, by hour of the day."""
+    """Time that people took to decide, by hour of the day."""
     spans = {
         hour: (_span(times.waits[hour], 0.5), _span(times.waits[hour], 0.9)) for hour in range(24)
     }
@@ -212,7 +211,7 @@ def expiry_chart(times: Times) -> Chart:
         ],
         [
             [
-                Cell(tool, vocabulary.title_of(tool)),
+                Cell(tool, title_of(tool)),
                 plain(decided(times.by_tool[tool])),
                 plain(times.by_tool[tool][EventKind.EXPIRED]),
                 Cell(round(100 * shares[tool], 1), _percent(shares[tool]), True),
@@ -235,7 +234,7 @@ def _how_long(waits: Counter[int]) -> str:
 
 
 def pairs_chart(pairs: list[Pair], names: Names) -> Chart:
-    """Which agents wait for whom, and how long."""
+    """Agents and the people that they wait for, and how long."""
     people = [pair for pair in pairs if Principal.parse(pair.decider).is_user][:MOST_ROWS]
     agents = names(pair.agent for pair in people)
     deciders = names(pair.decider for pair in people)
@@ -266,7 +265,7 @@ def pairs_chart(pairs: list[Pair], names: Names) -> Chart:
 
 
 def agents_chart(agents: dict[str, Counter[str]], names: Names) -> Chart:
-    """What became of each agent's requests."""
+    """Outcomes of each agent's requests."""
     most_first = sorted(agents, key=lambda agent: (-agents[agent][EventKind.PREPARED], agent))
     shown = most_first[:MOST_ROWS]
     titles = _titles()
@@ -306,12 +305,12 @@ def agents_chart(agents: dict[str, Counter[str]], names: Names) -> Chart:
 
 
 def supervisors_chart(pairs: list[Pair], reviewed: list[Reviewed], names: Names) -> Chart:
-    """What supervising agents decided, and how often people agreed or would have done otherwise."""
-    kinds: dict[str, Counter[str]] = {one.agent: Counter() for one in reviewed}
+    """Supervising agents' decisions; how often people agreed or would have done otherwise."""
+    kinds: dict[str, Counter[str]] = {review.agent: Counter() for review in reviewed}
     for pair in pairs:
         if Principal.parse(pair.decider).is_agent:
             kinds[pair.decider] = kinds.get(pair.decider, Counter()) + pair.kinds
-    said = {one.agent: (one.agreed, one.otherwise) for one in reviewed}
+    opinions = {review.agent: (review.agreed, review.otherwise) for review in reviewed}
     shown = sorted(kinds)[:MOST_ROWS]
     return Chart(
         "supervisors",
@@ -332,17 +331,17 @@ def supervisors_chart(pairs: list[Pair], reviewed: list[Reviewed], names: Names)
                 plain(kinds[agent][EventKind.APPROVED] + kinds[agent][EventKind.APPROVAL_RECORDED]),
                 plain(kinds[agent][EventKind.REJECTED]),
                 plain(kinds[agent][EventKind.PASSED_ON]),
-                *_reviews(*said.get(agent, (0, 0))),
+                *_reviews(*opinions.get(agent, (0, 0))),
             ]
             for agent, name in zip(shown, names(shown), strict=True)
         ],
         shares=[
             strip(
                 [
-                    (said.get(agent, (0, 0))[0], "good", _("people agreed")),
-                    (said.get(agent, (0, 0))[1], "bad", _("would have decided otherwise")),
+                    (opinions.get(agent, (0, 0))[0], "good", _("people agreed")),
+                    (opinions.get(agent, (0, 0))[1], "bad", _("would have decided otherwise")),
                 ],
-                sum(said.get(agent, (0, 0))),
+                sum(opinions.get(agent, (0, 0))),
             )
             for agent in shown
         ],
@@ -364,12 +363,12 @@ def _reviews(agreed: int, otherwise: int) -> list[Cell]:
 
 
 def own_waits(own: list[Pair]) -> Counter[int]:
-    """How long this person took, over all agents."""
+    """Time that this person took, over all agents."""
     return sum((pair.waits for pair in own), Counter[int]())
 
 
 def quick_sentence(quick: int, approvals: int) -> str:
-    """How much the person approved before anybody can have read it; empty for who approved none."""
+    """The share that they approved faster than anybody can read; empty for who approved none."""
     if not approvals:
         return ""
     return ngettext(

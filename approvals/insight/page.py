@@ -15,13 +15,13 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from approvals.insight import figures as charts
 from approvals.models import Role
 from approvals.people import names_of, principal_of
-from approvals.presentation import insight as charts
 from approvals.presentation.charts import Chart
 from approvals.web.history import harmless
 from approvals.web.requests import roles_of_request
-from ledger.usage import figures
+from ledger.reporting.usage import figures
 
 SPANS = (7, 30, 90)  # days
 MANAGERS = {Role.APPROVER, Role.OPERATOR}
@@ -29,7 +29,7 @@ MANAGERS = {Role.APPROVER, Role.OPERATOR}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the address asks for: of which tenants, and how many days."""
+    """The tenants and the number of days that the address asks for."""
 
     tenants: list[str]
     tenant: str  # empty for all of them
@@ -71,14 +71,14 @@ def as_file(request: HttpRequest, name: str) -> HttpResponse:
     """The table behind one chart, for a spreadsheet."""
     asked = _asked(request)
     times = figures.times(asked.of, asked.begin, asked.zone)
-    found = {chart.name: chart for chart in _charts(asked, times, _pairs(asked))}
-    if name not in found:
+    by_name = {chart.name: chart for chart in _charts(asked, times, _pairs(asked))}
+    if name not in by_name:
         raise Http404
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="assent-{name}-{asked.days}-days.csv"'
     writer = csv.writer(response)
-    writer.writerow([column.name for column in found[name].columns])
-    for row in found[name].rows:
+    writer.writerow([column.name for column in by_name[name].columns])
+    for row in by_name[name].rows:
         writer.writerow([harmless(cell.value) for cell in row])
     return response
 

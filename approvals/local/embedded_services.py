@@ -35,6 +35,7 @@ from approvals.local.process_identity import identity, is_alive
 from approvals.local.processes import environment_of, run_by, withheld_from
 
 HOME = Path(__file__).resolve().parents[2] / ".assent"
+GIVEN = dict(os.environ)  # without the keys and the addresses that are added below
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
 APPLICATION = "assent_app"  # the role of the processes in our own PostgreSQL
 RESTART_AFTER_S = 0.2
@@ -54,7 +55,7 @@ def use_running_services() -> None:
     """Set the keys and the addresses of the servers that a running ``up`` or ``demo`` has started.
 
     Variables that are set already stay as they are. A deployment has to bring its own keys
-    (``ledger/start_checks.py`` refuses to start without).
+    (``ledger/workers/start_checks.py`` refuses to start without).
     """
     if not {"ASSENT_PUBLIC_URL", "DATABASE_URL"} <= set(os.environ):
         _set_keys()
@@ -113,7 +114,7 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
 
 
 def _after_recovery(step: Callable[[], Any]) -> Any:
-    """What the step returns, tried for a minute: after a crash PostgreSQL first repeats its log."""
+    """The step's result, tried for a minute: after a crash PostgreSQL first repeats its log."""
     deadline = time.monotonic() + RECOVERY_S
     while True:
         try:

@@ -3,7 +3,8 @@
 The supervisor writes the process groups of its programs to the standard input of this file, a line
 for each change. However the supervisor ends, the kernel closes the pipe; the groups of the last
 line are then stopped, and on Linux also what the supervisor had started without coming to write it:
-its programs carry a mark in their environment. Runs by itself and imports nothing of the product.
+its programs carry a mark in their environment. In the supervisor's own group only what carries the
+mark is stopped: others may share it. Runs by itself and imports nothing of the product.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ class Guard:
             self._process.communicate()
 
     def _start(self) -> None:
+        arguments = (self._patience_s, self.mark[MARK], os.getpgrp())
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(self._patience_s), self.mark[MARK]],
+            [sys.executable, "-I", "-S", __file__, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -69,28 +71,36 @@ class Guard:
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Whether any process of the group was left to be signalled."""
+    """Signal the group. False if no process of it was left."""
+    return _signal(-group, number)
+
+
+def _signal(target: int, number: int) -> bool:
     try:
-        os.killpg(group, number)
+        os.kill(target, number)
     except (ProcessLookupError, PermissionError):  # the latter on macOS, for ended processes
         return False
     return True
 
 
-def marked(mark: str) -> set[int]:
-    """The groups of the processes that carry the mark; empty where there is no ``/proc``."""
+def marked(mark: str, own_group: int) -> set[int]:
+    """Targets that carry the mark, as ``os.kill`` takes them: groups below zero, processes of the
+    supervisor's own group. Empty where there is no ``/proc``.
+    """
     wanted = f"{MARK}={mark}".encode()
-    found = set()
+    targets = set()
     for environment in Path("/proc").glob("[0-9]*/environ"):
+        process = int(environment.parent.name)
         try:
-            if wanted in environment.read_bytes().split(b"\0"):
-                found.add(os.getpgid(int(environment.parent.name)))
+            if wanted in environment.read_bytes().split(b"\0") and process != os.getpid():
+                group = os.getpgid(process)
+                targets.add(process if group == own_group else -group)
         except OSError:  # it has ended, or belongs to somebody else
             continue
-    return found
+    return targets
 
 
-def stand_by(patience_s: float, mark: str) -> None:
+def stand_by(patience_s: float, mark: str, own_group: int) -> None:
     """Read groups until the supervisor has ended, then stop those that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -99,28 +109,28 @@ def stand_by(patience_s: float, mark: str) -> None:
         if line == DISMISSED:
             return
         groups = {int(group) for group in line.split()}
-    stop(groups, patience_s, mark)
+    stop({-group for group in groups}, patience_s, mark, own_group)
 
 
-def stop(groups: set[int], patience_s: float, mark: str) -> None:
+def stop(targets: set[int], patience_s: float, mark: str, own_group: int) -> None:
     """Ask them to end, and those that still appear; kill what has not ended in time."""
     began = time.monotonic()
     told: set[int] = set()
     while True:
         passed = time.monotonic() - began
         if passed < MAY_APPEAR_S:
-            groups |= marked(mark)
-        for group in groups - told:
-            signal_group(group, signal.SIGTERM)
-        told |= groups
+            targets |= marked(mark, own_group)
+        for target in targets - told:
+            _signal(target, signal.SIGTERM)
+        told |= targets
         if passed > patience_s:
-            for group in groups:
-                signal_group(group, signal.SIGKILL)
+            for target in targets:
+                _signal(target, signal.SIGKILL)
             return
-        if passed > MAY_APPEAR_S and not any(signal_group(group, 0) for group in groups):
+        if passed > MAY_APPEAR_S and not any(_signal(target, 0) for target in targets):
             return
         time.sleep(LOOK_EVERY_S)
 
 
 if __name__ == "__main__":
-    stand_by(float(sys.argv[1]), sys.argv[2])
+    stand_by(float(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -19,7 +19,7 @@ def identity(pid: int) -> str:
 
 
 def is_alive(recorded: str) -> bool:
-    """Whether the process of this ``identity`` still runs."""
+    """True if the process of this ``identity`` still runs."""
     pid = int(recorded.partition(":")[0])
     try:
         os.kill(pid, 0)

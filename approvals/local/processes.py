@@ -15,7 +15,7 @@ DELIVER = "deliver"
 # In the order in which a process looks for work. Nothing here waits for the outside except tools.
 WORKER_QUEUES = ("commit", "react", "roll_back", "compensate")
 # Work that waits for others (receivers, Slack, remote agents): a slow one must not delay a commit.
-COURIER_QUEUES = ("respond", DELIVER, "mirror", "fetch_card", "read_contract", "read_mcp", "begin")
+COURIER_QUEUES = ("respond", DELIVER, "mirror", "read_published", "begin")
 # Queues with so many threads of their own, so that they wait for no other queue: agents wait for
 # what ``begin`` prepares, and a tool may plan for minutes.
 QUEUE_THREADS = {"begin": 2}
@@ -35,6 +35,7 @@ class Process:
     command: tuple[str, ...]
     queues: tuple[str, ...] = ()
     secrets: frozenset[str] = frozenset()
+    app: str = ""  # the optional app without which there is nothing to do
 
 
 MIGRATE = Process(
@@ -67,7 +68,7 @@ COURIER = Process(
 SWEEPER = Process("sweeper", ("manage.py", "sweep"), secrets=frozenset({"ASSENT_AUDIT_KEY"}))
 SLACK = Process("slack", ("manage.py", "slack_listen"))  # for Socket Mode only
 # The git program on repositories of strangers: in a process that serves nothing else.
-BUS = Process("bus", ("manage.py", "bus", "listen"))
+BUS = Process("bus", ("manage.py", "bus", "listen"), app="a2a.doors.git_bus")
 
 PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK, BUS)
 SECRETS_OF_ONE = frozenset[str]().union(*(process.secrets for process in PROCESSES))

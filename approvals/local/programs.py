@@ -1,4 +1,4 @@
-"""What the supervisor runs: a program, the process that runs it now, and what that prints."""
+"""Programs that the supervisor runs: each with its present process, and what that prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from approvals.local.guard import STOP_PATIENCE_S
-from ledger.backoff import Backoff
+from ledger.foundation.backoff import Backoff
 
 RESTART = Backoff(first=timedelta(seconds=0.2), longest=timedelta(seconds=5))
 STEADY_AFTER_S = 10.0  # a program that ran for longer starts again with the first
@@ -20,7 +20,7 @@ CHUNK = 1 << 16  # bytes of output that are read at once; a longer line is broke
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run: its name in the log, its command line and its whole environment."""
+    """A program: its name in the log, its command line and its whole environment."""
 
     name: str
     command: Sequence[str]

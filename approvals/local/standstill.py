@@ -22,7 +22,7 @@ class Standstills:
         self._seen: dict[int, int] = {}
         self._look_at = 0.0
 
-    def found(self, groups: Collection[int]) -> list[int]:
+    def find(self, groups: Collection[int]) -> list[int]:
         """Process ids; looks at most every ``LOOK_EVERY_S``.
 
         Counts looks instead of seconds: if we stood still ourselves, they have not for that long.

@@ -161,7 +161,7 @@ class Supervisor:
         self._guard.watch(child.process.pid for child in self._children if child.process)
 
     def _copy_output(self, child: Child) -> bool:
-        """Whether there was any."""
+        """Copy the child's lines to the log. True if there were any."""
         lines = child.read_lines()
         for line in lines or ():
             self._log.line(child, line)
@@ -195,7 +195,7 @@ class Supervisor:
     def _end_standstills(self) -> None:
         """Kill what was stopped and goes on no more; it is started again like what died."""
         groups = {child.process.pid: child for child in self._children if child.process}
-        for pid in self._standstills.found(groups):
+        for pid in self._standstills.find(groups):
             self._log.system(f"process {pid} stands still and is killed")
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

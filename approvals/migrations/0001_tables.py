@@ -3,11 +3,15 @@ from pathlib import Path
 import datetime
 import django.db.models.deletion
 import django.db.models.functions.datetime
+import ledger.foundation.crypto.encryption
 from django.conf import settings
 from django.db import migrations, models
 
 SQL = Path(__file__).resolve().parent.parent / "sql"
-TRIGGERS = ("user_name", "user_key")
+TRIGGERS = (
+    "user_name",
+    "user_key",
+)
 
 
 class Migration(migrations.Migration):
@@ -15,13 +19,43 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('a2a', '0001_initial'),
-        ('ledger', '0001_initial'),
-        ("auth", "0012_alter_user_first_name_max_length"),
+        ('a2a', '0001_tables'),
+        ('auth', '0012_alter_user_first_name_max_length'),
+        ('ledger', '0001_tables'),
+        ('sessions', '0001_initial'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
+        migrations.CreateModel(
+            name='AuthenticatorApp',
+            fields=[
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('secret', ledger.foundation.crypto.encryption.SecretField()),
+                ('last_step', models.BigIntegerField(help_text='Time step of the last code that was used.')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Preferences',
+            fields=[
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='preferences', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('time_zone', models.CharField(blank=True, help_text='A name of the IANA database: Europe/Zurich.', max_length=64)),
+                ('language', models.CharField(blank=True, help_text='Of settings.LANGUAGES.', max_length=10)),
+                ('formats', models.CharField(blank=True, help_text='The locale of dates and numbers: en-GB, de-CH.', max_length=20)),
+                ('theme', models.CharField(blank=True, choices=[('light', 'light'), ('dark', 'dark')], max_length=5)),
+                ('opens_next', models.BooleanField(default=False, help_text='Whether the next item opens by itself after a decision.')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='RecoveryCodes',
+            fields=[
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('codes', ledger.foundation.crypto.encryption.SecretField(blank=True, help_text='Separated by spaces.')),
+            ],
+            options={
+                'verbose_name_plural': 'recovery codes',
+            },
+        ),
         migrations.CreateModel(
             name='UserName',
             fields=[
@@ -30,18 +64,70 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='SlackClick',
+            name='NotificationSettings',
+            fields=[
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='notification_settings', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('waiting', models.BooleanField(default=True, help_text='What waits for their sign-off.')),
+                ('only_high', models.BooleanField(default=False, help_text='Of that, only high risk and above.')),
+                ('before_expiry', models.BooleanField(default=False, help_text='Again, 5 minutes before its end.')),
+                ('questions', models.BooleanField(default=True)),
+                ('in_doubt', models.BooleanField(default=True, help_text='For operators.')),
+                ('sound', models.BooleanField(default=False)),
+                ('hides_details', models.BooleanField(default=False, help_text='No word of what it is about.')),
+                ('quiet_from', models.TimeField(blank=True, null=True)),
+                ('quiet_until', models.TimeField(blank=True, null=True)),
+                ('time_zone', models.CharField(blank=True, help_text='Of their browser; their preference comes first.', max_length=64)),
+                ('mail', models.CharField(blank=True, choices=[('', 'no e-mail'), ('each', 'an e-mail for each'), ('hourly', 'at most one e-mail an hour'), ('daily', 'one e-mail in the morning')], default='', max_length=6)),
+                ('was_asked_at', models.DateTimeField(help_text='They answered the bar in the inbox.', null=True)),
+                ('digest_at', models.DateTimeField(null=True)),
+                ('mails_since', models.DateTimeField(null=True)),
+                ('mails', models.PositiveSmallIntegerField(default=0)),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('quiet_from', None), ('quiet_until', None)), models.Q(('quiet_from__isnull', False), ('quiet_until__isnull', False)), _connector='OR'), name='approvals_notificationsettings_quiet_is_whole'), models.CheckConstraint(condition=models.Q(('mail__in', ['', 'each', 'hourly', 'daily'])), name='approvals_notificationsettings_mail_exists')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Passkey',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=60)),
+                ('credential', models.BinaryField(help_text='Attested credential data: its id and public key.')),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('last_used_at', models.DateTimeField(null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='PushSubscription',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('endpoint', ledger.foundation.crypto.encryption.SecretField()),
+                ('endpoint_hash', models.CharField(max_length=64, unique=True)),
+                ('p256dh', ledger.foundation.crypto.encryption.SecretField(help_text="The browser's public key.")),
+                ('auth', ledger.foundation.crypto.encryption.SecretField(help_text='The secret that it shares with us.')),
+                ('session', models.UUIDField()),
+                ('password_hash', models.CharField(max_length=64)),
+                ('browser', models.CharField(max_length=60)),
+                ('made_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('last_success_at', models.DateTimeField(null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='push_subscriptions', to=settings.AUTH_USER_MODEL)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='SlackCommand',
             fields=[
                 ('id', models.UUIDField(primary_key=True, serialize=False)),
-                ('command', models.TextField(help_text='As its job takes it (interactions.commands).')),
+                ('queue', models.CharField(help_text='The queue whose job carries it out.', max_length=20)),
+                ('command', models.TextField(help_text='As JSON (interactions.commands); empty once it is done.')),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('claimed_until', models.DateTimeField(null=True)),
+                ('due_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('done_at', models.DateTimeField(null=True)),
                 ('tries', models.PositiveIntegerField(db_default=0)),
             ],
             options={
-                'verbose_name': 'Slack click',
-                'indexes': [models.Index(condition=models.Q(('done_at', None)), fields=['created_at'], name='approvals_slackclick_open'), models.Index(fields=['created_at'], name='approvals_slackclick_old')],
+                'verbose_name': 'Slack command',
+                'indexes': [models.Index(condition=models.Q(('done_at', None)), fields=['queue', 'due_at'], name='approvals_slackcommand_open'), models.Index(fields=['created_at'], name='approvals_slackcommand_old')],
             },
         ),
         migrations.CreateModel(
@@ -52,6 +138,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=200)),
                 ('bot_user_id', models.CharField(max_length=20)),
                 ('app', models.CharField(blank=True, help_text='Names the bot token, without it.', max_length=16)),
+                ('language', models.CharField(blank=True, db_default='', help_text='Of messages in its channels; people who are linked are answered in their own.', max_length=10)),
                 ('tenants', models.ManyToManyField(blank=True, help_text='Whose transactions and questions may be shown and decided there.', related_name='slack_workspaces', to='ledger.tenant')),
             ],
             options={
@@ -69,6 +156,31 @@ class Migration(migrations.Migration):
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL)),
                 ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='approvals.slackworkspace')),
             ],
+        ),
+        migrations.CreateModel(
+            name='UserSession',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('ip', models.GenericIPAddressField()),
+                ('user_agent', models.CharField(max_length=200)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('session', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='sessions.session')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='CompanyIdentity',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('issuer', models.CharField(max_length=255)),
+                ('subject', models.CharField(max_length=255)),
+                ('connected_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='company_identities', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'verbose_name_plural': 'company identities',
+                'constraints': [models.UniqueConstraint(fields=('issuer', 'subject'), name='approvals_companyidentity_one_person'), models.UniqueConstraint(fields=('issuer', 'user'), name='approvals_companyidentity_one_each')],
+            },
         ),
         migrations.CreateModel(
             name='Membership',
@@ -95,22 +207,33 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='PendingChange',
+            name='ShownNotification',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(help_text='Of the event that it becomes.', max_length=30)),
-                ('tenant', models.CharField(blank=True, max_length=63)),
-                ('details', models.JSONField(default=dict)),
-                ('state', models.CharField(choices=[('waiting', 'waits for a second operator'), ('confirmed', 'confirmed'), ('declined', 'declined')], default='waiting', max_length=10)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('expires_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('asked_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='asked_changes', to=settings.AUTH_USER_MODEL)),
-                ('ended_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='ended_changes', to=settings.AUTH_USER_MODEL)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='pending_changes', to=settings.AUTH_USER_MODEL)),
+                ('subject', models.UUIDField(help_text="Of the events: a transaction, or a question's task.")),
+                ('item', models.UUIDField(help_text='The transaction or the question.')),
+                ('about', models.CharField(choices=[('decision', 'waits for a decision'), ('question', 'waits for an answer'), ('doubt', 'is in doubt')], max_length=10)),
+                ('shown_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('subscription', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='shown', to='approvals.pushsubscription')),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('state', 'confirmed'), _negated=True), models.Q(('ended_by__isnull', False), models.Q(('ended_by', models.F('asked_by')), _negated=True), models.Q(('ended_by', models.F('user')), _negated=True)), _connector='OR'), name='approvals_pendingchange_takes_two')],
+                'indexes': [models.Index(fields=['subject'], name='approvals_shown_subject')],
+                'constraints': [models.UniqueConstraint(fields=('subscription', 'item'), name='approvals_shownnotification_one_per_item')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SignInLink',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('purpose', models.CharField(choices=[('invite', 'to choose a first password or passkey'), ('recover', 'to choose a new one, after two operators reset the account'), ('reset', 'to choose a new password, by e-mail'), ('first', 'to make the first account of the installation')], max_length=10)),
+                ('token_hash', models.CharField(max_length=64, unique=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('expires_at', models.DateTimeField()),
+                ('used_at', models.DateTimeField(null=True)),
+                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('purpose', 'first'), ('user', None)), models.Q(models.Q(('purpose', 'first'), _negated=True), ('user__isnull', False)), _connector='OR'), name='approvals_signinlink_of_somebody_or_first')],
             },
         ),
         migrations.CreateModel(

@@ -12,18 +12,24 @@ from approvals.models.notifications import (
 from approvals.models.people import (
     Membership,
     Notice,
-    PendingChange,
-    PendingState,
     Role,
     UserName,
 )
 from approvals.models.preferences import Preferences, Theme
-from approvals.models.sign_in import CompanyIdentity, LinkPurpose, SignInLink
+from approvals.models.sign_in import (
+    AuthenticatorApp,
+    CompanyIdentity,
+    LinkPurpose,
+    Passkey,
+    RecoveryCodes,
+    SignInLink,
+    UserSession,
+)
 from approvals.models.slack import (
     LINK_VALID,
     RISKS,
     Concern,
-    SlackClick,
+    SlackCommand,
     SlackIdentity,
     SlackLinkRequest,
     SlackMessage,
@@ -35,6 +41,7 @@ __all__ = [
     "LINK_VALID",
     "RISKS",
     "About",
+    "AuthenticatorApp",
     "CompanyIdentity",
     "Concern",
     "LinkPurpose",
@@ -42,14 +49,14 @@ __all__ = [
     "Membership",
     "Notice",
     "NotificationSettings",
-    "PendingChange",
-    "PendingState",
+    "Passkey",
     "Preferences",
     "PushSubscription",
+    "RecoveryCodes",
     "Role",
     "ShownNotification",
     "SignInLink",
-    "SlackClick",
+    "SlackCommand",
     "SlackIdentity",
     "SlackLinkRequest",
     "SlackMessage",
@@ -57,4 +64,5 @@ __all__ = [
     "SlackWorkspace",
     "Theme",
     "UserName",
+    "UserSession",
 ]

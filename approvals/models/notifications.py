@@ -1,4 +1,4 @@
-"""What people want to be told of, in which browsers, and what each browser shows."""
+"""Notifications: what people want to be told of, in which browsers, and what each shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy
 
-from ledger.encryption import SecretField
+from ledger.foundation.crypto.encryption import SecretField
 
 
 class Mail(models.TextChoices):
@@ -19,7 +19,7 @@ class Mail(models.TextChoices):
 
 
 class NotificationSettings(models.Model):
-    """What one person wants to be told of. Who has no row is told nothing."""
+    """The events that one person wants to be told of. Who has no row is told nothing."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL,

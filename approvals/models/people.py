@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
-from django.db.models.functions import Now
 
 from ledger.models import Event, Tenant
 
@@ -19,7 +18,7 @@ class UserName(models.Model):
     """A user name that somebody has or had. Nobody else ever gets it.
 
     A database trigger inserts it (``approvals/sql/user_name.sql``) when a user is created or
-    renamed. ``user_id`` is no foreign key: a name stays taken when the account is gone.
+    renamed. ``user_id`` is not a foreign key: a name stays taken when the account is gone.
     """
 
     name = models.CharField(max_length=150, primary_key=True, help_text="In small letters.")
@@ -51,53 +50,6 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} is {self.role} of {self.tenant}"
-
-
-class PendingState(models.TextChoices):
-    WAITING = "waiting", "waits for a second operator"
-    CONFIRMED = "confirmed", "confirmed"
-    DECLINED = "declined", "declined"
-
-
-class PendingChange(models.Model):
-    """A requested change of a person's rights, until another operator confirms or declines it.
-
-    That operator is neither who asked nor the person concerned. Only
-    ``approvals.people.second_operator`` writes it.
-    """
-
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pending_changes"
-    )
-    kind = models.CharField(max_length=30, help_text="Of the event that it becomes.")
-    tenant = models.CharField(max_length=63, blank=True)
-    details = models.JSONField(default=dict)
-    asked_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="asked_changes"
-    )
-    state = models.CharField(max_length=10, choices=PendingState, default=PendingState.WAITING)
-    created_at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField()
-    ended_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="ended_changes"
-    )
-    ended_at = models.DateTimeField(null=True)
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                name="approvals_pendingchange_takes_two",
-                condition=~models.Q(state="confirmed")
-                | (
-                    models.Q(ended_by__isnull=False)
-                    & ~models.Q(ended_by=models.F("asked_by"))
-                    & ~models.Q(ended_by=models.F("user"))
-                ),
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.user}"
 
 
 class Notice(models.Model):

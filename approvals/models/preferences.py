@@ -1,4 +1,4 @@
-"""What a person chose for their own pages."""
+"""A person's choices for their own pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Theme(models.TextChoices):
 
 
 class Preferences(models.Model):
-    """How one person sees the desk. An empty field leaves the choice to their browser."""
+    """One person's view of the desk. An empty field leaves the choice to their browser."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL,

@@ -1,10 +1,13 @@
-"""How people come in beside a password: one-time links, and identities of the company."""
+"""Ways to sign in beside a password, and the sessions that are open."""
 
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.db import models
 from django.db.models.functions import Now
+
+from ledger.foundation.crypto.encryption import SecretField
 
 
 class LinkPurpose(models.TextChoices):
@@ -63,3 +66,57 @@ class CompanyIdentity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} is {self.user}"
+
+
+class AuthenticatorApp(models.Model):
+    """The authenticator app of one person. Its codes follow RFC 6238."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    secret = SecretField()
+    last_step = models.BigIntegerField(help_text="Time step of the last code that was used.")
+
+    def __str__(self) -> str:
+        return f"authenticator app of {self.user}"
+
+
+class RecoveryCodes(models.Model):
+    """The recovery codes of one person that are left. Each counts once."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    codes = SecretField(blank=True, help_text="Separated by spaces.")
+
+    class Meta:
+        verbose_name_plural = "recovery codes"
+
+    def __str__(self) -> str:
+        return f"recovery codes of {self.user}"
+
+
+class Passkey(models.Model):
+    """A passkey (WebAuthn) of one person."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=60)
+    credential = models.BinaryField(help_text="Attested credential data: its id and public key.")
+    created_at = models.DateTimeField(db_default=Now())
+    last_used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.user}"
+
+
+class UserSession(models.Model):
+    """An open session of one person, and where it was opened. It ends with Django's session."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    session = models.OneToOneField(Session, on_delete=models.CASCADE, related_name="+")
+    ip = models.GenericIPAddressField()
+    user_agent = models.CharField(max_length=200)
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.ip} ({self.user_agent})"

@@ -1,4 +1,4 @@
-"""The tables of Slack: workspaces, routes, linked people, posted messages and clicks."""
+"""The tables of Slack: workspaces, routes, linked people, posted messages and commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Concern(models.TextChoices):
 
 
 class SlackRoute(models.Model):
-    """Where messages go. Of the routes that match, only the most specific ones are used."""
+    """Destination of messages. Of the routes that match, only the most specific ones are used."""
 
     workspace = models.ForeignKey(SlackWorkspace, on_delete=models.CASCADE, related_name="routes")
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="slack_routes")
@@ -222,25 +222,29 @@ class SlackMessage(models.Model):
         return subject.tenant
 
 
-class SlackClick(models.Model):
-    """A click that was acknowledged, until it is carried out (``interactions.click_queue``)."""
+class SlackCommand(models.Model):
+    """A click that was acknowledged, or a reply to somebody, until a worker has carried it out."""
 
     id = models.UUIDField(primary_key=True)
-    command = models.TextField(help_text="As its job takes it (interactions.commands).")
+    queue = models.CharField(max_length=20, help_text="The queue whose job carries it out.")
+    command = models.TextField(help_text="As JSON (interactions.commands); empty once it is done.")
     created_at = models.DateTimeField(db_default=Now())
-    claimed_until = models.DateTimeField(null=True)
+    # When a worker may take it: at once, after the lease of the last one, or after a pause.
+    due_at = models.DateTimeField(db_default=Now())
     done_at = models.DateTimeField(null=True)
     # Incremented on each claim; updates from an older claim are ignored.
     tries = models.PositiveIntegerField(db_default=0)
 
     class Meta:
-        verbose_name = "Slack click"
+        verbose_name = "Slack command"
         indexes = [
-            # What the sweeper asks once a second, and what is thrown away after a day.
+            # The sweeper's queries, once a second: due commands, and those older than a day.
             models.Index(
-                name="approvals_slackclick_open", fields=["created_at"], condition=Q(done_at=None)
+                name="approvals_slackcommand_open",
+                fields=["queue", "due_at"],
+                condition=Q(done_at=None),
             ),
-            models.Index(name="approvals_slackclick_old", fields=["created_at"]),
+            models.Index(name="approvals_slackcommand_old", fields=["created_at"]),
         ]
 
     def __str__(self) -> str:

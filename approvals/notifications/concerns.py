@@ -1,4 +1,4 @@
-"""What people are told of, whom each thing concerns, and whether it still waits for a person."""
+"""Subjects of notifications, whom each concerns, and whether it still waits for a person."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Item:
 
 
 def item_of(event: Event) -> Item | None:
-    """What an event of ``ASKS`` asks people to look at."""
+    """The item that an event of ``ASKS`` asks people to look at."""
     about = ASKS[event.kind]
     if about == About.QUESTION:
         key = Question.named_in(json.loads(event.details))
@@ -82,7 +82,7 @@ def item_of(event: Event) -> Item | None:
 
 
 def is_for_people(item: Item) -> bool:
-    """Whether people are asked: not where policy passes it, nor before a supervising agent that
+    """True if people are asked: not where policy passes it, nor before a supervising agent that
     may decide has passed it on."""
     if isinstance(item.row, Question) or item.about == About.DOUBT:
         return True
@@ -101,7 +101,7 @@ def find(about: About, key: UUID) -> Item | None:
 
 
 def people_for(item: Item) -> QuerySet[User]:
-    """Who has a role in which it may wait for them; ``waits_for`` knows each one's case."""
+    """People with a role in which it may wait for them; ``waits_for`` knows each one's case."""
     of_tenant = Membership.objects.filter(tenant=item.row.tenant)
     if isinstance(item.row, Question):
         roles = {APPROVER, OPERATOR} & set(item.row.may_answer)
@@ -117,7 +117,7 @@ def people_for(item: Item) -> QuerySet[User]:
 
 
 def waits_for(item: Item, person: User, now: datetime) -> bool:
-    """Whether this person may decide, answer or settle it now, by their roles of this moment."""
+    """True if this person may decide, answer or settle it now, by their roles of this moment."""
     principal, roles = str(principal_of(person)), roles_of(person)
     if isinstance(item.row, Question):
         return bool(policies.may_answer(item.row, principal, roles, now))
@@ -133,10 +133,10 @@ def all_for(person: User, now: datetime) -> list[Item]:
     rows = Transaction.objects.for_tenants(tenants).filter(
         state__in=[State.PREPARED, State.IN_DOUBT]
     )
-    found = [item_as_it_is(row) for row in _urgent(rows.prefetch_related("decisions"))]
+    items = [item_as_it_is(row) for row in _urgent(rows.prefetch_related("decisions"))]
     asked = Question.objects.for_tenants(tenants).waiting().select_related("task")
-    found += [Item(About.QUESTION, row) for row in _urgent(asked)]
-    return [item for item in found if is_for_people(item) and waits_for(item, person, now)]
+    items += [Item(About.QUESTION, row) for row in _urgent(asked)]
+    return [item for item in items if is_for_people(item) and waits_for(item, person, now)]
 
 
 def item_as_it_is(row: Transaction) -> Item:

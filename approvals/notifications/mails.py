@@ -46,7 +46,7 @@ class Letter:
 
 
 def about(items: Sequence[Item], chosen: NotificationSettings, now: datetime) -> Letter:
-    """What waits, the most urgent first, in the active language."""
+    """The items that wait, the most urgent first, in the active language."""
     ordered = sorted(items, key=lambda item: item.row.expires_at)
     lines = [_line(item, chosen, now) for item in ordered[:MOST_LINES]]
     if chosen.mail == Mail.EACH:

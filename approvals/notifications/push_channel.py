@@ -23,8 +23,8 @@ from approvals.notifications import concerns, subscriptions, texts, web_push, wi
 from approvals.notifications.concerns import ASKS, CHANGES, Item
 from approvals.notifications.texts import Words
 from ledger.events.outbox import HttpChannel, NotNow, Owed
+from ledger.foundation.http_out.safe_http import Post
 from ledger.models import Delivery, Event
-from ledger.safe_http import Post
 
 NAME = "web_push"
 TELL, SOON, CHECK, TEST = "tell", "soon", "check", "test"
@@ -62,21 +62,21 @@ class PushChannel(HttpChannel):
         return [Owed(f"{CHECK}:{browser}:{item.hex}") for browser, item in pairs]
 
     def request(self, delivery: Delivery) -> Post | None:
-        """What to send now, if anything. Raises ``NotNow`` in quiet hours."""
+        """The message to send now, if any. Raises ``NotNow`` in quiet hours."""
         action, _, rest = delivery.recipient.partition(":")
         key, _, item = rest.partition(":")
-        found = PushSubscription.objects.select_related("user").filter(pk=key).first()
-        if found is None:
+        subscription = PushSubscription.objects.select_related("user").filter(pk=key).first()
+        if subscription is None:
             return None
-        if subscriptions.is_over(found):
-            found.delete()
+        if subscriptions.is_over(subscription):
+            subscription.delete()
             return None
-        with texts.language_of(found.user):
+        with texts.language_of(subscription.user):
             if action == CHECK:
-                return _withdrawal(found, UUID(item))
+                return _withdrawal(subscription, UUID(item))
             if action == TEST:
-                return _test(found)
-            return _notification(delivery, found, is_again=action == SOON)
+                return _test(subscription)
+            return _notification(delivery, subscription, is_again=action == SOON)
 
     def accepted(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
@@ -145,7 +145,7 @@ def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bo
 def message_of(
     item: Item, words: Words, *, has_sound: bool, is_again: bool = False
 ) -> dict[str, Any]:
-    """What the service worker shows. The tag makes it one notification per item."""
+    """The notification for the service worker. The tag makes it one per item."""
     return {
         "title": words.title,
         "body": words.body,

@@ -16,9 +16,9 @@ from django.http import HttpRequest
 
 from approvals.models import NotificationSettings, PushSubscription
 from approvals.people import principal_of, record
-from ledger import safe_http
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.http_out import safe_http
 from ledger.models import Event
 from ledger.principals import Surface
 
@@ -33,7 +33,7 @@ class SubscriptionRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """What a browser gives us of itself, so that we can reach it."""
+    """The data by which we can reach a browser, as it gave them."""
 
     endpoint: str
     p256dh: str
@@ -72,18 +72,18 @@ def renew(person: User, browser: Browser, session_key: str) -> bool:
 
 
 def remove(person: User, subscription_id: int) -> bool:
-    """Tell this person no more in that browser. Returns False if there is no such one of theirs."""
+    """Tell this person no more in that browser. Returns False if they have no such subscription."""
     with atomic():
-        found = PushSubscription.objects.filter(user=person, pk=subscription_id).first()
-        if found is None:
+        subscription = PushSubscription.objects.filter(user=person, pk=subscription_id).first()
+        if subscription is None:
             return False
-        found.delete()
+        subscription.delete()
         record(
             person,
             ChangeKind.NOTIFICATIONS_TURNED_OFF,
             by=principal_of(person),
             via=Surface.WEB,
-            where=found.browser,
+            where=subscription.browser,
         )
     return True
 
@@ -95,7 +95,7 @@ def end_on_sign_out(request: HttpRequest, **_: object) -> None:
 
 
 def is_over(subscription: PushSubscription) -> bool:
-    """Whether its person is gone, or has another password than when they asked for it."""
+    """True if its person is gone, or has another password than when they asked for it."""
     person = subscription.user
     return not person.is_active or subscription.password_hash != _password_hash(person)
 

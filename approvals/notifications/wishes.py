@@ -1,4 +1,4 @@
-"""What a person wants to be told of, and when they want to be left alone."""
+"""Wishes of a person: what to be told of, and when to be left alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from approvals.notifications.concerns import Item
 
 
 def wishes_of(person: User) -> NotificationSettings:
-    """What they chose; unsaved, with the defaults, for who chose nothing."""
-    found = NotificationSettings.objects.filter(user=person.pk).first()
-    return found or NotificationSettings(user=person)
+    """The person's choices; unsaved, with the defaults, for who chose nothing."""
+    chosen = NotificationSettings.objects.filter(user=person.pk).first()
+    return chosen or NotificationSettings(user=person)
 
 
 def wants(wishes: NotificationSettings, item: Item) -> bool:
@@ -33,7 +33,7 @@ def zone_of(wishes: NotificationSettings) -> ZoneInfo:
 
 
 def quiet_until(wishes: NotificationSettings, now: datetime) -> datetime | None:
-    """When the quiet hours end, if it is quiet now where the person is."""
+    """The end of the quiet hours, if it is quiet now in the person's time zone."""
     begin, end = wishes.quiet_from, wishes.quiet_until
     if begin is None or end is None or begin == end:
         return None
@@ -47,7 +47,7 @@ def quiet_until(wishes: NotificationSettings, now: datetime) -> datetime | None:
 
 
 class Audience:
-    """Whether anybody is to be told at all in some way; asked at most once in some seconds.
+    """Tells if anybody is to be told at all in some way; asked at most once in some seconds.
 
     Proposals are the hot path: where nobody asked to be told, they owe nothing.
     """

@@ -20,9 +20,9 @@ from approvals.models import LinkPurpose, Membership, Role, UserName
 from approvals.people import links, reset_letters, second_operator
 from approvals.people.principals import name_of
 from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag, record
-from ledger.characters import folded
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.characters import folded
 from ledger.principals import Principal, Surface
 
 # Columns that identify an account, and the kind of event of their change.
@@ -56,7 +56,7 @@ def invite(username: str, *, email: str = "", name: str = "", by: Principal, via
 
 
 def is_name_of_another(person: User, name: str) -> bool:
-    """Whether somebody with whom the person shares a tenant is called so, in any spelling."""
+    """True if somebody of the same tenant has this name, in any spelling."""
     tenants = Membership.objects.filter(user=person).values("tenant")
     others = User.objects.filter(memberships__tenant__in=tenants).exclude(pk=person.pk).distinct()
     wanted = folded(name).casefold()

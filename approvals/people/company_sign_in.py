@@ -30,9 +30,9 @@ from approvals.models import CompanyIdentity, Role
 from approvals.people import accounts
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
-from ledger import safe_http
 from ledger.errors import NotPossible
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.http_out import safe_http
 from ledger.models import Tenant
 from ledger.principals import Surface, system
 
@@ -55,7 +55,7 @@ class CompanyRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the browser goes, and what its session keeps for the way back."""
+    """An address for the browser, and the state that its session keeps for the way back."""
 
     address: str
     kept: dict[str, Any]
@@ -169,16 +169,16 @@ def _token(provider: Mapping[str, Any], code: str, verifier: str) -> str:
 
 
 def _discovered() -> dict[str, Any]:
-    """What the provider says of itself. Raises ``CompanyRefused`` if it is another one."""
-    found = _asked("GET", f"{settings.OIDC_ISSUER.rstrip('/')}{DISCOVERY}")
+    """The provider's configuration. Raises ``CompanyRefused`` if it is of another provider."""
+    configuration = _asked("GET", f"{settings.OIDC_ISSUER.rstrip('/')}{DISCOVERY}")
     wanted = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
-    if not all(isinstance(found.get(name), str) for name in wanted):
+    if not all(isinstance(configuration.get(name), str) for name in wanted):
         raise CompanyRefused("the provider's configuration is not complete")
-    if found["issuer"] != settings.OIDC_ISSUER:
+    if configuration["issuer"] != settings.OIDC_ISSUER:
         raise CompanyRefused("the provider calls itself by another issuer")
     for name in wanted[1:]:
-        _require_safe(found[name])
-    return found
+        _require_safe(configuration[name])
+    return configuration
 
 
 def _require_safe(address: str) -> None:
@@ -219,7 +219,7 @@ async def _answer(method: str, address: str, more: Mapping[str, Any]) -> httpx.R
 
 
 def person_of(claims: Claims) -> User | None:
-    """Whose identity it is; ``None`` for one that nobody connected, and for a closed account."""
+    """The person who connected this identity; ``None`` also for a closed account."""
     row = CompanyIdentity.objects.select_related("user").filter(**_identity(claims)).first()
     return row.user if row is not None and row.user.is_active else None
 
@@ -277,8 +277,8 @@ class Mapped:
         return cls(claim, value, role, tenant)
 
     def fits(self, claims: Claims) -> bool:
-        found = claims.get(self.claim)
-        return self.value in found if isinstance(found, list) else found == self.value
+        claimed = claims.get(self.claim)
+        return self.value in claimed if isinstance(claimed, list) else claimed == self.value
 
 
 def apply_roles(person: User, claims: Claims) -> None:

@@ -18,7 +18,7 @@ from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.models import Event
+from ledger.models import ChangeRequest, Event
 from ledger.principals import USERS, Principal
 
 WINDOW = timedelta(days=30)
@@ -34,18 +34,18 @@ LETS_IN = (
 
 
 def may_be_same_person(first: User, second: User) -> bool:
-    """Whether somebody could sign in to both accounts."""
+    """True if somebody could sign in to both accounts."""
     users_of_first = _possible_users(str(principal_of(first)))
     return bool(users_of_first & _possible_users(str(principal_of(second))))
 
 
 def could_sign_in_as(principal: str, person: User) -> bool:
-    """Whether this principal could sign in to the account of that person."""
+    """True if this principal could sign in to the account of that person."""
     return principal in _possible_users(str(principal_of(person)))
 
 
 def maker_of_link(person: User) -> str:
-    """Who lately made the newest link into this account, by name; empty if no person did."""
+    """The person who lately made the newest link into this account; empty if no person did."""
     chain = account_changes.chain_of(str(principal_of(person)))
     made = Event.objects.filter(
         subject=chain,
@@ -71,6 +71,13 @@ def require_another_person(person: User, earlier: Iterable[str], deed: str) -> N
                 ).format(deed=deed.format(name=name_of(other)), days=WINDOW.days),
                 hint=_("Nothing was decided."),
             )
+
+
+def check_second_operator(request: ChangeRequest, by: Principal) -> None:
+    """Raises ``NotAllowed`` where who confirms a change could be the person who asked for it."""
+    if by.user_key is not None:
+        person = User.objects.get(pk=by.user_key)
+        require_another_person(person, [request.asked_by], _("{name} has asked for this change."))
 
 
 def _key_of(principal: str) -> int | None:

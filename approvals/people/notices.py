@@ -6,6 +6,7 @@ The desk shows them until they are dismissed; linked Slack users get them as mes
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -58,16 +59,6 @@ BY_ANOTHER: dict[str, str] = {
     ChangeKind.SUPERUSER_GRANTED: gettext_noop("{who} made you a superuser."),
     ChangeKind.SUPERUSER_REVOKED: gettext_noop("{who} took your rights of a superuser."),
     ChangeKind.PERMISSIONS_CHANGED: gettext_noop("{who} changed what you may do in the admin."),
-    ChangeKind.SLACK_LINK_ASKED: gettext_noop(
-        "{who} asked to link your account with the Slack user "
-        "{slack_user}. A link waits there; it counts when you open it here, signed in, and confirm."
-    ),
-    ChangeKind.SLACK_LINKED: gettext_noop(
-        "Your account was linked with the Slack user {slack_user}."
-    ),
-    ChangeKind.SLACK_UNLINKED: gettext_noop(
-        "{who} unlinked your account from the Slack user {slack_user}."
-    ),
 }
 BY_THEMSELVES: dict[str, str] = {
     ChangeKind.PASSWORD_CHANGED: gettext_noop(
@@ -83,13 +74,13 @@ BY_THEMSELVES: dict[str, str] = {
     ChangeKind.RECOVERY_CODE_USED: gettext_noop("You signed in with a recovery code."),
     ChangeKind.COMPANY_CONNECTED: gettext_noop("You connected your account with {company}."),
     ChangeKind.COMPANY_DISCONNECTED: gettext_noop("You disconnected your account from {company}."),
-    ChangeKind.SLACK_LINKED: gettext_noop(
-        "You linked your account with the Slack user {slack_user}."
-    ),
-    ChangeKind.SLACK_UNLINKED: gettext_noop(
-        "You unlinked your account from the Slack user {slack_user}."
-    ),
 }
+
+
+def describe(by_another: Mapping[Any, str], by_themselves: Mapping[Any, str]) -> None:
+    """Add the texts of another package's kinds of change, in ``AppConfig.ready()``."""
+    BY_ANOTHER.update(by_another)
+    BY_THEMSELVES.update(by_themselves)
 
 
 def text_of(event: Event, person: User) -> str:
@@ -128,7 +119,7 @@ def waiting_for(person: User) -> QuerySet[Notice]:
 
 
 def dismiss_all(person: User) -> None:
-    """For a person who comes in for the first time: what was changed before is no news to them."""
+    """For a person who comes in for the first time: what was changed before is not news to them."""
     waiting_for(person).update(dismissed_at=Now())
 
 

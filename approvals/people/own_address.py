@@ -71,7 +71,7 @@ def confirm(token: str, person: User) -> None:
 
 
 def _events(person: User) -> QuerySet[Event]:
-    """What was asked and done about the person's address."""
+    """Requests and changes of the person's address."""
     chain = account_changes.chain_of(str(principal_of(person)))
     kinds = [ChangeKind.EMAIL_ASKED, ChangeKind.EMAIL_CHANGED]
     return Event.objects.filter(subject=chain, kind__in=kinds)

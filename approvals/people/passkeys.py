@@ -1,18 +1,19 @@
 """Passkeys (WebAuthn): added, removed, and used for signing in.
 
 A passkey has to verify its user (fingerprint, face, PIN), so it is a password and a second step at
-once. What the browser answers counts for the address of this installation only.
+once. A browser's answer counts for the address of this installation only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from typing import Any
 from urllib.parse import urlsplit
 
-from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 from fido2.server import Fido2Server
@@ -26,11 +27,13 @@ from fido2.webauthn import (
     UserVerificationRequirement,
 )
 
+from approvals.models import Passkey
 from approvals.people import second_steps
 from approvals.people.principals import name_of, principal_of
 from approvals.people.rights import record
 from ledger.errors import NotPossible
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.characters import without_nul
 from ledger.principals import Surface
 
 LONGEST_NAME = 60
@@ -47,39 +50,40 @@ def server() -> Fido2Server:
 
 
 def begin_adding(person: User) -> tuple[dict[str, Any], State]:
-    """What the browser needs to make a passkey, and what ``add`` needs of it."""
-    if Authenticator.objects.filter(user=person, type=second_steps.Type.WEBAUTHN).count() >= MOST:
+    """Options for the browser that makes a passkey, and the state that ``add`` takes."""
+    if of(person).count() >= MOST:
         raise NotPossible(_("You have too many passkeys. Remove one first."))
     entity = PublicKeyCredentialUserEntity(
         id=handle_of(person), name=person.get_username(), display_name=name_of(person)
     )
     options, state = server().register_begin(
         entity,
-        [credential for _row, credential in _credentials(person)],
+        _credentials(person),
         resident_key_requirement=ResidentKeyRequirement.REQUIRED,
         user_verification=UserVerificationRequirement.REQUIRED,
     )
     return dict(options), state
 
 
-def add(person: User, state: State, answer: Mapping[str, Any], name: str) -> list[str]:
+def add(person: User, state: State, answer: str, name: str) -> list[str]:
     """Add the passkey: new recovery codes, if it is the first. Raises ``NotPossible``."""
+    content = _content(answer)
     try:
-        if not isinstance(answer, dict):
-            raise TypeError("not an object")
-        server().register_complete(state, RegistrationResponse.from_dict(answer))
+        made = server().register_complete(state, RegistrationResponse.from_dict(content))
+        if made.credential_data is None:
+            raise ValueError("no credential")
     except (ValueError, TypeError, KeyError) as failure:
         raise NotPossible(_("The browser's answer does not fit. Nothing was added.")) from failure
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)
-        data = {"name": name.strip()[:LONGEST_NAME] or "Passkey", "credential": dict(answer)}
-        Authenticator.objects.create(user=person, type=second_steps.Type.WEBAUTHN, data=data)
+        name = without_nul(name).strip()[:LONGEST_NAME] or "Passkey"
+        Passkey.objects.create(user=person, name=name, credential=bytes(made.credential_data))
         record(
             person,
             ChangeKind.PASSKEY_ADDED,
             by=principal_of(person),
             via=Surface.WEB,
-            passkey=data["name"],
+            passkey=name,
         )
         return second_steps.codes_for_first(person)
 
@@ -97,41 +101,48 @@ def remove(person: User, passkey_id: int) -> bool:
             ChangeKind.PASSKEY_REMOVED,
             by=principal_of(person),
             via=Surface.WEB,
-            passkey=row.data["name"],
+            passkey=row.name,
         )
         second_steps.drop_useless_codes(person)
     return True
 
 
-def of(person: User) -> Any:
-    return Authenticator.objects.filter(user=person, type=second_steps.Type.WEBAUTHN).order_by("pk")
+def of(person: User) -> QuerySet[Passkey]:
+    return Passkey.objects.filter(user=person).order_by("pk")
 
 
 def begin_using(person: User | None = None) -> tuple[dict[str, Any], State]:
-    """What the browser needs to use a passkey: of this person, or any that it has for us."""
-    known = [credential for _row, credential in _credentials(person)] if person else None
+    """Options for the browser that uses a passkey of this person, or any that it has for us."""
+    known = _credentials(person) if person else None
     options, state = server().authenticate_begin(
         known, user_verification=UserVerificationRequirement.REQUIRED
     )
     return dict(options), state
 
 
-def person_of(state: State, answer: Mapping[str, Any]) -> User | None:
-    """Whose passkey has signed the challenge, or ``None``. The caller looks whether it counts."""
+def person_of(state: State, answer: str) -> User | None:
+    """The person whose passkey signed the challenge. The caller looks whether it counts."""
     try:
-        response = AuthenticationResponse.from_dict(answer)
+        response = AuthenticationResponse.from_dict(_content(answer))
         person = _named(response.response.user_handle)
         if person is None:
             return None
-        known = _credentials(person)
-        used = server().authenticate_complete(state, [each for _row, each in known], response)
-    except (ValueError, TypeError, KeyError):
+        used = server().authenticate_complete(state, _credentials(person), response)
+    except (NotPossible, ValueError, TypeError, KeyError):
         return None
-    for row, credential in known:
-        if credential.credential_id == used.credential_id:
-            row.record_usage()
-            return person
-    return None
+    of(person).filter(credential=bytes(used)).update(last_used_at=Now())
+    return person
+
+
+def _content(answer: str) -> dict[str, Any]:
+    """The JSON object with which a browser answers. Raises ``NotPossible``."""
+    try:
+        content = json.loads(answer)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise NotPossible(_("The browser's answer cannot be read."))
+    return content
 
 
 def _named(handle: bytes | None) -> User | None:
@@ -143,11 +154,5 @@ def handle_of(person: User) -> bytes:
     return str(person.pk).encode()
 
 
-def _credentials(person: User) -> list[tuple[Authenticator, AttestedCredentialData]]:
-    found = []
-    for row in of(person):
-        response = RegistrationResponse.from_dict(row.data["credential"])
-        credential = response.response.attestation_object.auth_data.credential_data
-        if credential is not None:
-            found.append((row, credential))
-    return found
+def _credentials(person: User) -> list[AttestedCredentialData]:
+    return [AttestedCredentialData(bytes(row.credential)) for row in of(person)]

@@ -17,6 +17,11 @@ def principal_of(user: User) -> Principal:
     return principals.user(user.pk, name_of(user))
 
 
+def user_of(principal: str) -> User:
+    """The account of a person. Raises ``User.DoesNotExist``."""
+    return User.objects.get(pk=Principal.parse(principal).id)
+
+
 def name_of(user: User) -> str:
     return user.get_full_name() or user.get_username()
 

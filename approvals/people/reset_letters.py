@@ -1,7 +1,7 @@
 """Letters with a link to choose a new password, sent by a courier to the account's own address.
 
 The request is a sealed event; the link is made when the letter is sent, so that its token is in no
-table. Whoever asks learns nothing about accounts: not by the answer, and not by its time.
+table. Neither the answer to a request nor its time tells whether there is such an account.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from approvals.models import LinkPurpose, Preferences
 from approvals.people import links, mail_server, second_steps
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
-from ledger.characters import without_nul
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.events.outbox import Owed
+from ledger.foundation.characters import without_nul
 from ledger.models import Delivery, Event
 from ledger.principals import Surface, system
 
@@ -39,7 +39,7 @@ SIGN_IN = system("sign_in", "The sign-in page")
 
 
 def are_possible() -> bool:
-    """Whether this installation sends e-mail."""
+    """True if this installation sends e-mail."""
     return bool(settings.EMAIL_URL)
 
 
@@ -56,16 +56,16 @@ def ask(username: str) -> None:
 
 
 def _may_get_one(person: User) -> bool:
-    """Whether a letter opens no more than what its reader had: a password, or a second step.
+    """True if a letter opens no more than its reader had: a password, or a second step.
 
-    Who has neither comes in by an invitation, with the company, or by what two operators decide.
+    A person with neither comes in by an invitation, with the company, or by two operators.
     """
     has_more = person.has_usable_password() or second_steps.are_wanted(person)
     return person.is_active and bool(person.email) and has_more
 
 
 def _had_enough(person: User) -> bool:
-    """Whether a letter went out a moment ago, or to this address as many as go out in a day."""
+    """True if a letter went out a moment ago, or to this address as many as go out in a day."""
     of_address = User.objects.filter(email__iexact=person.email)
     chains = [account_changes.chain_of(str(principal_of(each))) for each in of_address]
     asked = Event.objects.filter(
@@ -106,6 +106,11 @@ class ResetLetters:
                 send_letter(person)
 
 
+def _language_of(person: User) -> translation.override:
+    chosen = Preferences.objects.filter(user=person).values_list("language", flat=True).first()
+    return translation.override(chosen or settings.LANGUAGE_CODE)
+
+
 def owed_to_old_address(person: User, old: str) -> list[tuple[str, str]]:
     """The delivery that tells whoever reads the old address that it counts no longer."""
     return [(CHANNEL, str(principal_of(person)))] if old and are_possible() else []
@@ -113,8 +118,7 @@ def owed_to_old_address(person: User, old: str) -> list[tuple[str, str]]:
 
 def tell_old_address(person: User, old: str) -> None:
     """The desk tells it, too; but whoever changed it may be the one who reads that."""
-    chosen = Preferences.objects.filter(user=person).values_list("language", flat=True).first()
-    with translation.override(chosen or settings.LANGUAGE_CODE):
+    with _language_of(person):
         text = _(
             "The account %(username)s at %(address)s has another e-mail address now. If you do "
             "not know why, tell an operator at once."
@@ -128,8 +132,7 @@ def send_address_letter(person: User, event: Event) -> None:
         return
     token = signing.dumps(event.pk, salt=ADDRESS_SALT)
     at = f"{settings.PUBLIC_URL.rstrip('/')}/account/email/{token}/"
-    chosen = Preferences.objects.filter(user=person).values_list("language", flat=True).first()
-    with translation.override(chosen or settings.LANGUAGE_CODE):
+    with _language_of(person):
         text = render_to_string("registration/address_mail.txt", {"person": person, "at": at})
         wanted = json.loads(event.details)["address"]
         send_mail(_("Confirm your address at Assent"), text, None, [wanted])
@@ -137,8 +140,7 @@ def send_address_letter(person: User, event: Event) -> None:
 
 def send_letter(person: User) -> None:
     """In the person's own language. A second letter ends the link of the first."""
-    chosen = Preferences.objects.filter(user=person).values_list("language", flat=True).first()
     address = links.make(LinkPurpose.RESET, person)
-    with translation.override(chosen or settings.LANGUAGE_CODE):
+    with _language_of(person):
         text = render_to_string("registration/reset_mail.txt", {"person": person, "at": address})
         send_mail(_("Choose a new password for Assent"), text, None, [person.email])

@@ -39,7 +39,7 @@ def record(
     with atomic():
         event = account_changes.record(
             str(principal_of(person)),
-            ChangeKind(kind),
+            kind,
             tenant=tenant,
             by=by,
             via=via,
@@ -52,7 +52,7 @@ def record(
 
 
 def is_in_effect(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool:
-    """Whether the person's rights are already as the change would make them."""
+    """True if the person's rights are already as the change would make them."""
     if kind in {ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED}:
         roles = Membership.objects.filter(user=person, tenant=tenant, role=details["role"])
         return bool(roles.exists()) == (kind == ChangeKind.ROLE_GRANTED)

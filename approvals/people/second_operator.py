@@ -1,30 +1,26 @@
-"""The four-eyes rule for rights: some changes count only when a second operator confirms them.
-
-A requested change is a row. Confirming it is a compare-and-set on that row; the change and its
-sealed event are in the same database transaction.
-"""
+"""The four-eyes rule for rights: some changes count only when a second operator confirms them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import QuerySet
 from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
 from approvals.http.middleware import roles_of
-from approvals.models import Membership, PendingChange, PendingState, Role
+from approvals.models import Membership, Role
 from approvals.people import independence, rights, ways_in
-from approvals.people.principals import name_of, principal_of
-from ledger.errors import NotAllowed, NotFound, NotPossible
+from approvals.people.principals import name_of, principal_of, user_of
+from ledger import four_eyes
+from ledger.errors import NotFound
 from ledger.events.account_changes import ChangeKind
+from ledger.models import ChangeRequest
 from ledger.principals import Principal, Surface
+from ledger.seals import intents
 
-VALID = timedelta(days=3)
 # These rights need a second operator, whoever gets them.
 ALWAYS = frozenset(
     {
@@ -38,14 +34,16 @@ ROLES = frozenset({ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED})
 # What operators of the tenant confirm; the rest is for superusers.
 OF_ACCOUNT = {ChangeKind.ACCESS_RESET, ChangeKind.USER_ACTIVATED, ChangeKind.USER_DEACTIVATED}
 OF_TENANT = ROLES | OF_ACCOUNT
+EVENTS = (ChangeKind.CHANGE_REQUESTED, ChangeKind.CHANGE_DECLINED)
+KINDS = sorted(ALWAYS | OF_TENANT | {ChangeKind.STAFF_REVOKED, ChangeKind.SUPERUSER_REVOKED})
 
 
 def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bool:
-    """Whether the change needs a second operator.
+    """True if the change needs a second operator.
 
     Commands on the server never do: they create the first operator. Giving an approver or operator
-    role to an account that the giver could sign in to counts as giving it to oneself. Operators are
-    made, and let go, by two.
+    role to an account that the giver could sign in to counts as giving it to oneself. Making
+    an operator, and ending being one, takes two.
     """
     if by.is_system:
         return False
@@ -62,67 +60,55 @@ def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bo
 
 
 def _concerns_operator(person: User, kind: str, role: str) -> bool:
-    """Whether it makes an operator, or lets one go."""
+    """True if it makes a person an operator, or ends that."""
     if kind in {ChangeKind.USER_DEACTIVATED, ChangeKind.USER_ACTIVATED}:
         return Membership.objects.filter(user=person, role=Role.OPERATOR).exists()
     return kind in ROLES and role == Role.OPERATOR
 
 
 def may_decide(person: User) -> bool:
-    """Whether the person has a role in which people decide or settle."""
+    """True if the person has a role in which people decide or settle."""
     return Membership.objects.filter(user=person).exclude(role=Role.VIEWER).exists()
 
 
 def ask(
     person: User, kind: str, *, by: Principal, via: Surface, tenant: str, details: Mapping[str, Any]
-) -> PendingChange:
+) -> ChangeRequest:
     """Request a change. Returns the open request if there is an equal one."""
+    concerns = str(principal_of(person))
+    subject = f"{concerns} {intents.digest_of(dict(details))[:16]}"
     with atomic():
-        request = {"user": person, "kind": kind, "tenant": tenant, "details": dict(details)}
-        waiting = open_changes().filter(**request).first()
-        if waiting is not None:
-            return waiting
-        row = PendingChange.objects.create(
-            **request, asked_by_id=int(by.id), expires_at=Now() + VALID
-        )
-        rights.record(
-            person,
-            ChangeKind.CHANGE_REQUESTED,
-            by=by,
-            via=via,
-            tenant=tenant,
-            change=kind,
-            **rights.event_details(dict(details)),
-        )
-    return row
+        User.objects.select_for_update().get(pk=person.pk)
+        origin: dict[str, Any] = {"by": by, "via": via, "tenant": tenant, "concerns": concerns}
+        return four_eyes.ask(kind, subject, details, **origin)
 
 
-def open_changes() -> QuerySet[PendingChange]:
-    """The requests that are neither settled nor expired."""
-    return PendingChange.objects.filter(state=PendingState.WAITING, expires_at__gt=Now())
-
-
-def visible_to(operator: User) -> QuerySet[PendingChange]:
+def visible_to(operator: User) -> QuerySet[ChangeRequest]:
     """The open requests in the tenants of this operator; all of them for a superuser."""
-    rows = open_changes().select_related("user", "asked_by")
+    return _of(operator, four_eyes.waiting(*KINDS))
+
+
+def _of(operator: User, rows: QuerySet[ChangeRequest]) -> QuerySet[ChangeRequest]:
     if operator.is_superuser and operator.is_active:
         return rows
     tenants = [slug for slug, roles in roles_of(operator).items() if Role.OPERATOR in roles]
     return rows.filter(kind__in=OF_TENANT, tenant__in=tenants)
 
 
-def refusal(operator: User, row: PendingChange) -> str:
-    """Why this operator may not confirm it; empty if they may."""
-    if operator.pk == row.asked_by_id:
-        return _("You asked for it: another operator has to confirm it.")
-    if operator.pk == row.user_id:
-        return _("It is about yourself: another operator has to confirm it.")
-    if row.kind in OF_ACCOUNT and _is_of_others(row.user, operator):
+def person_of(request: ChangeRequest) -> User:
+    """The person whose rights it changes."""
+    return user_of(request.concerns)
+
+
+def refusal(request: ChangeRequest, by: Principal) -> str:
+    """Why this operator, who is another person by name, may not confirm it."""
+    operator, person, asker = user_of(str(by)), person_of(request), user_of(request.asked_by)
+    if request.kind in OF_ACCOUNT and _is_of_others(person, operator):
         return _("The person has come to another tenant meanwhile, or is a superuser.")
-    if not row.asked_by.is_active:
+    if not asker.is_active:
         return _("Whoever asked for it has no account any more.")
-    if independence.may_be_same_person(operator, row.asked_by) or independence.could_sign_in_as(
-        str(principal_of(row.user)), operator
+    if independence.may_be_same_person(operator, asker) or independence.could_sign_in_as(
+        request.concerns, operator
     ):
         return _(
             "Somebody could sign in both as you and as a person whom this change concerns: one "
@@ -132,28 +118,30 @@ def refusal(operator: User, row: PendingChange) -> str:
     return ""
 
 
-def lets_decide(row: PendingChange) -> bool:
-    """Whether confirming it gives a role in which people decide or settle."""
-    return bool(row.kind == ChangeKind.ROLE_GRANTED and row.details["role"] != Role.VIEWER)
+def lets_decide(request: ChangeRequest) -> bool:
+    """True if confirming it gives a role in which people decide or settle."""
+    return bool(request.kind == ChangeKind.ROLE_GRANTED and request.after["role"] != Role.VIEWER)
 
 
-def knows_way_in(row: PendingChange) -> str:
-    """Who made the link by which the person of this role came in, as far as that is known."""
-    has_come_in = lets_decide(row) and ways_in.are_left(row.user)
-    return independence.maker_of_link(row.user) if has_come_in else ""
+def knows_way_in(request: ChangeRequest) -> str:
+    """The maker of the link by which the person of this role came in, as far as it is known."""
+    person = person_of(request)
+    has_come_in = lets_decide(request) and ways_in.are_left(person)
+    return independence.maker_of_link(person) if has_come_in else ""
 
 
-def may_make_link(operator: User, row: PendingChange) -> bool:
-    """Whether this operator, who confirmed the role, may make the link of its person.
+def may_make_link(operator: User, request: ChangeRequest) -> bool:
+    """True if this operator, who confirmed the role, may make the link of its person.
 
     Two operators are behind it then, and the account opens nothing that this one does not keep.
     """
-    is_theirs = row.user.is_active and not _is_of_others(row.user, operator)
-    return is_theirs and lets_decide(row) and not ways_in.are_left(row.user)
+    person = person_of(request)
+    is_theirs = person.is_active and not _is_of_others(person, operator)
+    return is_theirs and lets_decide(request) and not ways_in.are_left(person)
 
 
 def words_of_ended_link(person: User) -> str:
-    """Where a new link comes from, for who was given a role; empty if they have come in."""
+    """Directions to a new link, for who was given a role; empty if they have come in."""
     if ways_in.are_left(person):
         return ""
     return _(
@@ -163,63 +151,51 @@ def words_of_ended_link(person: User) -> str:
 
 
 def _is_of_others(person: User, operator: User) -> bool:
-    """Whether the account opens more than this operator keeps."""
+    """True if the account opens more than this operator keeps."""
     kept = [slug for slug, roles in roles_of(operator).items() if Role.OPERATOR in roles]
     elsewhere = Membership.objects.filter(user=person).exclude(tenant__in=kept)
     return not operator.is_superuser and (person.is_superuser or bool(elsewhere.exists()))
 
 
-def confirm(change_id: int, *, by: User, via: Surface) -> PendingChange:
+def confirm(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
     """Confirm a request, which makes the change. Raises ``NotFound, NotAllowed, NotPossible``."""
-    row = _row(change_id, by)
-    if reason := refusal(by, row):
-        raise NotAllowed(reason, hint=_("Nothing was changed."))
-    with atomic():
-        _end(row, PendingState.CONFIRMED, by)
-        User.objects.select_for_update().get(pk=row.user_id)
-        if not rights.is_in_effect(row.user, row.kind, row.tenant, row.details):
-            rights.apply(row.user, row.kind, row.tenant, row.details)
-            asked_by, asked_by_name = str(principal_of(row.asked_by)), name_of(row.asked_by)
-            _record(row, row.kind, by, via, asked_by=asked_by, asked_by_name=asked_by_name)
-    return row
+    request = _request(change_id, by)
+    four_eyes.confirm(request, seen=request.sha256, by=principal_of(by), via=via)
+    return request
 
 
-def decline(change_id: int, *, by: User, via: Surface) -> PendingChange:
+def decline(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
     """Decline a request, or withdraw one's own. Raises ``NotFound, NotPossible``."""
-    row = _row(change_id, by)
-    with atomic():
-        _end(row, PendingState.DECLINED, by)
-        _record(row, ChangeKind.CHANGE_DECLINED, by, via, change=row.kind)
-    return row
+    request = _request(change_id, by)
+    four_eyes.decline(request, by=principal_of(by), via=via)
+    return request
 
 
-def _record(row: PendingChange, kind: str, by: User, via: Surface, **more: Any) -> None:
-    rights.record(
-        row.user,
-        kind,
-        by=principal_of(by),
-        via=via,
-        tenant=row.tenant,
-        **more,
-        **rights.event_details(row.details),
-    )
+def _request(change_id: int, by: User) -> ChangeRequest:
+    request = _of(by, ChangeRequest.objects.filter(kind__in=KINDS)).filter(pk=change_id).first()
+    if request is None:
+        raise NotFound(four_eyes.NO_SUCH_CHANGE)
+    return request
 
 
-def _row(change_id: int, by: User) -> PendingChange:
-    row = visible_to(by).filter(pk=change_id).first()
-    if row is None:
-        if PendingChange.objects.filter(pk=change_id, ended_by=by).exists():
-            raise NotPossible(_("You have settled it already."), hint=_("Nothing was changed."))
-        raise NotFound(_("No such change waits: it was settled, or its time was up."))
-    return row
+# --- as the four-eyes rule calls it ---------------------------------------------------------------
 
 
-def _end(row: PendingChange, state: PendingState, by: User) -> None:
-    still_open = open_changes().filter(pk=row.pk)
-    if state == PendingState.CONFIRMED:
-        still_open = still_open.filter(~Q(asked_by=by), ~Q(user=by))
-    if not still_open.update(state=state, ended_by=by, ended_at=Now()):
-        raise NotPossible(
-            _("Another operator has settled it already, or its time is over."),
-            hint=_("Nothing was changed."),
-        )
+def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
+    person = User.objects.select_for_update().get(pk=person_of(request).pk)
+    change = (request.kind, request.tenant, request.after)
+    if not rights.is_in_effect(person, *change):
+        rights.apply(person, *change)
+        _record(request, request.kind, by, via, **request.asker)
+
+
+def _record(request: ChangeRequest, kind: str, by: Principal, via: Surface, **details: Any) -> None:
+    details |= rights.event_details(request.after)
+    if kind != request.kind:  # it is asked for, or declined
+        details["change"] = request.kind
+    rights.record(person_of(request), kind, by=by, via=via, tenant=request.tenant, **details)
+
+
+def register() -> None:
+    four_eyes.register(four_eyes.Kind(*EVENTS, _record, _apply, refusal), *KINDS)
+    four_eyes.register_check(independence.check_second_operator)

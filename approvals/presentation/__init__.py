@@ -1,1 +1,1 @@
-"""What surfaces show: labels of events and values, forms for answers, and what must be shown."""
+"""Contents that surfaces share: labels of events and values, answer forms, what must be shown."""

@@ -14,7 +14,7 @@ from babel.numbers import format_currency, format_decimal
 from django.utils.translation import get_language
 
 from approvals.http.preferences import chosen_formats
-from ledger.usage.usual import Range
+from ledger.reporting.usage.usual import Range
 
 
 def written(amount: Decimal, currency: str) -> str:
@@ -53,7 +53,7 @@ def locale_named(name: str) -> Locale | None:
 
 def span(amounts: Range) -> str:
     """From the low to the high amount; whole ones without decimals: ``€12``."""
-    low, high = (_short(one, amounts.currency) for one in (amounts.low, amounts.high))
+    low, high = (_short(amount, amounts.currency) for amount in (amounts.low, amounts.high))
     return f"{low}–{high}"  # noqa: RUF001
 
 

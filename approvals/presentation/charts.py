@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 class Series(NamedTuple):
-    """What one colour stands for: its title, and how the style sheet calls it."""
+    """One colour of a chart: its title, and its name in the style sheet."""
 
     title: str
     tone: str

@@ -13,16 +13,17 @@ from django.utils.translation import gettext as _, gettext_noop
 from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
 from a2a.wire.plain_json import reason_and_details
-from approvals.presentation.vocabulary import first_large, in_words
-from ledger.catalogue import permit_tool_of, tool_of
+from approvals.presentation.sentences import in_words
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
 from ledger.principals import PERMITS, Principal, Surface
-from ledger.states import EventKind
+from ledger.states import EventKind, State
+from ledger.tools.catalogue import permit_tool_of, tool_of
+from ledger.tools.handed_over import function_in
 
 EVENT_LABELS: dict[str, str] = {
     EventKind.PREPARED: gettext_noop("Proposed"),
-    EventKind.REFUSED: gettext_noop("Refused by the tool"),
+    EventKind.REFUSED: State.REFUSED.label,
     EventKind.PLAN_ABANDONED: gettext_noop("Planned, and could not be entered"),
     EventKind.APPROVAL_RECORDED: gettext_noop("Partly approved (others are needed too)"),
     EventKind.PASSED_ON: gettext_noop("Passed on to people"),
@@ -36,9 +37,9 @@ EVENT_LABELS: dict[str, str] = {
     EventKind.PERMIT_ISSUED: gettext_noop("The agent fetched its permit"),
     EventKind.HOLD_LAPSED: gettext_noop("What was held lapsed"),
     EventKind.WITHDRAWN: gettext_noop("Withdrawn before anybody began"),
-    EventKind.COMMITTED: gettext_noop("Committed"),
-    EventKind.FAILED: gettext_noop("Failed; nothing happened"),
-    EventKind.FELL_IN_DOUBT: gettext_noop("Outcome not known"),
+    EventKind.COMMITTED: State.COMMITTED.label,
+    EventKind.FAILED: State.FAILED.label,
+    EventKind.FELL_IN_DOUBT: State.IN_DOUBT.label,
     EventKind.RETRIED: gettext_noop("Run again with the same operation key"),
     EventKind.RETRY_ORDERED: gettext_noop("Another run was ordered"),
     EventKind.DISPROVED: gettext_noop("Found that nothing happened"),
@@ -88,13 +89,13 @@ DECISIVE = frozenset(
 
 
 def event_label(event: Event) -> str:
-    """What the event means to a person; a progress event with its details."""
+    """The event's meaning to a person; a progress event with its details."""
     if event.kind == TaskEventKind.PROGRESSED:
         return _progress(reason_and_details(event)[1])
     if event.kind == EventKind.CLAIMED and event.principal == str(PERMITS):
         return _("The permit was redeemed")
     label = EVENT_LABELS.get(event.kind)
-    return _(label) if label else event.kind.replace("_", " ").capitalize()
+    return first_large(_(label)) if label else event.kind.replace("_", " ").capitalize()
 
 
 def _progress(details: dict[str, Any]) -> str:
@@ -115,7 +116,7 @@ def outcome(row: Transaction) -> str:
         return first_large(in_words(row.get_state_display()))
     event = decisive[-1]
     if event.kind == EventKind.EXPIRED:
-        return _("Expired; nobody decided in time")
+        return _("Expired: nobody decided in time")
     return {
         EventKind.APPROVED: _("Approved by {name} {surface}"),
         EventKind.REJECTED: _("Rejected by {name} {surface}"),
@@ -124,8 +125,8 @@ def outcome(row: Transaction) -> str:
 
 
 def _settled(event: Event) -> str:
-    """What a person found who looked after an outcome that was not known; empty for all else."""
-    found = {
+    """The finding of a person who looked after an unknown outcome; empty for all else."""
+    finding = {
         EventKind.COMMITTED: _("it happened"),
         EventKind.RECEIPT_KEPT: _("it happened"),
         EventKind.DISPROVED: _("nothing happened"),
@@ -135,13 +136,13 @@ def _settled(event: Event) -> str:
         EventKind.LET_GO_BY_HAND: _("what was held was let go of"),
         EventKind.FAILURE_LET_GO_BY_HAND: _("what was held was let go of"),
     }.get(EventKind(event.kind))
-    if found is None or not Principal.parse(event.principal).is_user:
+    if finding is None or not Principal.parse(event.principal).is_user:
         return ""
-    return _("Settled by {name}: {found}").format(name=event.principal_name, found=found)
+    return _("Settled by {name}: {found}").format(name=event.principal_name, found=finding)
 
 
 def undo_words(consequence_level: str) -> str:
-    """Whether it can be undone, in the words of people: the same on every surface."""
+    """The ways to undo it, in the words of people: the same on every surface."""
     return {
         ConsequenceLevel.REVERSIBLE: _("can be undone"),
         ConsequenceLevel.COMPENSABLE: _("can be made good"),
@@ -161,36 +162,36 @@ def where_it_runs(row: Transaction) -> str:
 
 
 def how_it_runs(row: Transaction) -> str:
-    """How that service is asked: ``http`` or ``mcp``."""
+    """The protocol of that service: ``http`` or ``mcp``."""
     tool = tool_of(row)
     return tool.asked_over if tool is not None else ""
 
 
 def not_promised(row: Transaction) -> list[str]:
-    """What nobody can count on with a tool that runs elsewhere, in the words of every surface."""
+    """Missing promises of a tool that runs elsewhere, in the words of every surface."""
     tool = tool_of(row)
     if tool is None or not tool.runs_at:
         return []
-    found = []
+    missing = []
     if not tool.has("plan"):
-        found.append(_("not dry-run: the service has not seen it yet"))
+        missing.append(_("not dry-run: the service has not seen it yet"))
     if not tool.has("find_receipt"):
-        found.append(
+        missing.append(
             _("no receipt look-up: if its answer is lost, it is called again")
             if tool.contract.retry_safe
             else _("no receipt look-up: if its answer is lost, people find out what happened")
         )
-    return found
+    return missing
 
 
 def permit_for(row: Transaction) -> str:
-    """Whom its agent shows the permit to; empty where a worker carries it out."""
+    """The service that its agent shows the permit to; empty where a worker carries it out."""
     tool = permit_tool_of(row)
     return tool.permit_for if tool is not None else ""
 
 
 def policy(details: dict[str, Any]) -> str:
-    """What a supervising agent decided by: ``Refunds 3, §§ 2, 4.1``; empty where it named none."""
+    """A supervising agent's policy: ``Refunds 3, §§ 2, 4.1``; empty where it named none."""
     cited = details.get("policy")
     if not cited:
         return ""
@@ -216,10 +217,10 @@ def surface(via: str) -> str:
         Surface.WEB: _("on the desk"),
         Surface.SLACK: _("in Slack"),
         Surface.REST: _("by REST"),
-        Surface.GIT: _("over a git repository"),
+        Surface("git"): _("over a git repository"),
         Surface.A2A: _("by A2A"),
-        Surface.MCP: _("by MCP"),
-        Surface.HUMANLAYER: _("by a HumanLayer client"),
+        Surface("mcp"): _("by MCP"),
+        Surface("humanlayer"): _("by a HumanLayer client"),
         Surface.ADMIN: _("in the admin"),
         Surface.COMMAND: _("by a command"),
         Surface.SYSTEM: _("automatically"),
@@ -303,3 +304,14 @@ def _below(path: str, name: str) -> str:
     if not name or re.search(r'[.\[\]"]|^\s|\s$|[^\S ]', name):
         return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
     return f"{path}.{name}" if path else name
+
+
+def first_large(text: str) -> str:
+    """With a capital at the beginning; the rest stays, as nouns of other languages need it."""
+    return text[:1].upper() + text[1:]
+
+
+def title_of(slug: str) -> str:
+    """``refund_customer`` as ``Refund customer``; of a function of the agent's own, its name."""
+    words = function_in(slug).replace("_", " ").replace("-", " ").strip()
+    return first_large(words)

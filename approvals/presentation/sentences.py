@@ -9,12 +9,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from django.db import models
 from django.utils.translation import gettext as _
 
 from a2a.errors import AnswerInvalid
 from approvals.presentation.amounts import number_written
-from ledger.errors import LedgerError
-from ledger.sentences import Sentence
+from ledger.errors import LedgerError, Sentence, kept
 
 
 def in_words(text: str) -> str:
@@ -24,6 +24,11 @@ def in_words(text: str) -> str:
     template = _(text.template) if text.template else ""
     values = {name: _value(value) for name, value in text.values.items()}
     return template.format(**values) if values else template
+
+
+def kept_in_words(row: models.Model, name: str) -> str:
+    """The text in this column: a standard reason translated, what somebody wrote as it is."""
+    return in_words(kept(row, name))
 
 
 def _value(value: Any) -> str:

@@ -19,9 +19,8 @@ from a2a.models import Question
 from approvals.presentation import labels
 from approvals.presentation.sentences import in_words
 from ledger import principals
-from ledger.errors import NotAllowed
+from ledger.errors import NotAllowed, Sentence
 from ledger.models import Transaction
-from ledger.sentences import Sentence
 from ledger.states import State
 
 LONGEST = 120  # characters of the name of one text
@@ -38,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one surface shows without cutting.
+    """The amount that one surface shows without cutting.
 
     ``part_most`` and ``lines_most`` are the characters and lines of one text, ``parts_most`` is the
     number of texts, ``all_most`` the characters of all texts, with ``markup`` added for each.
@@ -81,7 +80,7 @@ class NotShownInFull(NotAllowed):
 
 
 def coverage(row: Transaction, surface: str) -> Coverage:
-    """What the surface leaves out of a transaction when it is opened there."""
+    """The parts of a transaction that the surface leaves out when it is opened there."""
     shown, limits = _coverage(list(parts_of(row)), surface), SURFACES.get(surface)
     more = len(row.warnings) - limits.warnings_most if limits else 0
     if more <= 0:
@@ -90,7 +89,7 @@ def coverage(row: Transaction, surface: str) -> Coverage:
 
 
 def question_coverage(question: Question, surface: str) -> Coverage:
-    """What the surface leaves out of a question and its evidence."""
+    """The parts of a question and its evidence that the surface leaves out."""
     shown = _coverage(list(parts_of_question(question)), surface)
     has_files = any("text" not in part and "data" not in part for part in question.evidence)
     if has_files and surface != DESK:

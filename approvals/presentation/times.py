@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from approvals.presentation.amounts import chosen_locale
+from approvals.presentation.amounts import chosen_locale, number_written
 
 
 def moment(at: datetime | None, counts_down: bool = False) -> SafeString | str:
@@ -86,3 +86,32 @@ def ago(span: timedelta) -> str:
     if seconds < 86_400:
         return _("{count} h ago").format(count=seconds // 3600)
     return _("{count} d ago").format(count=seconds // 86_400)
+
+
+def span_of(seconds: float | None) -> str:
+    """``8 s``, ``2.2 min``, ``1.5 h``; empty of nothing."""
+    if seconds is None:
+        return ""
+    if seconds < 59.5:
+        return _("%(number)s s") % {"number": round(seconds)}
+    if seconds < 3570:
+        return _("%(number)s min") % {"number": _one_digit(seconds / 60)}
+    if seconds < 86_400:
+        return _("%(number)s h") % {"number": _one_digit(seconds / 3600)}
+    return _("%(number)s d") % {"number": _one_digit(seconds / 86_400)}
+
+
+def _one_digit(number: float) -> str:
+    number = round(number, 1 if number < 10 else 0)
+    return number_written(number, 0 if number.is_integer() else 1)
+
+
+def length(seconds: float) -> str:
+    """``2 s``, ``4 min``, ``3 h``, ``5 d``: a length of time, rounded."""
+    if seconds < 90:
+        return _("{count} s").format(count=max(1, round(seconds)))
+    if seconds < 90 * 60:
+        return _("{count} min").format(count=round(seconds / 60))
+    if seconds < 36 * 3600:
+        return _("{count} h").format(count=round(seconds / 3600))
+    return _("{count} d").format(count=round(seconds / 86_400))

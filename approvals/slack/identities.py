@@ -1,4 +1,4 @@
-"""Which Slack user is which person of the desk. Linking them takes a confirmation on both sides."""
+"""Links between Slack users and people of the desk. Linking takes a confirmation on both sides."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from approvals.people import name_of, principal_of
 from approvals.slack.api.calls import Unreachable, call, error_of
 from approvals.slack.api.credentials import NoSuchApp
 from approvals.slack.api.workspaces import app_for
+from approvals.slack.changes import SlackChange
 from approvals.slack.languages import in_language_of
 from approvals.slack.rendering import as_dicts, desk_link, escaped, open_button, regular, rich
-from ledger.events.account_changes import ChangeKind
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
 from ledger.principals import Principal, Surface
@@ -152,7 +152,7 @@ def link(token: str, user: User) -> SlackIdentity:
                 )
                 people.record(
                     user,
-                    ChangeKind.SLACK_LINKED,
+                    SlackChange.LINKED,
                     by=principal_of(user),
                     via=Surface.WEB,
                     slack_user=request.slack_user_id,
@@ -171,7 +171,7 @@ def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface
             identity.delete()
             people.record(
                 user,
-                ChangeKind.SLACK_UNLINKED,
+                SlackChange.UNLINKED,
                 by=by,
                 via=via,
                 slack_user=identity.slack_user_id,
@@ -192,7 +192,7 @@ def ask_for(
         )
         people.record(
             user,
-            ChangeKind.SLACK_LINK_ASKED,
+            SlackChange.LINK_ASKED,
             by=by,
             via=Surface.ADMIN,
             also_owed=[(CHANNEL, str(request.pk))],

@@ -16,8 +16,8 @@ from approvals.slack.api import workspaces
 from approvals.slack.api.calls import NETWORK, error_of
 from approvals.slack.api.credentials import SlackApp, apps, client_of
 from approvals.slack.api.workspaces import app_for
+from approvals.slack.changes import SlackChange
 from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
 from ledger.models import Tenant
 from ledger.principals import Surface
 
@@ -68,7 +68,7 @@ def _serve(workspace: SlackWorkspace, tenant: Tenant) -> None:
         if not workspace.tenants.filter(pk=tenant.pk).exists():
             workspace.tenants.add(tenant)
             subject = f"slack_workspace:{workspace.pk}"
-            _record(subject, ChangeKind.SLACK_WORKSPACE_CONNECTED, tenant, str(workspace))
+            _record(subject, SlackChange.WORKSPACE_CONNECTED, tenant, str(workspace))
 
 
 def _add_route(workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
@@ -78,10 +78,10 @@ def _add_route(workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
         )
         if is_new:
             subject = f"slack_route:{route.pk}"
-            _record(subject, ChangeKind.SLACK_ROUTE_ADDED, tenant, str(route))
+            _record(subject, SlackChange.ROUTE_ADDED, tenant, str(route))
 
 
-def _record(subject: str, kind: ChangeKind, tenant: Tenant, name: str) -> None:
+def _record(subject: str, kind: SlackChange, tenant: Tenant, name: str) -> None:
     by = account_changes.command()
     account_changes.record(subject, kind, tenant=tenant.slug, by=by, via=Surface.COMMAND, name=name)
 
@@ -98,7 +98,7 @@ class Finding:
 
 
 def check() -> Iterator[Finding]:
-    """What works and what is missing, in the order in which one would put it right."""
+    """Findings: what works and what is missing, in the order in which to put it right."""
     if not apps():
         yield Finding("missing", "ASSENT_SLACK_BOT_TOKEN is not set: nothing goes to Slack.")
         return
@@ -202,7 +202,7 @@ def _channels(routes: list[SlackRoute]) -> set[str]:
 
 
 def _channel(workspace: SlackWorkspace, channel: str) -> Iterator[Finding]:
-    """Whether the bot may post there, as far as its scopes let it ask Slack."""
+    """Findings on posting to the channel, as far as the bot's scopes let it ask Slack."""
     if not channel.startswith(("C", "G")):
         yield Finding("missing", f"{channel} is no channel id: those begin with C.")
         return

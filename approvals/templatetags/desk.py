@@ -15,55 +15,16 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from a2a.models import Question, Task
-from a2a.states import TaskState
 from approvals.desk import policies, votes
-from approvals.desk.inbox import Entry
+from approvals.desk.inbox.inbox import Entry
 from approvals.metrics import Metric
-from approvals.presentation import labels, sentences, shown_in_full, times, vocabulary
+from approvals.presentation import labels, sentences, shown_in_full, states, times
 from approvals.presentation.amounts import number_written
 from ledger.contracts import results
 from ledger.models import Event, Transaction
-from ledger.states import FINAL, State
+from ledger.states import FINAL
 
 register = template.Library()
-
-ICON_OF = {
-    State.PREPARED: "clock",
-    State.REFUSED: "ban",
-    State.APPROVED: "check",
-    State.COMMITTING: "loader",
-    State.COMMITTED: "circle-check",
-    State.HANDED_OVER: "check",
-    State.IN_DOUBT: "circle-help",
-    State.ROLLING_BACK: "undo-2",
-    State.ABORTED: "circle-x",
-    State.FAILED: "triangle-alert",
-    State.COMPENSATING: "undo-2",
-    State.COMPENSATED: "undo-2",
-}
-TONE_OF = {
-    State.COMMITTED: "good",
-    State.IN_DOUBT: "bad",
-    State.FAILED: "bad",
-    State.PREPARED: "soon",
-}
-TASK_ICON = {
-    TaskState.SUBMITTED: "clock",
-    TaskState.WORKING: "loader",
-    TaskState.INPUT_REQUIRED: "message-circle-question",
-    TaskState.AUTH_REQUIRED: "clock",
-    TaskState.COMPLETED: "circle-check",
-    TaskState.FAILED: "triangle-alert",
-    TaskState.CANCELED: "circle-x",
-    TaskState.REJECTED: "ban",
-}
-TASK_TONE = {
-    TaskState.COMPLETED: "good",
-    TaskState.FAILED: "bad",
-    TaskState.REJECTED: "bad",
-    TaskState.INPUT_REQUIRED: "soon",
-    TaskState.AUTH_REQUIRED: "soon",
-}
 
 for text_filter in (
     policies.money,
@@ -107,13 +68,13 @@ def votes_on(row: Transaction, entry: Entry, voters: votes.Voters) -> votes.Vote
 
 
 @register.filter
-def state_icon(row: Transaction) -> str:
-    return ICON_OF[State(row.state)]
+def state_icon(row: Transaction | Task) -> str:
+    return states.shown(row).icon
 
 
 @register.filter
-def tone(row: Transaction) -> str:
-    return TONE_OF.get(State(row.state), "calm")
+def tone(row: Transaction | Task) -> str:
+    return states.shown(row).tone
 
 
 @register.filter
@@ -127,25 +88,9 @@ def consequence_icon(row: Transaction) -> str:
 
 
 @register.filter
-def task_icon(task: Task) -> str:
-    return TASK_ICON[TaskState(task.state)]
-
-
-@register.filter
-def task_tone(task: Task) -> str:
-    return TASK_TONE.get(TaskState(task.state), "calm")
-
-
-@register.filter
 def question_id(event: Event) -> UUID | None:
     """The question that an event of a task asked, answered or let lapse."""
     return Question.named_in(json.loads(event.details))
-
-
-@register.filter
-def lookup(answers: Any, name: str) -> str:
-    """The value that a form was sent with, to be shown again; empty for a new form."""
-    return str(answers.get(name, "")) if answers else ""
 
 
 @register.filter
@@ -194,7 +139,7 @@ def is_web_address(value: Any) -> bool:
 
 @register.filter
 def host_of(address: str) -> str:
-    """Where a link leads, whatever its label says; in ASCII if it mixes scripts (IDNA)."""
+    """The host that a link leads to, whatever its label; in ASCII if it mixes scripts (IDNA)."""
     host = results.host_of(str(address))
     try:
         return host.encode("idna").decode() if not host.isascii() else host
@@ -272,7 +217,7 @@ SYSTEMS = (
 
 @register.filter
 def device(user_agent: str) -> str:
-    """What a browser says of itself, in two words: "Firefox · Windows"."""
+    """A browser's description of itself, in two words: "Firefox · Windows"."""
     words = [
         next((name for mark, name in known if mark in user_agent), "")
         for known in (BROWSERS, SYSTEMS)
@@ -290,10 +235,4 @@ def code_marked(text: str) -> SafeString:
     return mark_safe("".join(parts))
 
 
-register.filter("said", sentences.in_words)
-
-
-@register.filter
-def state_words(label: object) -> str:
-    """The label of a state, in the reader's language."""
-    return vocabulary.in_words(label)
+register.filter("in_language", sentences.in_words)

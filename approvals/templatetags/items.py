@@ -12,18 +12,18 @@ from django.utils.translation import gettext as _
 from a2a.models import Task
 from a2a.states import TaskState
 from approvals.desk import signatures, state_lines
-from approvals.presentation import labels, shown_in_full, vocabulary
+from approvals.presentation import labels, shown_in_full, states, times
 from approvals.presentation.amounts import number_written
 from approvals.presentation.details import Detail
-from approvals.presentation.kept_words import kept_in_words
+from approvals.presentation.sentences import kept_in_words
 from approvals.templatetags.desk import folded, tone
-from ledger import handed_over
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
 from ledger.states import Ending, EventKind, State
+from ledger.tools import handed_over
 
 register = template.Library()
-register.filter("in_title", vocabulary.title_of)
+register.filter("in_title", labels.title_of)
 register.filter("error_in_words", state_lines.error_in_words)
 register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
@@ -31,8 +31,10 @@ register.filter("not_promised", labels.not_promised)
 register.filter("how_it_runs", labels.how_it_runs)
 register.filter("is_for_agent", handed_over.is_for_agent)
 register.filter("permit_for", labels.permit_for)
-register.filter("length_of_time", state_lines.length)
-register.filter("reason_in_words", kept_in_words)  # why a task or a transaction ended
+register.filter("what_now", states.with_next_step)
+register.filter("outcome_words", states.outcome_label)
+register.filter("length_of_time", times.length)
+register.filter("kept_in_words", kept_in_words)
 
 VERDICT_OF = {
     EventKind.APPROVAL_RECORDED: Verdict.APPROVE,
@@ -44,7 +46,7 @@ VERDICT_OF = {
 
 @register.filter
 def is_cut(text: Any) -> bool:
-    """Whether a folded page leaves a part of the text out."""
+    """True if a folded page leaves a part of the text out."""
     return bool(folded(text, is_whole=False) != str(text))
 
 
@@ -97,60 +99,8 @@ def decision_of(row: Transaction, event: Event) -> Decision | None:
 
 
 @register.filter
-def what_now(row: Transaction) -> str:
-    """What happens next to a transaction that nobody has to decide on."""
-    if line := state_lines.by_its_agent(row):
-        return line
-    sentences = {
-        State.APPROVED: _("Signed off; a worker is about to begin."),
-        State.COMMITTING: _("A worker is carrying it out."),
-        State.COMMITTED: _("Done."),
-        State.HANDED_OVER: _("Signed off. The agent runs this itself; no receipt comes back."),
-        State.ROLLING_BACK: _("Letting go of what was held."),
-        State.ABORTED: _("It has ended. Nothing was done."),
-        State.FAILED: _("It has ended. Nothing was done."),
-        State.COMPENSATING: _("The tool is making up for it."),
-        State.COMPENSATED: _("Done, then made good."),
-        State.REFUSED: _("Nothing to decide: the tool refused it."),
-    }
-    return sentences.get(State(row.state), "")
-
-
-@register.filter
 def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-@register.filter
-def outcome_words(row: Transaction) -> str:
-    """What became of it, in a word or two."""
-    endings = {
-        Ending.REJECTED: _("Rejected"),
-        Ending.EXPIRED: _("Expired"),
-        Ending.CANCELED: _("Canceled by the agent"),
-        Ending.HOLD_LAPSED: _("The hold lapsed"),
-        Ending.PERMIT_LAPSED: _("Not done in time"),
-        Ending.ABANDONED: _("Not entered"),
-        Ending.WITHDRAWN: _("Withdrawn"),
-        Ending.FAILED: _("Failed"),
-    }
-    states = {
-        State.PREPARED: _("Waiting"),
-        State.REFUSED: _("Refused by the tool"),
-        State.APPROVED: _("Approved, not begun"),
-        State.COMMITTING: _("Being carried out"),
-        State.COMMITTED: _("Done"),
-        State.HANDED_OVER: _("Handed to the agent"),
-        State.IN_DOUBT: _("In doubt"),
-        State.COMPENSATING: _("Being made good"),
-        State.COMPENSATED: _("Done, then made good"),
-        State.FAILED: _("Failed"),
-    }
-    if row.ending and row.state in {State.ABORTED, State.ROLLING_BACK, State.FAILED}:
-        return endings[Ending(row.ending)]
-    return states.get(
-        State(row.state), vocabulary.first_large(vocabulary.in_words(row.get_state_display()))
-    )
 
 
 @register.filter
@@ -171,10 +121,10 @@ def decided_by(row: Transaction) -> str:
 
 @register.filter
 def took(row: Transaction) -> str:
-    """How long it waited for its decision."""
+    """The time that it waited for its decision."""
     if row.decided_at is None:
         return ""
-    return state_lines.length((row.decided_at - row.created_at).total_seconds())
+    return times.length((row.decided_at - row.created_at).total_seconds())
 
 
 @register.filter
@@ -202,6 +152,6 @@ def kind_words(kind: str) -> str:
 @register.filter
 def progress_words(task: Task) -> str:
     """``Reading: 41 of 47 transcripts``"""
-    stage = vocabulary.title_of(task.stage) if task.stage else _("At work")
+    stage = labels.title_of(task.stage) if task.stage else _("At work")
     note = task.note.strip() if task.state == TaskState.WORKING else ""
     return f"{stage}: {note[:200]}" if note else stage

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import template
 
-from a2a.git_bus import origins
+from a2a import origins
 from a2a.models import Task
 from ledger.models import Transaction
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 from a2a.models import Skill
 from a2a.states import TaskState
 from approvals.desk.giving import ANSWERERS
-from approvals.desk.inbox import Filters
+from approvals.desk.inbox.inbox import Filters
 from approvals.desk.policies import OUTCOMES
 from ledger.contracts import RiskLevel
 from ledger.models import ReviewVerdict
@@ -83,7 +83,7 @@ class CancelTaskForm(forms.Form):
 
 
 class GiveForm(forms.Form):
-    """What is asked for beside the skill's own input. ``lasts`` is in seconds."""
+    """Fields beside the skill's own input. ``lasts`` is in seconds."""
 
     key = forms.UUIDField()
     change = ReasonField(required=False, max_length=10_000)

@@ -24,14 +24,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from approvals.desk import totals
+from approvals.desk.inbox import totals
 from approvals.web.forms import (
     HistoryForm,
 )
 from approvals.web.requests import tenants_of_request
-from ledger import search
-from ledger.catalogue import tools_of
 from ledger.models import Transaction
+from ledger.reporting import search
+from ledger.tools.catalogue import tools_of
 
 HISTORY_PAGE = 50
 EXPORT_MOST = 100_000  # rows
@@ -43,20 +43,20 @@ EXPORT_PAGE = 500
 def history(request: HttpRequest) -> HttpResponse:
     form = HistoryForm(request.GET)
     wanted = _wanted(request, form)
-    found = search.find(wanted, HISTORY_PAGE, form.cleaned_data.get("before"))
+    matches = search.find(wanted, HISTORY_PAGE, form.cleaned_data.get("before"))
     query = request.GET.copy()
     query.pop("before", None)
-    prefetch_related_objects(found.rows, "decisions")
+    prefetch_related_objects(matches.rows, "decisions")
     is_filtered = any(value for name, value in request.GET.items() if name != "before")
     context = {
-        "rows": found.rows,
+        "rows": matches.rows,
         "form": form,
         "query": query.urlencode(),
-        "found": found,
+        "matches": matches,
         "tool_names": sorted(tools_of(tenants_of_request(request))),
         "is_filtered": is_filtered,
         "is_unfolded": any(request.GET.get(name) for name in ("tool", "state", "since", "until")),
-        "totals": totals.totals_of(wanted) if is_filtered and found.rows else None,
+        "totals": totals.totals_of(wanted) if is_filtered and matches.rows else None,
         "ranges": list(_ranges(query)),
     }
     return render(request, "desk/history.html", context)
@@ -109,10 +109,10 @@ def _all(wanted: search.Wanted) -> Iterator[Transaction]:
     """Every row, newest first, ``EXPORT_MOST`` at most."""
     left, before = EXPORT_MOST, None
     while left > 0:
-        found = search.find(wanted, min(EXPORT_PAGE, left), before)
-        yield from found.rows
-        left -= len(found.rows)
-        before = found.next
+        matches = search.find(wanted, min(EXPORT_PAGE, left), before)
+        yield from matches.rows
+        left -= len(matches.rows)
+        before = matches.next
         if before is None:
             return
 

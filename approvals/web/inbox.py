@@ -15,22 +15,23 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET, require_safe
 
-from approvals.desk import inbox as desk_inbox, signatures, viewers, votes
+from approvals.desk import signatures, viewers, votes
+from approvals.desk.inbox import inbox as desk_inbox
 from approvals.models import Role
 from approvals.people import name_of
-from approvals.web import notifications
+from approvals.web.account import notifications
 from approvals.web.forms import (
     FilterForm,
 )
+from approvals.web.item.transactions import item_context, with_history
 from approvals.web.listing import list_context
 from approvals.web.requests import tenants_of_request, viewer_of, wants_fragment
-from approvals.web.tasks import question_context
-from approvals.web.transactions import item_context, with_history
+from approvals.web.tasks.tasks import question_context
 from ledger.api import describe, describe_readonly
-from ledger.catalogue import readonly_tools_of, tools_of
-from ledger.http import problem
+from ledger.api.http import problem
 from ledger.models import Event, Transaction, id_or_none
-from ledger.usage.usual import of_tools
+from ledger.reporting.usage.usual import of_tools
+from ledger.tools.catalogue import readonly_tools_of, tools_of
 
 MOST_CHANGED = 200  # rows that are fetched one by one; beyond them the whole list
 CATCH_UP = timedelta(minutes=2)  # a longer gap is not read from the events

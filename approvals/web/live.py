@@ -25,12 +25,12 @@ from django.http import HttpRequest, parse_cookie
 from django.utils import timezone
 
 from approvals.web import open_sessions
-from ledger import waiting
-from ledger.batches import Batcher, in_thread
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.api import waiting
+from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.errors import LedgerError
 from ledger.events import account_changes
-from ledger.waiting.waiters import Kind, Waiter, waiters
+from ledger.foundation.batches import Batcher, in_thread
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Who is signed in with which session: for all open pages of a process in one look."""
+"""Open sessions and their people: for all open pages of a process in one look."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth import BACKEND_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.utils import timezone
-from django.utils.crypto import constant_time_compare
 
 from approvals.models import Membership
+from approvals.people import ways_in
 from ledger import principals
 from ledger.events import account_changes
 from ledger.models import Tenant
@@ -33,7 +33,7 @@ NOBODY = OpenSession("", frozenset())
 
 
 def read_all(keys: list[str]) -> list[OpenSession]:
-    """What each session may see now, in as many queries for one as for a thousand.
+    """The chain and the tenants of each session, in as many queries for one as for a thousand.
 
     A session that ended, and one whose person was deactivated, changed the password or has no role
     any more, sees nothing.
@@ -46,7 +46,7 @@ def read_all(keys: list[str]) -> list[OpenSession]:
     seen = {}
     for key, session in sessions.items():
         user = users.get(int(session[SESSION_KEY]))
-        if user is not None and _is_of(session, user):
+        if user is not None and ways_in.is_of(session, user):
             chain = account_changes.chain_of(str(principals.user(user.pk)))
             seen[key] = OpenSession(str(chain), tenants[user.pk])
     return [seen.get(key, NOBODY) for key in keys]
@@ -72,13 +72,6 @@ def _decoded(data: str) -> dict[str, Any]:
     """Sessions change rarely, and to verify the signature of each would take most of a look."""
     content: dict[str, Any] = SessionStore().decode(data)
     return content
-
-
-def _is_of(session: dict[str, Any], user: User) -> bool:
-    """As ``django.contrib.auth.get_user``: a changed password ends the sessions before it."""
-    hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
-    known = session.get(HASH_SESSION_KEY, "")
-    return any(constant_time_compare(known, each) for each in hashes)
 
 
 def _tenants(users: dict[int, User]) -> dict[int, frozenset[str]]:

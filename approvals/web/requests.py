@@ -1,21 +1,22 @@
-"""What views and templates take from every request of the desk: tenants, roles, notices."""
+"""Contents of every request of the desk, for views and templates: tenants, roles, notices."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from django.apps import apps
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from approvals.desk import inbox
+from approvals.desk.inbox import inbox
 from approvals.desk.viewers import Viewer
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notices, principal_of
-from approvals.presentation import words
+from approvals.presentation import script_texts
 from approvals.slack import is_configured as slack_is_configured
 from ledger.models import RegisteredTool, Review
 from ledger.workers import leadership
@@ -36,13 +37,13 @@ def roles_of_request(request: HttpRequest) -> Roles:
 
 
 def viewer_of(request: HttpRequest) -> Viewer:
-    """Who looks at the inbox: the person of this request, with their roles and tenants."""
+    """The viewer of the inbox: the person of this request, with their roles and tenants."""
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
     return Viewer(principal, roles_of_request(request), tenants_of_request(request))
 
 
 def wants_fragment(request: HttpRequest) -> bool:
-    """Whether the request comes from htmx or our script, which replace one part of the page."""
+    """True if the request comes from htmx or our script, which replace one part of the page."""
     return request.headers.get("HX-Request") == "true"
 
 
@@ -61,7 +62,7 @@ def _notices(person: Any) -> list[dict[str, Any]]:
 
 
 def _reviews_waiting(roles: Roles) -> int:
-    """How many wait for this person's review, counted up to ``MOST_REVIEWS``."""
+    """The number that waits for this person's review, counted up to ``MOST_REVIEWS``."""
     tenants = [tenant for tenant, names in roles.items() if Role.APPROVER in names]
     return Review.objects.waiting(tenants)[:MOST_REVIEWS].count() if tenants else 0
 
@@ -79,7 +80,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         "now": timezone.now(),
         "push_key": settings.VAPID_PUBLIC_KEY,
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
-        "words": words.for_scripts,
+        "words": script_texts.for_scripts,
     }
     if request.user.is_authenticated:
         person = request.user
@@ -91,6 +92,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         context["has_role"] = bool(roles)
         context["reviews_waiting"] = SimpleLazyObject(lambda: _reviews_waiting(roles))
         managers = {Role.APPROVER, Role.OPERATOR}
+        context["has_insight"] = apps.is_installed("approvals.insight")
         context["is_manager"] = any(managers & set(names) for names in roles.values())
         context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
         if context["is_operator"]:

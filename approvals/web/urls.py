@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.contrib.auth.views import LogoutView
-from django.urls import path
+from django.urls import include, path
 
-from approvals.web import (
-    account,
-    coming_in,
-    first_start,
-    giving,
-    history,
-    inbox,
-    insight,
-    installing,
-    notifications,
-    operations,
-    people,
-    people_page,
-    policy_documents,
-    records,
-    reviews,
-    second_step_pages,
-    sign_in,
-    slack_link,
-    tasks,
-    transactions,
-)
+from approvals.web import history, inbox, policy_documents
+from approvals.web.account import account, installing, notifications, slack_link
+from approvals.web.item import records, reviews, transactions
+from approvals.web.operations import operations
+from approvals.web.people import people, people_page
+from approvals.web.sign_in import coming_in, first_start, second_step_pages, sign_in
+from approvals.web.tasks import giving, tasks
 
 app_name = "desk"
+INSIGHT = (
+    [path("", include("approvals.insight.urls"))] if apps.is_installed("approvals.insight") else []
+)
 urlpatterns = [
     path("", inbox.inbox_view, name="inbox"),
     path("rows", inbox.rows, name="rows"),
@@ -152,8 +141,7 @@ urlpatterns = [
     path("reviews/<int:review_id>", reviews.review, name="review"),
     path("history/", history.history, name="history"),
     path("history/export.<str:form>", history.export, name="history-export"),
-    path("insight/", insight.insight, name="insight"),
-    path("insight/<slug:name>.csv", insight.as_file, name="insight-file"),
+    *INSIGHT,
     path("tools/", inbox.tools, name="tools"),
     path("sign-in/", sign_in.SignIn.as_view(), name="sign-in"),
     path("sign-in/code/", sign_in.code, name="sign-in-code"),

@@ -62,7 +62,7 @@ def clients_were_told_the_truth(records: Records) -> Iterator[str]:
 
 
 def _may_follow(told: str, row: dict[str, str]) -> bool:
-    """What has ended stays so; a commit may be compensated, and a late receipt may come."""
+    """True for the same end; a commit may also be compensated, and a late receipt may come."""
     if told == "committed":
         return row["state"] in WITH_EFFECT
     return row["state"] == told
@@ -114,7 +114,7 @@ def what_ended_without_effect_had_none(records: Records) -> Iterator[str]:
 
 
 def holds_are_released(records: Records) -> Iterator[str]:
-    """What a transaction held is used or released when it ends.
+    """Reserved resources of a transaction are used or released when it ends.
 
     A hold without a row belongs to a request that was killed while it planned, and was never
     acknowledged; only its own term ends it (docs/tool-authors.md). Those are counted apart.
@@ -195,5 +195,5 @@ INVARIANTS: dict[str, Invariant] = {
 
 
 def violations(records: Records) -> dict[str, list[str]]:
-    """What breaks each invariant, by its sentence; empty lists are what a storm should leave."""
+    """Violations of each invariant, by its sentence; empty lists are what a storm should leave."""
     return {sentence: list(find(records)) for sentence, find in INVARIANTS.items()}

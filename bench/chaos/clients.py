@@ -85,7 +85,7 @@ class Due:
 
 
 class Todo:
-    """What people have to decide, soonest first. ``None`` says that it is over."""
+    """Decisions for people, soonest first. ``None`` says that it is over."""
 
     def __init__(self) -> None:
         self._heap: list[Due] = []
@@ -119,7 +119,7 @@ class Todo:
 
 @dataclass
 class Desk:
-    """What the agents hand on to those who decide."""
+    """Transactions that the agents hand on to those who decide."""
 
     people: dict[str, Todo]
     supervisor: Todo = field(default_factory=Todo)
@@ -142,7 +142,7 @@ class Agent:
         self._dice = Random(name)
 
     def propose(self, proposed: Proposed, rival: Agent) -> bool:
-        """Whether it was acknowledged."""
+        """True if it was acknowledged."""
         if proposed.by_a2a:
             return self._submit(proposed)
         if proposed.manner == "twice":

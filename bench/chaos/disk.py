@@ -19,7 +19,7 @@ IMAGE = "disk.img"
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Where PostgreSQL lives, and why its disk cannot be filled, if it cannot."""
+    """PostgreSQL's disk, and why it cannot be filled, if it cannot."""
 
     path: Path
     why_not: str = ""
@@ -51,7 +51,7 @@ class Disk:
 
 
 def _fill_slowly(descriptor: int) -> None:
-    """What is left is too fragmented to be allocated in one piece."""
+    """Fill what is left: it is too fragmented to be allocated in one piece."""
     os.lseek(descriptor, 0, os.SEEK_END)
     try:
         while True:

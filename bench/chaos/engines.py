@@ -142,7 +142,7 @@ def run_manage(environment: dict[str, str], *arguments: str) -> str:
 
 
 def ledger_fault(environment: dict[str, str]) -> str:
-    """What ``verify_ledger`` finds to be broken; empty if the ledger is whole."""
+    """The fault that ``verify_ledger`` finds; empty if the ledger is whole."""
     try:
         run_manage(environment, "verify_ledger")
     except subprocess.CalledProcessError as failure:

@@ -90,7 +90,7 @@ class Hosts:
         return ["ip", "netns", "exec", self.namespace(name)]
 
     def cable(self, source: str, target: str, *, loss: float = 0.0, delay_s: float = 0.0) -> None:
-        """What happens to frames from one host to the other; nothing by default."""
+        """The treatment of frames from one host to the other; nothing by default."""
         assert self._switch.stdin is not None
         order = {"from": source, "to": target, "loss": loss, "delay_s": delay_s}
         self._switch.stdin.write(json.dumps(order) + "\n")

@@ -47,7 +47,7 @@ KEYS = {
 
 @dataclass
 class Installation:
-    """What runs, where it is reached, and who may sign in. The storm's faults act on it."""
+    """Running processes, their addresses, and who may sign in. The storm's faults act on it."""
 
     folder: Path
     programs: dict[str, Program] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Installation:
         return [each for name, each in self.programs.items() if name.partition("-")[0] == kind]
 
     def mood(self, name: str, seconds: float) -> None:
-        """How the outside treats its callers for so long."""
+        """Make the outside treat its callers in this way for so long."""
         import httpx
 
         body = {"mood": name, "seconds": seconds}
@@ -133,7 +133,7 @@ def start_outside(
 
 
 def _addresses(here: Installation, kind: str) -> dict[str, str]:
-    """Where this kind of process finds the others: at its own links."""
+    """The addresses at which this kind of process finds the others: its own links."""
     assert here.links is not None
     port = {service: here.links.ports[f"{kind} {service}"] for service in SERVICES}
     return {

@@ -28,7 +28,7 @@ ALWAYS = {"slow": 15, "late": 10, "silent": 15, "refusing": 15, "late_effect": 5
 
 
 class World:
-    """What was done, and the file that proves it."""
+    """Effects that were done, and the file that proves them."""
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
@@ -104,7 +104,7 @@ class World:
 
 
 class Mood:
-    """How requests are treated at the moment."""
+    """The present treatment of requests."""
 
     def __init__(self) -> None:
         self._name, self._until = "", 0.0

@@ -1,4 +1,4 @@
-"""Who takes part in a storm: a tenant, approvers, an operator, agents with a webhook each.
+"""Participants of a storm: a tenant, approvers, an operator, agents with a webhook each.
 
 ``make`` runs in a process of the product (``manage.py shell``) and prints what the driver needs.
 """

@@ -115,7 +115,7 @@ def _copy_of_one_instant(disk: Path, copy: Path) -> None:
 
 
 def losses(storm: PowerLoss, cut: Cut) -> list[str]:
-    """What clients had been told of and a PostgreSQL that starts from this copy does not have."""
+    """Facts that clients had been told of and a PostgreSQL started from this copy does not have."""
     with _mounted(cut.image) as data, ExitStack() as stack:
         port = installation.free_port()
         log = storm.folder / f"{cut.image.stem}.log"
@@ -158,7 +158,7 @@ def _records(storm: PowerLoss, cut: Cut, url: str) -> Records:
 
 
 def _lost(seed: int, instants: int, **postgres_settings: str) -> int:
-    """How many of the instants lost something; prints each."""
+    """The number of instants that lost something; prints each."""
     folder = Path(tempfile.mkdtemp(prefix="assent-power-"))
     folder.chmod(0o755)
     storm = PowerLoss(

@@ -15,7 +15,7 @@ CLIENTS, LEDGER, OUTSIDE, PROOFS = "clients.jsonl", "ledger.json", "outside.json
 
 
 class ClientLog:
-    """What the clients asked and were told, a line of JSON each. Threads may share it."""
+    """The clients' requests and responses, a line of JSON each. Threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self._lock, self._file = threading.Lock(), path.open("a")

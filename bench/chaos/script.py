@@ -1,4 +1,4 @@
-"""What happens in a storm, derived from its seed: proposals, decisions and faults.
+"""Script of a storm, derived from its seed: proposals, decisions and faults.
 
 The seed fixes what is proposed, what becomes of it, which faults happen and after how many
 acknowledged proposals each begins. Threads and processes still interleave as they like: a seed

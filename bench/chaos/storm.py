@@ -28,7 +28,7 @@ LOOK_EVERY_S = 1.0
 
 @dataclass
 class Storm:
-    """What was asked for, and how far it is."""
+    """A storm as ordered, and its progress."""
 
     seed: int
     transactions: int
@@ -58,7 +58,7 @@ class Storm:
         return installation.start(self.folder, stack)
 
     def kinds(self, here: Installation) -> dict[str, float]:
-        """What may happen in this storm, and for how many seconds at most."""
+        """The faults that may happen in this storm, and for how many seconds at most."""
         return faults.possible(here)
 
     def happen(self, here: Installation, fault: Planned) -> None:

@@ -27,7 +27,7 @@ BROADCAST = 0x01  # the first bit of a MAC address on the wire
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """What happens to frames from one host to another."""
+    """The treatment of frames from one host to another."""
 
     loss: float = 0.0
     delay_s: float = 0.0

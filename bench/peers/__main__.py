@@ -51,7 +51,7 @@ def _accepted(answers: list[Answer]) -> list[Answer]:
 def _approve(
     product: Running, connections: int, parked: Sequence[Answer]
 ) -> list[tuple[float, float]]:
-    """When each approval was sent, and when its effect happened."""
+    """The instants at which each approval was sent, and its effect happened."""
     requests = [product.approve(answer) for answer in parked]
     answers = _accepted(send(product.port, connections, requests))
     done = _effects(product, answers)
@@ -59,7 +59,7 @@ def _approve(
 
 
 def _effects(product: Running, answers: Sequence[Answer]) -> dict[str, float]:
-    """When the effect of each answer happened, once all have; else when it was answered."""
+    """The instant of each answer's effect, once all have one; else the instant of the answer."""
     if product.effects is None:
         return {answer.name: answer.ended for answer in answers}
     deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""What people and agents ask for: names and addresses, with the values of one ledger in them."""
+"""Requests of people and agents: names and addresses, with the values of one ledger in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL reads for each page: the statements that it asks for, each explained.
+"""PostgreSQL's reads for each page: the statements that it asks for, each explained.
 
 Rows that were read do not depend on how busy the machine is, so the two ledgers are compared by
 them, and a test can assert them.
@@ -23,7 +23,7 @@ READS, WRITES = ("SELECT", "WITH RECURSIVE"), ("UPDATE", "DELETE", "WITH")
 
 @dataclass(slots=True)
 class Work:
-    """What one page made PostgreSQL read, and what is wrong with that."""
+    """The work of PostgreSQL for one page, and what is wrong with it."""
 
     rows: int = 0
     faults: list[str] = field(default_factory=list)

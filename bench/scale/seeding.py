@@ -64,7 +64,7 @@ def _configure(statements: list[str]) -> None:
 
 
 def _drop_indexes() -> dict[str, list[str]]:
-    """Drop the indexes that are no constraints; by table the statements that make them again."""
+    """Drop the indexes that are not constraints; by table the statements that make them again."""
     from django.db import connection
 
     made_again: dict[str, list[str]] = defaultdict(list)
@@ -136,7 +136,7 @@ def _reset_sequences() -> None:
 
 def _checkpoints() -> None:
     """As many events each as the small ledger has: a proof counts those of one checkpoint."""
-    from ledger.log import checkpoints
+    from ledger.proof.log import checkpoints
 
     checkpoints.MOST_EVENTS = A_CHECKPOINT
     while checkpoints.make() is not None:

@@ -52,7 +52,7 @@ def _transactions(cursor: Any, rows: Series) -> list[str]:
 
 
 def _terms(cursor: Any, rows: Series, *, half: int) -> list[str]:
-    """What the triggers write when transactions end, of every second one."""
+    """Terms that the triggers write when transactions end, of every second one."""
     cursor.execute(
         "INSERT INTO ledger_searchterm (tenant, term, transaction_id)"
         " SELECT tenant, unnest(ledger_search_terms(tx)), id FROM ledger_transaction tx"

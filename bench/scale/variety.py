@@ -1,4 +1,4 @@
-"""How the rows of the seeded ledger differ: SQL expressions over the number of a row.
+"""Variety of the rows of the seeded ledger: SQL expressions over the number of a row.
 
 ``g.n`` counts the rows in the order of time, ``g.r`` scatters them evenly over [0, 1000000), each
 value of ``g.m`` is in ``RARE`` of them, and ``g.t`` is when they were created. Every figure is the

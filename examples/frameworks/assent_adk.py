@@ -36,7 +36,7 @@ class AssentTool(BaseTool):
         return types.FunctionDeclaration(**said, parameters_json_schema=self.schema)
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        """What the model is told; ``None`` ends the run until ``settle`` has a response."""
+        """The response for the model; ``None`` ends the run until ``settle`` has one."""
         try:
             if not self.is_long_running:
                 return {"result": await self.desk.call(self.name, args)}

@@ -78,7 +78,7 @@ class Refused(AssentError):
 
 
 class More(TypedDict, total=False):
-    """What a proposal may say besides. ``reason``: why, which the approver reads."""
+    """Optional fields of a proposal. ``reason``: why, which the approver reads."""
 
     reason: str
     run_id: str
@@ -112,7 +112,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a transaction stands. ``pending`` and ``in_doubt`` are not final: neither is a failure.
+    """A transaction's outcome. ``pending`` and ``in_doubt`` are not final: neither is a failure.
 
     ``kind``: pending, in_doubt, succeeded, refused, expired, withdrawn or failed.
     """
@@ -134,7 +134,7 @@ class Outcome:
         return self.kind == "succeeded"
 
     def for_model(self) -> dict[str, Any]:
-        """What every framework gives to its model: plain JSON."""
+        """The outcome for the model of any framework: plain JSON."""
         said: dict[str, Any] = {
             "status": self.kind,
             "message": self.sentence,
@@ -364,7 +364,7 @@ class Assent:
         return self._run(_prepare(tool, arguments, key, more))
 
     def get(self, transaction_id: str) -> Outcome:
-        """How it stands now."""
+        """The transaction as it is now."""
         return self._run(_get(transaction_id))
 
     def wait(self, transaction_id: str, timeout: float | None = None) -> Outcome:

@@ -37,7 +37,7 @@ def prepare(desk: Assent, tool: str, arguments: dict[str, Any], runtime: ToolRun
 
 
 def settle(desk: Assent, graph: Any, config: RunnableConfig) -> Command[Any] | None:
-    """What to invoke the graph with; ``None`` while each of its calls still waits."""
+    """The input to invoke the graph with; ``None`` while each of its calls still waits."""
     resume = {}
     for waiting in graph.get_state(config).interrupts:
         if isinstance(waiting.value, dict) and "transaction_id" in waiting.value:

@@ -45,7 +45,7 @@ async def prepare(
 
 
 async def settle(desk: AsyncAssent, run_id: str, state: RunState[Any]) -> bool:
-    """Whether all calls have ended; then ``state`` knows how, and the run can go on."""
+    """True if all calls have ended; then ``state`` knows how, and the run can go on."""
     ours = {tool.name for tool in await desk.tools()}
     items = [item for item in state.get_interruptions() if item.name in ours]
     ends = [await prepare(desk, run_id, one.call_id, one.name, one.arguments) for one in items]

@@ -35,7 +35,7 @@ def key_in(file: Path) -> bytes:
 
 
 def is_from_assent(headers: Message, body: bytes, key: bytes) -> bool:
-    """What any library for Standard Webhooks does: the signature is right, and of just now."""
+    """The check of any library for Standard Webhooks: the signature is right, and of just now."""
     sent_at = headers["webhook-timestamp"]
     signed = hmac.new(key, f"{headers['webhook-id']}.{sent_at}.".encode() + body, hashlib.sha256)
     right = b"v1," + base64.b64encode(signed.digest())
@@ -49,7 +49,7 @@ def problem(status: int, kind: str, detail: str) -> Reply:
 
 
 class Refunds:
-    """What was done, by operation key: read and written under one lock, kept in a file."""
+    """Refunds done, by operation key: read and written under one lock, kept in a file."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.lock = file, threading.Lock()
@@ -110,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         try:
             is_ours = is_from_assent(self.headers, body, self.key)
-        except (AttributeError, TypeError, ValueError):  # a header is missing, or is no number
+        except (AttributeError, TypeError, ValueError):  # a header is missing, or is not a number
             is_ours = False
         try:
             unsigned = problem(401, "nothing-happened", "Not signed by Assent.")

@@ -29,7 +29,7 @@ OURS = {"tenant": "acme", "tool": "refund_invoice"}
 
 
 class Operations:
-    """What was done, by operation key: read and written under one lock, kept in a file."""
+    """Operations done, by operation key: read and written under one lock, kept in a file."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.lock = file, threading.Lock()

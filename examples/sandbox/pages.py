@@ -1,4 +1,4 @@
-"""What the sandbox has done: the count of its effects as JSON, and pages for people."""
+"""Pages of the sandbox: the count of its effects as JSON, and pages for people."""
 
 from __future__ import annotations
 

@@ -20,16 +20,18 @@ from django.utils.html import format_html
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _, gettext_lazy as lazy
 
-from ledger import contracts, handed_over, safe_http, standard_webhooks
+from ledger import contracts
 from ledger.admin import limits
 from ledger.admin.base import TenantAdmin
 from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
-from ledger.catalogue import registered_names
+from ledger.delivery.webhooks.channel import form_choices
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.crypto import standard_webhooks
+from ledger.foundation.http_out import safe_http
 from ledger.limits.terms import Of
 from ledger.models import (
     Agent,
@@ -39,6 +41,8 @@ from ledger.models import (
     Tenant,
 )
 from ledger.models.agents import ALL_TOOLS
+from ledger.tools import handed_over
+from ledger.tools.catalogue import registered_names
 
 
 class Undeletable(TenantAdmin):
@@ -95,6 +99,11 @@ class AgentForm(KnownTools, WithLimits):
         help_text=Agent._meta.get_field("webhook_url").help_text,
     )
 
+    webhook_form = forms.ChoiceField(
+        choices=form_choices,
+        required=False,
+        help_text=Agent._meta.get_field("webhook_form").help_text,
+    )
     review_percent = forms.IntegerField(
         required=False,
         min_value=0,
@@ -360,7 +369,7 @@ class AgentTokenAdmin(Undeletable):
 
 
 def issuer_of(row: AgentToken) -> str:
-    """Who issued a token from before it was kept with it, as its sealed event says."""
+    """The user who issued a token from before it was kept with it, as its sealed event says."""
     events = Event.objects.filter(
         subject=account_changes.chain_of(str(row.agent.principal)),
         kind=ChangeKind.TOKEN_ISSUED,
@@ -370,5 +379,5 @@ def issuer_of(row: AgentToken) -> str:
 
 
 def same_lifetime(old: AgentToken) -> Any:
-    """When a rotated token expires: after the lifetime of the one before."""
+    """The time at which a rotated token expires: after the lifetime of the one before."""
     return old.expires_at and timezone.now() + (old.expires_at - old.created_at)

@@ -1,9 +1,10 @@
-"""What each page of the ledger admin has: the tenants of its reader, bounds, searches by index."""
+"""Parts of each page of the ledger admin: its reader's tenants, bounds, searches by index."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -20,10 +21,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
 from ledger import contracts
-from ledger.catalogue import tools_of
-from ledger.characters import without_nul
+from ledger.foundation.characters import without_nul
 from ledger.models import Agent
 from ledger.models.agents import Tenant
+from ledger.tools.catalogue import tools_of
 
 COUNTED = 1_000  # rows that a list counts and pages through; a longer one has to be narrowed down
 MOST_FOUND = 1_000  # rows that one search finds at most
@@ -82,7 +83,7 @@ class StrictLookups(ModelAdmin):
 
 
 def _lookups_of(model: type[models.Model], offered: Any) -> set[str]:
-    """What a filter asks for in the address."""
+    """Names of the parameters by which a filter asks in the address."""
     name = offered[0] if isinstance(offered, tuple) else offered
     if not isinstance(name, str):
         return {name.parameter_name}
@@ -110,7 +111,7 @@ class OwnChoices:
     """Foreign keys offer what is of the reader's own tenants."""
 
     def choices_of(self, related: type[models.Model], request: HttpRequest) -> QuerySet[Any] | None:
-        """What a foreign key to this model offers; ``None`` for all rows."""
+        """Rows that a foreign key to this model offers; ``None`` for all rows."""
         if related is Tenant:
             return Tenant.objects.filter(slug__in=tenants_of(request))
         if related is Agent:
@@ -203,7 +204,7 @@ class ToolFilter(SimpleListFilter):
 
 
 class RetentionFilter(SimpleListFilter):
-    """What operators hold back, and what was erased."""
+    """Filter by what operators hold back, and what was erased."""
 
     title = "retention"
     parameter_name = "retention"
@@ -237,7 +238,17 @@ def pretty(value: Any) -> SafeString | str:
 def as_json(column: str, label: str) -> Any:
     @admin.display(description=label)
     def shown(self: Any, row: models.Model) -> SafeString | str:
-        return pretty(getattr(row, column))
+        return pretty(attrgetter(column)(row))
+
+    return shown
+
+
+def related(column: str, label: str) -> Any:
+    """A column of a related row: ``watched.error``."""
+
+    @admin.display(description=label)
+    def shown(self: Any, row: models.Model) -> Any:
+        return attrgetter(column)(row)
 
     return shown
 

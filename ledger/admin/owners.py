@@ -13,13 +13,14 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from ledger import safe_http, standard_webhooks
 from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import SealedEdits
-from ledger.catalogue import tools_of
 from ledger.contracts import Tool
+from ledger.delivery.webhooks.owners import Owner
 from ledger.events.account_changes import ChangeKind
-from ledger.webhooks.owners import Owner
+from ledger.foundation.crypto import standard_webhooks
+from ledger.foundation.http_out import safe_http
+from ledger.tools.catalogue import tools_of
 
 
 class OwnerForm(forms.ModelForm):

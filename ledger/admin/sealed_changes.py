@@ -11,7 +11,6 @@ from django.http import HttpRequest
 
 from ledger import principals
 from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal, Surface
 
 VIA = Surface.ADMIN
@@ -65,7 +64,7 @@ class SealedEdits(ModelAdmin):
     def _record(self, request: HttpRequest, row: Model, kind: str, edits: dict[str, Any]) -> None:
         account_changes.record(
             self.subject_of(row),
-            ChangeKind(kind),
+            kind,
             tenant=self.tenant_slug_of(row),
             by=principal_of(request),
             via=VIA,

@@ -52,7 +52,7 @@ STUCK: dict[str, tuple[str, Callable[[], Q]]] = {
 
 
 class StuckFilter(SimpleListFilter):
-    """What is late, or at work for longer than it should be, by the database's clock."""
+    """Filter by what is late, or at work for longer than it should be, by the database's clock."""
 
     title = "stuck"
     parameter_name = "stuck"

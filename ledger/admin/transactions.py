@@ -16,7 +16,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
-from ledger import search
 from ledger.admin.base import (
     MOST_FOUND,
     ReadOnly,
@@ -44,30 +43,13 @@ from ledger.models import (
     Transaction,
     id_or_none,
 )
-from ledger.states import State
+from ledger.reporting import search
 from ledger.transactions.coordinator import PREPARE_ROUTE
 
 SHORTEST_PREFIX = 3  # characters of an operation key
 MOST_ENDED = 100  # transactions of one operation that a search finds
 # The permission for actions; the verbs check roles besides.
 OPERATE = "ledger.change_transaction"
-
-
-# The states in a list; the whole words are on hover and on the page of each.
-SHORT = {
-    State.PREPARED: "waiting",
-    State.REFUSED: "refused",
-    State.APPROVED: "approved",
-    State.COMMITTING: "at work",
-    State.COMMITTED: "done",
-    State.HANDED_OVER: "handed over",
-    State.IN_DOUBT: "in doubt",
-    State.ROLLING_BACK: "letting go",
-    State.ABORTED: "ended",
-    State.FAILED: "failed",
-    State.COMPENSATING: "undoing",
-    State.COMPENSATED: "undone",
-}
 
 
 class EventInline(ReadOnly, TabularInline):
@@ -222,10 +204,8 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         return f"{row.headline[:80]} · {row.short_id}"
 
     @admin.display(description="state")
-    def now(self, row: Transaction) -> SafeString:
-        return format_html(
-            '<span title="{}">{}</span>', row.get_state_display(), SHORT[State(row.state)]
-        )
+    def now(self, row: Transaction) -> str:
+        return row.get_state_display()
 
     @admin.display(description="agent")
     def agent(self, row: Transaction) -> SafeString:

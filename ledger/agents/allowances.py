@@ -1,4 +1,4 @@
-"""Which tools an agent may use: limited by its tenant, by the agent and by its token's scopes.
+"""Tools an agent may use: limited by its tenant, by the agent and by its token's scopes.
 
 A tool that is not allowed is refused like one that does not exist.
 """
@@ -6,15 +6,11 @@ A tool that is not allowed is refused like one that does not exist.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from django.db import connection
 
-from ledger import handed_over
-from ledger.catalogue import held_named, tool_named
-from ledger.contracts import Tool
-from ledger.database import use_prepared_statements
 from ledger.errors import UnknownTool
+from ledger.foundation.postgres import use_prepared_statements
 from ledger.models.agents import ALL_TOOLS, Scope
 from ledger.principals import Principal
 
@@ -34,7 +30,7 @@ Lists = Sequence[list[str] | None]
 
 
 def lists_of(by: Principal, tenant: str) -> Lists:
-    """What limits the tools, of both kinds, that an agent may use. A new tenant has none."""
+    """Lists that limit the tools, of both kinds, that an agent may use. A new tenant has none."""
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_ALLOWED, [by.slug if by.tenant == tenant else "", tenant])
         row = cursor.fetchone()
@@ -43,15 +39,14 @@ def lists_of(by: Principal, tenant: str) -> Lists:
 
 
 def allow(lists: Lists, name: str) -> bool:
-    """Whether every list allows a tool of this name."""
-    enough = {ALL_TOOLS, name}
-    if name.startswith(handed_over.PREFIX):
-        enough.add(handed_over.ALL_OF_THEM)
+    """True if every list allows a tool of this name."""
+    # ``humanlayer.*`` allows every function of that namespace.
+    enough = {ALL_TOOLS, name, f"{name.partition('.')[0]}.{ALL_TOOLS}"}
     return all(allowed is None or not enough.isdisjoint(allowed) for allowed in lists)
 
 
 def covers(scopes: Collection[str], wanted: str) -> bool:
-    """Whether the scopes include ``wanted``; ``propose:<tool>`` counts as ``propose``."""
+    """True if the scopes include ``wanted``; ``propose:<tool>`` counts as ``propose``."""
     if wanted in scopes:
         return True
     return wanted == Scope.PROPOSE and any(name.startswith(ONE_TOOL) for name in scopes)
@@ -73,15 +68,3 @@ def narrowed(scopes: frozenset[str], requested: Collection[str]) -> frozenset[st
 
 def unknown(name: str) -> UnknownTool:
     return UnknownTool(f"There is no tool named {name!r:.80} that this agent may use.")
-
-
-def tool_for(by: Principal, tenant: str, name: str, lists: Lists | None = None) -> Tool[Any, Any]:
-    """The tool, if the agent may use it. Raises ``UnknownTool`` if not, or if there is none.
-
-    ``lists`` is ``lists_of(by, tenant)``, where that is known.
-    """
-    if allow(lists_of(by, tenant) if lists is None else lists, name):
-        tool = tool_named(tenant, name) or held_named(tenant, name)
-        if tool is not None:
-            return tool
-    raise unknown(name)

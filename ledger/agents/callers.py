@@ -11,8 +11,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger.agents.allowances import Lists, allow, covers, lists_of, may_propose
-from ledger.database import use_prepared_statements
 from ledger.errors import NotAllowed
+from ledger.foundation.postgres import use_prepared_statements
 from ledger.models import AgentToken, Scope
 from ledger.models.agents import usable_tokens_sql
 from ledger.principals import Principal, agent
@@ -38,7 +38,7 @@ class Caller:
             raise NotAllowed(f"This token lacks the scope {scope.value!r}.", scope=scope.value)
 
     def may_use(self, tool: str) -> bool:
-        """Whether its tenant, the agent and this token's scopes allow the tool."""
+        """True if its tenant, the agent and this token's scopes allow the tool."""
         return may_propose(self.scopes, tool) and allow(self.lists, tool)
 
     @cached_property

@@ -7,9 +7,9 @@ from typing import Any
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import standard_webhooks
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.crypto import standard_webhooks
 from ledger.models import Agent, AgentToken, Tenant
 from ledger.principals import Principal, Surface
 

@@ -11,10 +11,10 @@ from typing import Any
 from django.db import IntegrityError
 from django.db.transaction import atomic
 
-from ledger import intents
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.models import PolicyDocument, paragraphs_of
 from ledger.principals import Principal
+from ledger.seals import intents
 
 TEXT_MOST = 64 * 1024  # bytes of UTF-8
 DOCUMENTS_MOST = 500  # of one tenant
@@ -28,7 +28,7 @@ NUMBER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))*")
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """What a decision says it was made by: the hash of a document, and numbers of paragraphs."""
+    """Rules a decision says it was made by: the hash of a document, and numbers of paragraphs."""
 
     sha256: str
     paragraphs: tuple[str, ...]

@@ -8,12 +8,12 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
+from ledger.api.http.schemas import refusals
 from ledger.api.schemas import ConsistencyOut, InclusionOut
 from ledger.errors import NotFound
-from ledger.http.schemas import refusals
-from ledger.log import checkpoints
-from ledger.models.log import Checkpoint
-from ledger.transparency.merkle import ProofRefused
+from ledger.foundation.crypto.merkle import ProofRefused
+from ledger.models.events import Checkpoint
+from ledger.proof.log import checkpoints
 
 LARGEST = 2**62
 router = Router(tags=["log"])

@@ -1,4 +1,4 @@
-"""What a long-poll for a transaction sees of it; see ``ledger.waiting``."""
+"""The view that a long-poll for a transaction has of it; see ``ledger.api.waiting``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ledger.agents.callers import callers_with
 from ledger.api.pending import PAGE, PAGE_MOST, Place, pending
 from ledger.api.rendering import versioned
 from ledger.api.visibility import may_see
+from ledger.api.waiting import LongPolls, Look, Poll
 from ledger.models import Transaction
 from ledger.states import FINAL
-from ledger.waiting import LongPolls, Look, Poll
 
 __all__ = ["PAGE", "PAGE_MOST", "Place", "pending", "transactions"]
 

@@ -1,4 +1,4 @@
-"""What waits for a supervising agent, and the long-poll that tells it of more."""
+"""Transactions that wait for a supervising agent, and the long-poll that tells it of more."""
 
 from __future__ import annotations
 
@@ -13,29 +13,23 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 from redis import RedisError
 
-from ledger import doorbell
 from ledger.agents.callers import Caller, callers_with
+from ledger.api.http import AgentBearer, caller_of, json_response
+from ledger.api.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
+from ledger.api.http.schemas import refusals
 from ledger.api.rendering import as_json, seconds_left
 from ledger.api.schemas import Pending
 from ledger.api.tools import describe
-from ledger.batches import Batcher
-from ledger.catalogue import tool_of, tools_of
+from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Look, Poll
+from ledger.api.waiting.changes import topic_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotFound
-from ledger.http import AgentBearer, caller_of, json_response
-from ledger.http.polling import (
-    POLL_INTERVAL_S,
-    Pace,
-    headers_of_read,
-    pace_of,
-    too_fast,
-)
-from ledger.http.schemas import refusals
+from ledger.foundation.batches import Batcher
+from ledger.foundation.redis import doorbell
 from ledger.models import Agent, Decision, Scope, Transaction, TransactionQuerySet, Verdict
 from ledger.principals import PrincipalKind
 from ledger.states import EventKind, State
-from ledger.waiting import LONGEST_WAIT_S, LongPolls, Look, Poll
-from ledger.waiting.changes import topic_of
+from ledger.tools.catalogue import tool_of, tools_of
 
 PAGE, PAGE_MOST = 20, 100
 logger = logging.getLogger(__name__)
@@ -43,7 +37,7 @@ router = Router(auth=AgentBearer(), tags=["supervisors"])
 
 
 class Place(NamedTuple):
-    """Which page of the pending list: at most ``limit`` after the transaction ``after``."""
+    """The page of the pending list: at most ``limit`` after the transaction ``after``."""
 
     limit: int = PAGE
     after: UUID | None = None
@@ -85,7 +79,7 @@ def list_pending(
 
 
 def pending_for(caller: Caller) -> TransactionQuerySet:
-    """What the caller may decide on now, and whoever shares its vote has not decided on."""
+    """Transactions the caller may decide on now, and whoever shares its vote has not decided on."""
     decided = Decision.objects.filter(transaction=OuterRef("pk"))
     by_caller = Q(principal=str(caller.principal))
     decided = decided.filter(by_caller | _of_the_voter(caller) | Q(verdict=Verdict.PASS_ON))

@@ -9,7 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Form, Header, Path, Router
 from ninja.errors import AuthenticationError
 
-from ledger import permits
+from ledger.api.http import AgentBearer, address_of, caller_of, json_response, unquoted
+from ledger.api.http.schemas import BODY, refusals
 from ledger.api.rendering import rendered
 from ledger.api.schemas import (
     IntrospectionOut,
@@ -22,13 +23,12 @@ from ledger.api.schemas import (
 from ledger.errors import NotFound, PermitInvalid
 from ledger.execution import posted_receipts, redemption
 from ledger.execution.redemption import BEARER, Issued, Redeemed
-from ledger.http import AgentBearer, address_of, caller_of, json_response, unquoted
-from ledger.http.schemas import BODY, refusals
-from ledger.intents import refuse_unsafe_text
 from ledger.models import Permit, Scope, Transaction
-from ledger.permits import PermitRefused
 from ledger.principals import Principal, Surface
+from ledger.seals.intents import refuse_unsafe_text
 from ledger.states import State
+from ledger.tools import permits
+from ledger.tools.permits import PermitRefused
 
 KEY_MOST = 255
 # Of one transaction, for the agent that proposed it.
@@ -134,7 +134,7 @@ def redeem(
 
 
 def _presenter(request: HttpRequest, jti: UUID, token: str) -> str:
-    """Who redeems: the proposing agent, or the bearer of the permit.
+    """The principal that redeems: the proposing agent, or the bearer of the permit.
 
     Raises ``NotFound``, ``NotAllowed``, ``PermitInvalid`` and ``AuthenticationError``.
     """

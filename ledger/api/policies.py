@@ -6,10 +6,10 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Router
 
 from ledger.agents import policy_documents
+from ledger.api.http import AgentBearer, address_of, caller_of, json_response
+from ledger.api.http.schemas import BODY, refusals
 from ledger.api.schemas import PolicyDocumentIn, PolicyDocumentOut
 from ledger.errors import NotAllowed
-from ledger.http import AgentBearer, address_of, caller_of, json_response
-from ledger.http.schemas import BODY, refusals
 from ledger.models import PolicyDocument, Scope
 
 router = Router(auth=AgentBearer(), tags=["supervisors"])

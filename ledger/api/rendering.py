@@ -12,12 +12,12 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpResponse
 
-from ledger import catalogue
-from ledger.audit import decision_records
-from ledger.http import address_of, json_response
+from ledger.api.http import address_of, json_response
 from ledger.models import Decision, Transaction, TransactionRow
-from ledger.outcomes import outcome_of
+from ledger.proof.audit import decision_records
 from ledger.states import State
+from ledger.tools import catalogue
+from ledger.transactions.outcomes import outcome_of
 
 Row = Transaction | TransactionRow
 

@@ -7,15 +7,15 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from ledger import catalogue
 from ledger.agents import allowances
-from ledger.api.readings import ToolFailed, read_with
+from ledger.api.fast.readings import ToolFailed, read_with
+from ledger.api.http import AgentBearer, caller_of, problem
+from ledger.api.http.schemas import BODY, refusals
 from ledger.api.schemas import CallIn, CallOut, ToolOut
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
-from ledger.http import AgentBearer, caller_of, problem
-from ledger.http.schemas import BODY, refusals
 from ledger.models import Scope
+from ledger.tools import catalogue
 
 router = Router(auth=AgentBearer(), tags=["tools"])
 

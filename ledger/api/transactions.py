@@ -9,9 +9,11 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger import intents
 from ledger.agents import allowances
 from ledger.agents.policy_documents import Citation
+from ledger.api.http import AgentBearer, address_of, caller_of, json_response, unquoted
+from ledger.api.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
+from ledger.api.http.schemas import BODY, refusals
 from ledger.api.rendering import (
     as_json,
     beside_today,
@@ -35,18 +37,16 @@ from ledger.api.schemas import (
     TransactionPage,
 )
 from ledger.api.visibility import supervisor_of, visible, visible_to
-from ledger.audit import decision_records
-from ledger.database import keyset_page
+from ledger.api.waiting import LONGEST_WAIT_S
 from ledger.errors import NotFound
-from ledger.http import AgentBearer, address_of, caller_of, json_response, unquoted
-from ledger.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
-from ledger.http.schemas import BODY, refusals
+from ledger.foundation.postgres import keyset_page
 from ledger.models import Scope, Transaction
 from ledger.principals import Surface
+from ledger.proof.audit import decision_records
+from ledger.seals import intents
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
-from ledger.waiting import LONGEST_WAIT_S
 
 PAGE = 50
 TRACEPARENT = re.compile(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")

@@ -1,4 +1,4 @@
-"""Which transactions a caller may see, and which it may decide."""
+"""Transactions that a caller may see, and those that it may decide."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from uuid import UUID
 from django.http import HttpRequest
 
 from ledger.agents.callers import Caller
+from ledger.api.http import caller_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotAllowed, NotFound
-from ledger.http import caller_of
 from ledger.models import Scope, Transaction, TransactionQuerySet
 
 

@@ -1,4 +1,4 @@
-"""What a tool promises (its contract), its arguments and results, and the registry of tools.
+"""Promises of a tool (its contract), its arguments and results, and the registry of tools.
 
     @transactional(
         risk_level="HIGH", required_approver="HUMAN", consequence_level="COMPENSABLE",
@@ -16,7 +16,7 @@ A companion declares, by name, the arguments of the tool that it needs, and ``co
 Tool authors import from this package: ``from ledger.contracts import transactional``.
 
 A tool that runs elsewhere is a further class beside ``Tool``, with its own ``run``
-(``ledger.http_tools``): everything else of a tool stays as it is.
+(``ledger.tools.http``): everything else of a tool stays as it is.
 """
 
 from __future__ import annotations

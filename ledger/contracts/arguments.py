@@ -10,8 +10,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
-from ledger.errors import InvalidArguments
-from ledger.sentences import Sentence
+from ledger.errors import InvalidArguments, Sentence
 
 SUMMARY_MAX = 3_000  # characters
 

@@ -23,7 +23,7 @@ class RiskLevel(StrEnum):
 
 
 class RequiredApprover(StrEnum):
-    """Who has to sign off: nobody, a supervising agent (or a person), or a person."""
+    """The one who has to sign off: nobody, a supervising agent (or a person), or a person."""
 
     NONE = "NONE"
     SUPERVISOR = "SUPERVISOR"
@@ -38,7 +38,7 @@ class ConsequenceLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often an execution in doubt is run again, and how long to wait between two runs."""
+    """Number of times an execution in doubt is run again, and the wait between two runs."""
 
     attempts: int = 5
     first: timedelta = timedelta(seconds=2)
@@ -53,9 +53,10 @@ _INTERNAL = {"is_internal": True}
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """What the owner of a tool promises. The defaults are the strictest there are.
+    """Promises of the owner of a tool. The defaults are the strictest there are.
 
-    Levels may be given as text. An unsafe contract fails ``manage.py check`` (``ledger.checks``).
+    Levels may be given as text. An unsafe contract fails ``manage.py check`` (see
+    ``ledger.tools.checks``).
     """
 
     # The service that owns the tool; its team is told of what goes wrong.
@@ -113,7 +114,7 @@ class Contract:
         return {name: _plain(getattr(self, name)) for name in _sealed_names()}
 
     def published(self) -> dict[str, Any]:
-        """What anybody may read of the contract; durations in seconds, as ``ttl_s``."""
+        """Terms of the contract that anybody may read; durations in seconds, as ``ttl_s``."""
         return {
             published: _plain(getattr(self, name))
             for name, (published, _) in _published_fields().items()
@@ -124,7 +125,7 @@ class Contract:
         return _filled_in(self.operation_key, tenant, arguments)
 
     def compensation_of(self, arguments: Mapping[str, Any], money: str) -> str:
-        """What the compensation would do; empty if it does not say, or an argument is missing."""
+        """Effect of the compensation; empty if it does not say, or an argument is missing."""
         values = {**arguments, "money": money}
         if any(values.get(name) in (None, "") for name in key_fields(self.compensation)):
             return ""

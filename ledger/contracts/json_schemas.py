@@ -11,10 +11,9 @@ from typing import Any
 
 import jsonschema_rs
 
-from ledger import schema_visits, schema_words
-from ledger.errors import SchemaUnusable
-from ledger.schema_visits import ENDLESS, NotFollowed
-from ledger.sentences import Sentence
+from ledger.contracts import schema_errors, schema_visits
+from ledger.contracts.schema_visits import ENDLESS, NotFollowed
+from ledger.errors import SchemaUnusable, Sentence
 
 MOST_ERRORS = 20
 # Subschemas with every reference written out, where none leads back to itself.
@@ -43,7 +42,7 @@ def check(schema: Schema) -> None:
 def misfits(schema: Schema, value: Any) -> list[dict[str, str]]:
     """The errors of a value, ``[{"field": "dates.0", "message": …}]``; empty when it fits.
 
-    Machines read the messages of the validator, people those of ``schema_words``.
+    Machines read the messages of the validator, people those of ``schema_errors``.
     """
     if not schema:
         return []
@@ -69,7 +68,7 @@ def _explained(validator: jsonschema_rs.Draft202012Validator, value: Any) -> lis
     errors: list[dict[str, str]] = []
     for error in validator.iter_errors(value):
         place = ".".join(str(step) for step in error.instance_path)
-        errors.append({"field": place, "message": schema_words.message_of(error)})
+        errors.append({"field": place, "message": schema_errors.message_of(error)})
         if len(errors) == MOST_ERRORS:
             break
     return errors

@@ -1,4 +1,4 @@
-"""What a tool's functions are given (``Context``) and what ``plan`` returns (``Plan``)."""
+"""Values that a tool's functions are given (``Context``) and that ``plan`` returns (``Plan``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NothingHappenedYet(NothingHappened):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a tool's function may know about its transaction.
+    """Facts that a tool's function may know about its transaction.
 
     ``attempt`` counts executions, from 1. ``held`` is what ``plan`` returned as held; ``receipt``
     and ``result`` are those of the execution, for ``compensate``.
@@ -51,7 +51,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What ``plan`` found out, for the approver to see.
+    """Findings of ``plan``, for the approver to see.
 
     ``amount`` in major units of ``currency`` (ISO 4217). ``arguments`` replaces the proposed
     ones, where planning corrected them. ``held`` is handed to the function and to ``rollback``;

@@ -1,4 +1,4 @@
-"""What a tool returned, made storable, and the receipt and links in it."""
+"""Results that a tool returned, made storable, and the receipt and links in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a JSON Schema asks for, as a person who fills in a form reads it."""
+"""The errors of a value under its JSON Schema, in words for people who fill in a form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonschema_rs import ValidationError
 
-from ledger.sentences import Sentence
+from ledger.errors import Sentence
 
 LONGEST = 500  # characters of what the validator says
 SHOWN = 100  # characters of a value of the schema
@@ -44,7 +44,7 @@ WORDS = {
 
 
 def message_of(error: ValidationError) -> str:
-    """What the validator says, with words for people beside it where there are some."""
+    """The validator's message, with words for people beside it where there are some."""
     said, keyword = error.message[:LONGEST], error.kind.name
     values = _values(keyword, error.kind.as_dict())
     if keyword not in WORDS or values is None:
@@ -53,7 +53,7 @@ def message_of(error: ValidationError) -> str:
 
 
 def _values(keyword: str, terms: dict[str, Any]) -> dict[str, Any] | None:
-    """What fills in the words; ``None`` where they would not say it."""
+    """Values that fill in the words; ``None`` where they would not say it."""
     match keyword:
         case "required":
             return {"name": str(terms["property"])[:SHOWN]}

@@ -1,4 +1,4 @@
-"""How often a validator looks at something: schemas of others could make that grow without end.
+"""Counts how often a validator looks at something: schemas of others could make that endless.
 
 A few lines of references unfold to billions of subschemas. What would be visited is counted here
 without visiting it, each pair of a subschema and a part of the value once.
@@ -66,7 +66,7 @@ def _unfolded(text: str) -> int:
 
 
 def visits(text: str, value: Any) -> int:
-    """How often a validator looks at parts of the value at most; ``ENDLESS`` if that takes too
+    """Times a validator looks at parts of the value at most; ``ENDLESS`` if that takes too
     long to count. Raises ``NotFollowed``."""
     if not _has(text, REFERENCES) and not _has(text, BRANCHING):
         return 0  # no more often than its length tells
@@ -105,7 +105,7 @@ def _together(counts: list[int]) -> int:
 
 
 def _has(text: str, words: tuple[str, ...]) -> bool:
-    """Whether a keyword, or a member of that name, stands in the text."""
+    """True if a keyword, or a member of that name, stands in the text."""
     return any(f'"{word}"' in text for word in words)
 
 
@@ -131,7 +131,7 @@ def _length(part: Any) -> int:
 def _visited_below(
     schema: Any, part: dict[str, Any], place: int, tree: _Tree
 ) -> Iterator[tuple[Any, int]]:
-    """What a validator visits after this subschema at this place."""
+    """Pairs of subschema and place that a validator visits after this subschema at this place."""
     yield from ((same, place) for same in _same_place(schema, part))
     members = tree.below[place]
     if isinstance(tree.parts[place], dict):

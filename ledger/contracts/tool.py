@@ -86,7 +86,7 @@ class Tool(Generic[P, R]):
 
     @property
     def names_of_key(self) -> frozenset[str]:
-        """What the template of the operation key may name."""
+        """Names that the template of the operation key may use."""
         return frozenset({*self.arguments_model.model_fields, "tenant"})
 
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,13 +25,15 @@ from django.conf import settings
 from django.db import close_old_connections, connections
 from redis import RedisError
 
-from ledger import doorbell, kept_connections, safe_http
-from ledger.database.sessions import CONNECTION_LOST
 from ledger.events import outbox
 from ledger.events.outbox import HttpChannel, NotNow
+from ledger.foundation.http_out import kept_connections, safe_http
+from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation.lanes import Lane
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.foundation.redis import doorbell
+from ledger.foundation.redis.connections import async_redis, messages_of
 from ledger.models import Delivery
-from ledger.redis_client import async_redis, messages_of
-from ledger.safe_http import Post
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +99,8 @@ class _Round:
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._look = asyncio.Event()
-        self._database = ThreadPoolExecutor(1, thread_name_prefix="courier database")
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="courier")
+        self._database = Lane("courier database", 1, stays_s=2 * LOOK_EVERY_S, keeps_session=True)
+        self._threads = Lane("courier", THREADS)
         self._connections = kept_connections.Connections()
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: list[Delivery] = []
@@ -118,9 +119,6 @@ class _Round:
         finally:
             listening.cancel()
             await self._connections.close()
-            self._database.submit(connections.close_all)
-            self._database.shutdown(wait=False)
-            self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _step(self) -> None:
         """Record what has ended, claim what there is room for, and wait for more of either."""
@@ -178,9 +176,7 @@ class _Round:
             raise
 
     async def _in_database(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._database, _with_connection, work
-        )
+        return await self._database.run("", _with_connection, work)
 
     # --- sending ---------------------------------------------------------------------------------
 
@@ -203,11 +199,8 @@ class _Round:
     async def _send(self, parcel: Parcel) -> None:
         channel = outbox.channels[parcel.delivery.channel]
         self._others[parcel.recipient] += 1
-        loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(
-                self._threads, _with_connection, lambda: channel.send(parcel.delivery)
-            )
+            await self._threads.run("", channel.send, parcel.delivery)
         except Exception as failure:
             self._fail(parcel, failure)
         else:
@@ -239,7 +232,7 @@ class _Round:
 
 
 class _Posts:
-    """Which posts are in flight, and which receivers are proven: their last answer was in time.
+    """Posts in flight, and the receivers that are proven: their last answer was in time.
 
     Anybody can name a new receiver at each delivery, so what is unproven is not remembered.
     """
@@ -391,5 +384,5 @@ def _origin_of(post: Post) -> str:
 
 
 def _is_silent(failure: Exception) -> bool:
-    """Whether the receiver held a place for long: it, or its name server, did not answer."""
+    """True if the receiver held a place for long: it, or its name server, did not answer."""
     return isinstance(failure, safe_http.Silent)

@@ -1,5 +1,7 @@
 """Changes of accounts, as sealed events: rights, names and addresses.
 
+The kinds of change stand with what they change; upper rooms and optional apps add their own.
+
 Each subject has a chain of its own in the audit log: a principal (``user:7``,
 ``agent:acme/helpdesk``) or another row (``slack_route:3``). These events have no state:
 ``to_state`` is empty, and no transaction or task has the same subject.
@@ -17,6 +19,7 @@ from uuid import UUID, uuid5
 from django.db import connection
 from django.db.transaction import atomic
 
+from ledger.errors import Sentence
 from ledger.events import chains
 from ledger.models import Event
 from ledger.principals import Principal, Surface, system
@@ -25,7 +28,7 @@ NAMESPACE = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 
 
 class ChangeKind(StrEnum):
-    """What was changed. The audit log seals the values: they never change."""
+    """Kind of change. The audit log seals the values: they never change."""
 
     USER_CREATED = "user_created"
     USER_RENAMED = "user_renamed"
@@ -69,10 +72,6 @@ class ChangeKind(StrEnum):
     TOOL_WITHDRAWN = "tool_withdrawn"
     TOOL_CHANGE_ASKED = "tool_change_asked"
     TOOL_CHANGE_DECLINED = "tool_change_declined"
-    FUNCTION_BOUND = "function_bound"
-    FUNCTION_UNBOUND = "function_unbound"
-    FUNCTION_BINDING_ASKED = "function_binding_asked"
-    FUNCTION_BINDING_DECLINED = "function_binding_declined"
     TOOL_PINNED = "tool_pinned"
     TOOL_HELD = "tool_held"
     TOOL_RELEASED = "tool_released"
@@ -95,109 +94,88 @@ class ChangeKind(StrEnum):
     REMOTE_AGENT_ADDED = "remote_agent_added"
     REMOTE_AGENT_CHANGED = "remote_agent_changed"
     REMOTE_AGENT_PINNED = "remote_agent_pinned"
-    BUS_ADDED = "bus_added"
-    BUS_CHANGED = "bus_changed"
-    BUS_REQUEST_WISHED = "bus_request_wished"
-    BUS_HISTORY_REWRITTEN = "bus_history_rewritten"
-    BUS_REQUEST_SETTLED = "bus_request_settled"
     NOTIFICATIONS_TURNED_ON = "notifications_turned_on"
     NOTIFICATIONS_TURNED_OFF = "notifications_turned_off"
-    SLACK_LINK_ASKED = "slack_link_asked"
-    SLACK_LINKED = "slack_linked"
-    SLACK_UNLINKED = "slack_unlinked"
-    SLACK_WORKSPACE_CONNECTED = "slack_workspace_connected"
-    SLACK_WORKSPACE_CHANGED = "slack_workspace_changed"
-    SLACK_ROUTE_ADDED = "slack_route_added"
-    SLACK_ROUTE_CHANGED = "slack_route_changed"
-    SLACK_ROUTE_REMOVED = "slack_route_removed"
 
 
 # How the desk describes each, in the past tense, after the name of whoever did it.
 DESCRIPTIONS: dict[str, str] = {
-    ChangeKind.USER_CREATED: "opened an account",
-    ChangeKind.USER_RENAMED: "changed the name",
-    ChangeKind.EMAIL_CHANGED: "changed the e-mail address",
-    ChangeKind.EMAIL_ASKED: "asked for another e-mail address, and has to confirm it",
-    ChangeKind.USER_ACTIVATED: "opened the account again",
-    ChangeKind.USER_DEACTIVATED: "closed the account",
-    ChangeKind.PASSWORD_CHANGED: "changed the password",
-    ChangeKind.ROLE_GRANTED: "gave a role",
-    ChangeKind.ROLE_REVOKED: "took a role",
-    ChangeKind.STAFF_GRANTED: "let into the admin",
-    ChangeKind.STAFF_REVOKED: "shut out of the admin",
-    ChangeKind.SUPERUSER_GRANTED: "made a superuser",
-    ChangeKind.SUPERUSER_REVOKED: "no superuser any more",
-    ChangeKind.PERMISSIONS_CHANGED: "changed the permissions in the admin",
-    ChangeKind.CHANGE_REQUESTED: "asked for a change, which a second operator has to confirm",
-    ChangeKind.CHANGE_DECLINED: "declined a change",
-    ChangeKind.PERSON_INVITED: "made a link to choose a first password or passkey",
-    ChangeKind.ACCESS_RESET: "reset how a person signs in",
-    ChangeKind.RESET_ASKED: "was asked for a new password by e-mail",
-    ChangeKind.PASSKEY_ADDED: "added a passkey",
-    ChangeKind.PASSKEY_REMOVED: "removed a passkey",
-    ChangeKind.AUTHENTICATOR_ADDED: "added an authenticator app",
-    ChangeKind.AUTHENTICATOR_REMOVED: "removed the authenticator app",
-    ChangeKind.RECOVERY_CODES_MADE: "made new recovery codes",
-    ChangeKind.RECOVERY_CODE_USED: "signed in with a recovery code",
-    ChangeKind.COMPANY_CONNECTED: "connected the sign-in with the company",
-    ChangeKind.COMPANY_DISCONNECTED: "disconnected the sign-in with the company",
-    ChangeKind.SIGN_IN_BLOCKED: "refused attempts to sign in: too many failed",
-    ChangeKind.SESSIONS_ENDED: "signed out elsewhere",
-    ChangeKind.TENANT_ADDED: "added a tenant",
-    ChangeKind.TENANT_CHANGED: "changed a tenant",
-    ChangeKind.AGENT_ADDED: "added an agent",
-    ChangeKind.AGENT_CHANGED: "changed an agent",
-    ChangeKind.AGENT_ACTIVATED: "switched an agent on",
-    ChangeKind.AGENT_DEACTIVATED: "switched an agent off",
-    ChangeKind.WEBHOOK_CHANGED: "changed where webhooks go",
-    ChangeKind.WEBHOOK_SECRET_RENEWED: "renewed the webhook secret",
-    ChangeKind.TOOL_REGISTERED: "registered a tool",
-    ChangeKind.TOOL_CHANGED: "changed a tool",
-    ChangeKind.TOOL_WITHDRAWN: "withdrew a tool",
-    ChangeKind.TOOL_CHANGE_ASKED: "asked for a change of a tool, to be confirmed by another",
-    ChangeKind.TOOL_CHANGE_DECLINED: "declined a change of a tool",
-    ChangeKind.FUNCTION_BOUND: "had a tool carry out a function of an agent",
-    ChangeKind.FUNCTION_UNBOUND: "left a function to the agent again",
-    ChangeKind.FUNCTION_BINDING_ASKED: "asked for another tool for a function of an agent",
-    ChangeKind.FUNCTION_BINDING_DECLINED: "declined another tool for a function of an agent",
-    ChangeKind.TOOL_PINNED: "pinned what the owner of a tool publishes",
-    ChangeKind.TOOL_HELD: "held a tool: what its owner publishes has changed",
-    ChangeKind.TOOL_RELEASED: "released a tool that was held",
-    ChangeKind.MCP_SERVER_ADDED: "registered an MCP server",
-    ChangeKind.MCP_SERVER_CHANGED: "changed where an MCP server is",
-    ChangeKind.MCP_SERVER_REMOVED: "removed an MCP server",
-    ChangeKind.TOOL_UNPINNED: "no longer holds the owner of a tool to what it publishes",
-    ChangeKind.CREDENTIAL_ADDED: "added a credential for tools elsewhere",
-    ChangeKind.CREDENTIAL_CHANGED: "changed a credential for tools elsewhere",
-    ChangeKind.CREDENTIAL_REMOVED: "removed a credential for tools elsewhere",
-    ChangeKind.TOKEN_ISSUED: "issued a token",
-    ChangeKind.TOKEN_REVOKED: "revoked a token",
-    ChangeKind.TOKEN_CHANGED: "changed what a token may do",
-    ChangeKind.OWNER_ADDED: "added the webhook of an owning service",
-    ChangeKind.OWNER_CHANGED: "changed the webhook of an owning service",
-    ChangeKind.OWNER_REMOVED: "removed the webhook of an owning service",
-    ChangeKind.OWNER_SECRET_RENEWED: "renewed the webhook secret of an owning service",
-    ChangeKind.SKILL_ADDED: "added a skill",
-    ChangeKind.SKILL_CHANGED: "changed a skill",
-    ChangeKind.REMOTE_AGENT_ADDED: "registered a remote agent",
-    ChangeKind.REMOTE_AGENT_CHANGED: "changed a remote agent",
-    ChangeKind.REMOTE_AGENT_PINNED: "pinned the card of a remote agent",
-    ChangeKind.BUS_ADDED: "added a git bus",
-    ChangeKind.BUS_CHANGED: "changed a git bus",
-    ChangeKind.BUS_REQUEST_WISHED: "wants something to be done with a request of a git bus",
-    ChangeKind.BUS_HISTORY_REWRITTEN: "found the history of a git repository rewritten",
-    ChangeKind.BUS_REQUEST_SETTLED: "did with a request what an operator wanted",
-    ChangeKind.NOTIFICATIONS_TURNED_ON: "turned notifications on",
-    ChangeKind.NOTIFICATIONS_TURNED_OFF: "turned notifications off",
-    ChangeKind.SLACK_LINK_ASKED: "asked to link a Slack user",
-    ChangeKind.SLACK_LINKED: "linked a Slack user",
-    ChangeKind.SLACK_UNLINKED: "unlinked a Slack user",
-    ChangeKind.SLACK_WORKSPACE_CONNECTED: "connected a Slack workspace",
-    ChangeKind.SLACK_WORKSPACE_CHANGED: "changed a Slack workspace",
-    ChangeKind.SLACK_ROUTE_ADDED: "added a Slack route",
-    ChangeKind.SLACK_ROUTE_CHANGED: "changed a Slack route",
-    ChangeKind.SLACK_ROUTE_REMOVED: "removed a Slack route",
+    ChangeKind.USER_CREATED: Sentence("opened an account"),
+    ChangeKind.USER_RENAMED: Sentence("changed the name"),
+    ChangeKind.EMAIL_CHANGED: Sentence("changed the e-mail address"),
+    ChangeKind.EMAIL_ASKED: Sentence("asked for another e-mail address, and has to confirm it"),
+    ChangeKind.USER_ACTIVATED: Sentence("opened the account again"),
+    ChangeKind.USER_DEACTIVATED: Sentence("closed the account"),
+    ChangeKind.PASSWORD_CHANGED: Sentence("changed the password"),
+    ChangeKind.ROLE_GRANTED: Sentence("gave a role"),
+    ChangeKind.ROLE_REVOKED: Sentence("took a role"),
+    ChangeKind.STAFF_GRANTED: Sentence("let into the admin"),
+    ChangeKind.STAFF_REVOKED: Sentence("shut out of the admin"),
+    ChangeKind.SUPERUSER_GRANTED: Sentence("made a superuser"),
+    ChangeKind.SUPERUSER_REVOKED: Sentence("no superuser any more"),
+    ChangeKind.PERMISSIONS_CHANGED: Sentence("changed the permissions in the admin"),
+    ChangeKind.CHANGE_REQUESTED: Sentence(
+        "asked for a change, which a second operator has to confirm"
+    ),
+    ChangeKind.CHANGE_DECLINED: Sentence("declined a change"),
+    ChangeKind.PERSON_INVITED: Sentence("made a link to choose a first password or passkey"),
+    ChangeKind.ACCESS_RESET: Sentence("reset how a person signs in"),
+    ChangeKind.RESET_ASKED: Sentence("was asked for a new password by e-mail"),
+    ChangeKind.PASSKEY_ADDED: Sentence("added a passkey"),
+    ChangeKind.PASSKEY_REMOVED: Sentence("removed a passkey"),
+    ChangeKind.AUTHENTICATOR_ADDED: Sentence("added an authenticator app"),
+    ChangeKind.AUTHENTICATOR_REMOVED: Sentence("removed the authenticator app"),
+    ChangeKind.RECOVERY_CODES_MADE: Sentence("made new recovery codes"),
+    ChangeKind.RECOVERY_CODE_USED: Sentence("signed in with a recovery code"),
+    ChangeKind.COMPANY_CONNECTED: Sentence("connected the sign-in with the company"),
+    ChangeKind.COMPANY_DISCONNECTED: Sentence("disconnected the sign-in with the company"),
+    ChangeKind.SIGN_IN_BLOCKED: Sentence("refused attempts to sign in: too many failed"),
+    ChangeKind.SESSIONS_ENDED: Sentence("signed out elsewhere"),
+    ChangeKind.TENANT_ADDED: Sentence("added a tenant"),
+    ChangeKind.TENANT_CHANGED: Sentence("changed a tenant"),
+    ChangeKind.AGENT_ADDED: Sentence("added an agent"),
+    ChangeKind.AGENT_CHANGED: Sentence("changed an agent"),
+    ChangeKind.AGENT_ACTIVATED: Sentence("switched an agent on"),
+    ChangeKind.AGENT_DEACTIVATED: Sentence("switched an agent off"),
+    ChangeKind.WEBHOOK_CHANGED: Sentence("changed where webhooks go"),
+    ChangeKind.WEBHOOK_SECRET_RENEWED: Sentence("renewed the webhook secret"),
+    ChangeKind.TOOL_REGISTERED: Sentence("registered a tool"),
+    ChangeKind.TOOL_CHANGED: Sentence("changed a tool"),
+    ChangeKind.TOOL_WITHDRAWN: Sentence("withdrew a tool"),
+    ChangeKind.TOOL_CHANGE_ASKED: Sentence(
+        "asked for a change of a tool, to be confirmed by another"
+    ),
+    ChangeKind.TOOL_CHANGE_DECLINED: Sentence("declined a change of a tool"),
+    ChangeKind.TOOL_PINNED: Sentence("pinned what the owner of a tool publishes"),
+    ChangeKind.TOOL_HELD: Sentence("held a tool: what its owner publishes has changed"),
+    ChangeKind.TOOL_RELEASED: Sentence("released a tool that was held"),
+    ChangeKind.MCP_SERVER_ADDED: Sentence("registered an MCP server"),
+    ChangeKind.MCP_SERVER_CHANGED: Sentence("changed where an MCP server is"),
+    ChangeKind.MCP_SERVER_REMOVED: Sentence("removed an MCP server"),
+    ChangeKind.TOOL_UNPINNED: Sentence("no longer holds the owner of a tool to what it publishes"),
+    ChangeKind.CREDENTIAL_ADDED: Sentence("added a credential for tools elsewhere"),
+    ChangeKind.CREDENTIAL_CHANGED: Sentence("changed a credential for tools elsewhere"),
+    ChangeKind.CREDENTIAL_REMOVED: Sentence("removed a credential for tools elsewhere"),
+    ChangeKind.TOKEN_ISSUED: Sentence("issued a token"),
+    ChangeKind.TOKEN_REVOKED: Sentence("revoked a token"),
+    ChangeKind.TOKEN_CHANGED: Sentence("changed what a token may do"),
+    ChangeKind.OWNER_ADDED: Sentence("added the webhook of an owning service"),
+    ChangeKind.OWNER_CHANGED: Sentence("changed the webhook of an owning service"),
+    ChangeKind.OWNER_REMOVED: Sentence("removed the webhook of an owning service"),
+    ChangeKind.OWNER_SECRET_RENEWED: Sentence("renewed the webhook secret of an owning service"),
+    ChangeKind.SKILL_ADDED: Sentence("added a skill"),
+    ChangeKind.SKILL_CHANGED: Sentence("changed a skill"),
+    ChangeKind.REMOTE_AGENT_ADDED: Sentence("registered a remote agent"),
+    ChangeKind.REMOTE_AGENT_CHANGED: Sentence("changed a remote agent"),
+    ChangeKind.REMOTE_AGENT_PINNED: Sentence("pinned the card of a remote agent"),
+    ChangeKind.NOTIFICATIONS_TURNED_ON: Sentence("turned notifications on"),
+    ChangeKind.NOTIFICATIONS_TURNED_OFF: Sentence("turned notifications off"),
 }
+
+
+def describe(descriptions: Mapping[Any, str]) -> None:
+    """Add the kinds of change of an upper room or an optional app, in ``AppConfig.ready()``."""
+    DESCRIPTIONS.update(descriptions)
 
 
 def chain_of(subject: str) -> UUID:
@@ -207,7 +185,7 @@ def chain_of(subject: str) -> UUID:
 
 def record(
     subject: str,
-    kind: ChangeKind,
+    kind: str,
     *,
     tenant: str,
     by: Principal,
@@ -220,8 +198,10 @@ def record(
     """Append one change, in the database transaction that makes it. Pass no secrets in it.
 
     ``tenant`` is empty where a change concerns an account in all its tenants. ``name`` is what
-    people call the subject.
+    people call the subject. Raises ``ValueError`` for a kind that nobody has described.
     """
+    if kind not in DESCRIPTIONS:
+        raise ValueError(f"{kind!r} is no kind of change.")
     chain = chain_of(subject)
     with atomic():
         _lock(chain)
@@ -246,7 +226,7 @@ def _lock(chain: UUID) -> None:
 
 
 def edits(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """What differs, as ``{field: [from, to]}`` in a form that can be sealed."""
+    """Differences, as ``{field: [from, to]}`` in a form that can be sealed."""
     return {
         field: [plain(before.get(field)), plain(value)]
         for field, value in after.items()

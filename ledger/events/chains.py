@@ -13,11 +13,12 @@ from uuid import UUID
 
 from django.db.transaction import on_commit
 
-from ledger import doorbell
+from ledger.errors import source_of
 from ledger.events import outbox
-from ledger.intents import canonical
+from ledger.foundation.redis import doorbell
 from ledger.models import Event
 from ledger.principals import Principal, Surface
+from ledger.seals.intents import canonical
 
 
 def append(
@@ -48,6 +49,7 @@ def append(
         principal_name=by.display_name,
         via=via,
         reason=reason,
+        reason_source=source_of(reason),
         details=canonical(dict(details or {})).decode(),
     )
     owed = outbox.put_in_outbox(event, owed_to)

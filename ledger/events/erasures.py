@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ledger import seals
 from ledger.principals import Principal, PrincipalKind
-from ledger.seals import Link
+from ledger.seals import seals
+from ledger.seals.seals import Link
 from ledger.states import EventKind
 
 ERASED = frozenset({EventKind.CONTENT_ERASED, "task_content_erased"})
@@ -23,7 +23,7 @@ RELEASED = frozenset({EventKind.LEGAL_HOLD_RELEASED, "task_legal_hold_released"}
 
 @dataclass(frozen=True, slots=True)
 class SealedContent:
-    """How the events of an upper room's rows seal their content, and how long it is kept.
+    """The way the events of an upper room's rows seal their content, and how long it is kept.
 
     ``names`` is what an erasure gives the digests of. The functions read events: until when the
     content is kept (microseconds since 1970, as text), and the digests that were sealed, by name.
@@ -48,7 +48,7 @@ def former_digests(erasure: Link) -> dict[str, str]:
 
 
 def is_held(links: Sequence[Link]) -> bool:
-    """Whether the last legal hold that these events placed was not released."""
+    """True if the last legal hold that these events placed was not released."""
     held = [link.kind in HELD for link in links if link.kind in HELD | RELEASED]
     return bool(held) and held[-1]
 

@@ -16,14 +16,15 @@ from django.db import connection, models
 from django.db.models import F
 from django.db.transaction import on_commit
 
-from ledger import doorbell
-from ledger.database import row_of, update_returning, use_prepared_statements
-from ledger.database.inserts import on_one_line
-from ledger.database.statements import Statement, compile_once
+from ledger.errors import with_sources
 from ledger.events import chains, outbox
+from ledger.foundation.postgres import row_of, update_returning, use_prepared_statements
+from ledger.foundation.postgres.inserts import on_one_line
+from ledger.foundation.postgres.statements import Statement, compile_once
+from ledger.foundation.redis import doorbell
 from ledger.models import Event
 from ledger.principals import Principal, Surface
-from ledger.seals import EPOCH, Link
+from ledger.seals.seals import EPOCH, Link
 from ledger.states import Move
 
 Row = TypeVar("Row", bound=models.Model)
@@ -60,7 +61,8 @@ def make(
     interleave. ``details`` and ``owed_to`` read the row as the UPDATE left it.
     """
     state = F("state") if move.target is None else move.target
-    row: Any = update_returning(rows.filter(state__in=move.sources), state=state, **columns)
+    written = with_sources(rows.model, columns)
+    row: Any = update_returning(rows.filter(state__in=move.sources), state=state, **written)
     if row is None:
         return None
     event = chains.append(
@@ -103,7 +105,7 @@ class SealedAtOnce:
 
 
 class _Told(NamedTuple):
-    """What the statement of a move at once answers in any case."""
+    """Columns that the statement of a move at once answers in any case."""
 
     event_id: int
     row_id: UUID
@@ -127,7 +129,8 @@ def compile_move(
 ) -> Statement:
     """The UPDATE of ``move``, compiled once for ``make_at_once``; see ``compile_once``."""
     moving = rows.filter(state__in=move.sources)
-    return compile_once(moving, markers, state=move.target, **columns)
+    written = with_sources(rows.model, columns)
+    return compile_once(moving, markers, state=move.target, **written)
 
 
 def make_at_once(
@@ -162,7 +165,7 @@ def is_made_at_once(
 def _execute(
     sql: str, statement: Statement, values: Mapping[str, Any], sealed: SealedAtOnce
 ) -> Sequence[Any] | None:
-    """What the statement answers besides ``_Told``; the doorbell rings after commit."""
+    """Columns the statement answers besides ``_Told``; the doorbell rings after commit."""
     parameters = [*statement.filled(values), *sealed.parameters]
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(sql, parameters)

@@ -13,11 +13,11 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import safe_http
-from ledger.backoff import Backoff
-from ledger.characters import without_nul
+from ledger.foundation.backoff import Backoff
+from ledger.foundation.characters import without_nul
+from ledger.foundation.http_out import safe_http
+from ledger.foundation.http_out.safe_http import Post
 from ledger.models import Delivery, DeliveryState, Event
-from ledger.safe_http import Post
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Channel(Protocol):
     name: str
 
     def wants(self, kind: str) -> bool:
-        """Whether events of this kind concern anybody on this channel."""
+        """True if events of this kind concern anybody on this channel."""
 
     def address(self, event: Event) -> Iterable[Owed]:
         """The recipients of the event, one delivery each. May be none."""
@@ -65,14 +65,14 @@ class HttpChannel:
     """A channel that sends each message as one POST. A courier has many of them in flight."""
 
     def request(self, delivery: Delivery) -> Post | None:
-        """What to send; ``None`` if there is nothing to deliver any more. Raises like ``send``."""
+        """The request to send; ``None`` if nothing is left to deliver. Raises like ``send``."""
         raise NotImplementedError
 
     def accepted(self, deliveries: Sequence[Delivery]) -> None:
-        """What to note about requests that the receiver took, if anything."""
+        """Note what there is to note about requests that the receiver took, if anything."""
 
     def is_gone(self, delivery: Delivery, status: int) -> bool:
-        """Whether the receiver, by its answer, is gone for good: nothing is delivered any more."""
+        """True if the receiver, by its answer, is gone for good: nothing is delivered any more."""
         return False
 
     def send(self, delivery: Delivery) -> None:

@@ -17,6 +17,7 @@ from ledger.execution.recording import record, record_failure, try_advance
 from ledger.execution.tool_calls import call_tool
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Surface
+from ledger.states import Reasons
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import FRESH, CompiledMove, advance_at_once, compile_move
 
@@ -55,7 +56,7 @@ def _claim(lease_s: float, deployed: tuple[str, ...]) -> CompiledMove:
 
 def lapse_hold(transaction_id: UUID) -> None:
     """Roll back an approved transaction whose hold has expired: it cannot be done any more."""
-    reason = "What was held for it lapsed before it could be carried out."
+    reason = Reasons.HOLD_LAPSED()
     try_advance(
         transaction_id,
         states.LAPSE_HOLD,

@@ -10,27 +10,25 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import states
-from ledger.backoff import Backoff
-from ledger.catalogue import acts_itself, why_held
 from ledger.execution.claims import run
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record_failure, record_receipt, try_advance
 from ledger.execution.tool_calls import Done, Nothing, Outcome, call_tool
+from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal
+from ledger.states import Reasons
+from ledger.tools.catalogue import acts_itself, why_held
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import WorkColumns
 
 INQUIRY_BACKOFF = Backoff(first=timedelta(seconds=5), longest=timedelta(minutes=5))
 
 
-SILENT_WORKER = "The worker fell silent before it recorded an outcome."
-SILENT_AGENT = "Its agent fell silent after it had redeemed the permit."
-
-
 def doubt_lapsed_lease(transaction_id: UUID) -> None:
     """Mark a transaction in doubt whose worker let its lease run out."""
-    why = SILENT_AGENT if _acts_itself(transaction_id) else SILENT_WORKER
+    is_agents = _acts_itself(transaction_id)
+    why = Reasons.SILENT_AGENT() if is_agents else Reasons.SILENT_WORKER()
     try_advance(
         transaction_id,
         states.DOUBT,
@@ -81,7 +79,7 @@ def inquire(transaction_id: UUID) -> None:
 
 
 def _found_receipt(lease: Lease) -> Outcome:
-    """What the tool's ``find_receipt`` returns; ``Done(None)`` if it has none."""
+    """The return value of the tool's ``find_receipt``; ``Done(None)`` if it has none."""
     if lease.tool is None or not lease.tool.has("find_receipt"):
         return Done(None)
     return call_tool(lease, "find_receipt")
@@ -114,7 +112,7 @@ def _run_again_if_safe(lease: Lease) -> None:
         lease.row.pk,
         states.RETRY,
         only_if=lease.holds,
-        reason=f"Attempt {lease.row.attempts + 1} with the same operation key.",
+        reason=Reasons.ATTEMPT(number=lease.row.attempts + 1),
         work=new_lease(),
         settlement=None,
     )

@@ -15,11 +15,11 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from ledger import states
-from ledger.catalogue import tool_of
 from ledger.contracts import Context, Tool
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Transaction
-from ledger.seals import Link
+from ledger.seals.seals import Link
+from ledger.tools.catalogue import tool_of
 from ledger.transactions.transitions import WorkColumns
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Lease:
         )
 
     def is_good(self) -> bool:
-        """Whether no other worker can have claimed the row. Renews a lease that has run out."""
+        """True if no other worker can have claimed the row. Renews a lease that has run out."""
         return clock() < self.good_until or self.renew()
 
     def renew(self) -> bool:

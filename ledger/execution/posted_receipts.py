@@ -1,4 +1,4 @@
-"""What an agent posts after it redeemed its permit: the receipt, or that nothing happened."""
+"""Messages an agent posts after it redeemed its permit: the receipt, or that nothing happened."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from uuid import UUID
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger import intents, states
+from ledger import states
 from ledger.contracts.results import receipt_in, storable, web_address
 from ledger.errors import InvalidRequest, NotPossible
 from ledger.execution.redemption import acting
-from ledger.manifests import RECEIPT
 from ledger.models import Ending, Permit, Transaction
 from ledger.principals import PERMITS, Principal, Surface
+from ledger.seals import intents
+from ledger.states import Reasons
+from ledger.tools.manifests import RECEIPT
 from ledger.transactions.coordinator import check_reason
 from ledger.transactions.transitions import FRESH, RELEASED, advance
 
@@ -64,7 +66,7 @@ def _keep_late(
         states.LATE_RECEIPT,
         by=PERMITS,
         via=via,
-        reason="The agent posted this receipt after its time to act.",
+        reason=Reasons.LATE_FROM_AGENT(),
         only_if=Q(late_receipt="") & ~Q(receipt=name),
         details={"receipt": name, "fencing_token": permit.fencing_token, "posted_by": str(by)},
         late_receipt=name,
@@ -78,7 +80,7 @@ def take_refusal(transaction_id: UUID, why: str, *, by: Principal, via: Surface)
     """
     permit = _redeemed(transaction_id)
     check_reason(why)
-    why = why.strip() or "The agent says that nothing happened."
+    why = why.strip() or Reasons.NOTHING_HAPPENED()
     try:
         return advance(
             transaction_id,

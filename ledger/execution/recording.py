@@ -19,15 +19,15 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from ledger import states
-from ledger.backoff import Backoff
 from ledger.contracts.results import NOTE, receipt_in, storable, web_address
 from ledger.errors import NotPossible
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease
 from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unknown
+from ledger.foundation.backoff import Backoff
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Principal, Surface
-from ledger.states import Move, State
+from ledger.states import Move, Reasons, State
 from ledger.transactions.transitions import (
     ALWAYS,
     FRESH,
@@ -168,7 +168,7 @@ def _keep_late_receipt(lease: Lease, receipt: str) -> None:
                 states.LATE_RECEIPT,
                 by=WORKER,
                 via=Surface.SYSTEM,
-                reason="A worker brought this receipt after the transaction had been settled.",
+                reason=Reasons.LATE_FROM_WORKER(),
                 only_if=is_new,
                 details={"receipt": receipt, "fencing_token": lease.fencing_token},
                 late_receipt=receipt,

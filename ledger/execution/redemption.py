@@ -17,14 +17,16 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import catalogue, holds, intents, permits, states
+from ledger import states
 from ledger.agents import allowances
 from ledger.errors import NotFound, NotPossible, PermitEnded, PermitRedeemed, PermitsOff
 from ledger.execution.recording import try_advance
 from ledger.models import Agent, Ending, Permit, Transaction, Verdict
-from ledger.permits import PermitTool
 from ledger.principals import PERMITS, SWEEPER, Principal, Surface
-from ledger.states import State
+from ledger.seals import intents
+from ledger.states import Reasons, State
+from ledger.tools import catalogue, holds, permits
+from ledger.tools.permits import PermitTool
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import FRESH, WorkColumns, advance
 
@@ -83,7 +85,7 @@ def _replace(permit: Permit, row: Transaction, tool: PermitTool) -> None:
 
 
 def _claims(permit: Permit, row: Transaction, tool: PermitTool) -> Mapping[str, Any]:
-    """What the permit says, in the names of RFC 7519, RFC 9396 and transaction tokens."""
+    """Claims of the permit, in the names of RFC 7519, RFC 9396 and transaction tokens."""
     approvals = row.decisions.filter(verdict=Verdict.APPROVE).order_by("at")
     call = {
         "type": "assent_tool_call",
@@ -146,7 +148,7 @@ def find(jti: UUID) -> Permit:
 
 
 def is_redeemable(permit: Permit) -> bool:
-    """Whether it could be redeemed now."""
+    """True if it could be redeemed now."""
     counts = Permit.objects.redeemable().filter(pk=permit.pk, transaction__state=State.APPROVED)
     return counts.exists() and not _why_not(permit.transaction)
 
@@ -192,7 +194,7 @@ def _same_again_or_refuse(permit: Permit, by: str, key: str, refusal: NotPossibl
 
 
 def _is_acting(permit: Permit) -> bool:
-    """Whether the time to act lasts, by the database's clock."""
+    """True if the time to act lasts, by the database's clock."""
     return Transaction.objects.filter(acting(permit), pk=permit.transaction_id).exists()
 
 
@@ -207,7 +209,7 @@ def acting(permit: Permit) -> Q:
 
 def let_go(transaction_id: UUID, redeem_within: timedelta) -> None:
     """Let go of what was signed off so long ago, and no permit of it was redeemed."""
-    reason = "Its agent redeemed no permit in time."
+    reason = Reasons.NO_PERMIT_REDEEMED()
     try_advance(
         transaction_id,
         states.LAPSE_HOLD,
@@ -230,7 +232,7 @@ def _refuse_unless_allowed(row: Transaction) -> None:
 
 
 def _why_not(row: Transaction) -> str:
-    """What a worker checks before it begins, and whether the agent may still use the tool."""
+    """Check what a worker checks before it begins, and whether the agent may still use the tool."""
     if why := sign_offs.why_not(row):
         return why
     same = Transaction.objects.filter(tenant=row.tenant, operation_key=row.operation_key)

@@ -10,11 +10,11 @@ from uuid import UUID
 from django.db.models.functions import Now
 
 from ledger import states
-from ledger.backoff import Backoff
 from ledger.contracts.results import clean
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import through_outages, try_advance
 from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unknown, call_tool
+from ledger.foundation.backoff import Backoff
 from ledger.models import Ending, Transaction
 from ledger.states import State
 from ledger.transactions import sign_offs

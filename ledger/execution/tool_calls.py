@@ -18,6 +18,7 @@ from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease
+from ledger.states import Reasons
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
     was interrupted while waiting, ``on_late_result`` is called with a result that proves something.
     """
     if lease.tool is None:
-        return Unknown(f"No tool named {lease.row.tool} is deployed here.")
+        return Unknown(Reasons.NO_TOOL(tool=lease.row.tool))
     call = _Call(lease, role, on_late_result)
     thread = threading.Thread(target=call.make, name=f"{role} {lease.row.short_id}", daemon=True)
     timeout = lease.tool.contract.timeout
@@ -159,4 +160,6 @@ def _unknown(lease: Lease, role: Role, failure: Exception) -> Unknown:
     error_id = secrets.token_hex(4)
     logger.warning("%s of %s raised, error %s", role, lease.row.pk, error_id, exc_info=True)
     kind = clean(type(failure).__name__, most=100)
-    return Unknown(f"{kind} (error {error_id})", clean(f"{kind}: {failure}"))
+    return Unknown(
+        Reasons.TOOL_RAISED(kind=kind, number=f"error {error_id}"), clean(f"{kind}: {failure}")
+    )

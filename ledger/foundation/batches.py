@@ -1,24 +1,27 @@
-"""Doing in one query what many requests of this process ask for at the same time."""
+"""Doing in one query what many requests of this process ask for at the same time.
+
+A batch runs on a database session that its thread keeps for the next one. Taking a session from the
+pool for each batch would cost a check of the session, and statements that are prepared anew in
+whichever session comes. In these sessions PostgreSQL plans a statement once: it would plan a batch
+at each execution, for milliseconds, if it was small at first. Other sessions may not do so, since
+statements of pages need plans for what they ask.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, connection
 from redis import RedisError
 
-from ledger.batch_threads import BatchThreads
-from ledger.database import sessions
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.foundation.lanes import Busy, Lane
+from ledger.foundation.postgres import sessions
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
-THREADS = 8
-# A batch that waits for a lock delays none of another kind, of which there are sixteen at most.
-BATCH_THREADS, LATE_BATCH_THREADS = 4, 12
 # Clients that were answered together often ask again together: after a small batch of several
 # requests the next one begins this much later, because one batch costs less than two.
 GATHER_S, GATHER_UP_TO = 0.001, 16
@@ -33,33 +36,76 @@ R = TypeVar("R")
 Request = TypeVar("Request")
 Result = TypeVar("Result")
 
-_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="short")
-_batch_threads = BatchThreads(BATCH_THREADS, late=LATE_BATCH_THREADS)
+_short = Lane("short", 8)
 
 
 async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a short database operation in a thread of the process's pool for them.
+    """Run a short database operation in a thread of the process's lane for them.
 
     Whose token it is and what watchers look for is read here. What an agent asks for is not: as
     many of its requests as it likes would wait here, and everybody behind them.
     """
-    return await in_pool(_pool, work, *args, **kwargs)
+    return await _short.run("", work, *args, **kwargs)
 
 
-async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a database operation in a thread of ``pool``, for those that may take seconds."""
-    run = partial(_with_fresh_connection, work, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(pool, run)
-
-
-def _with_fresh_connection(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Closes stale connections, so that an idle thread holds no session of a connection pool."""
-    close_old_connections()
-    sessions.end_if_lost()  # outside of a pool, which checks them by itself
+def _give_back() -> None:
+    """Give this thread's session back to the pool, as it came from there."""
+    if connection.connection is None:
+        return
     try:
-        return work(*args, **kwargs)
-    finally:
-        close_old_connections()
+        with connection.cursor() as cursor:
+            cursor.execute("RESET plan_cache_mode")
+    except Exception:  # whatever it is, the thread goes on
+        sessions.end()
+    else:
+        connection.close()
+
+
+class BatchLanes(NamedTuple):
+    """Few threads for batches, and more for batches that waited while all of these hung."""
+
+    usual: Lane
+    late: Lane
+
+    async def run(self, work: Callable[[], R]) -> R:
+        """Return what ``work`` returns; raise what it raises."""
+        run = partial(_on_kept_session, work)
+        try:
+            return await self.usual.run("", run)
+        except Busy:
+            return await self.late.run("", run)
+
+
+def batch_lanes(most: int, late: int, *, late_s: float = 0.5, idle_s: float = 1.0) -> BatchLanes:
+    """``late`` batches at most have a thread for them alone, each once it waited ``late_s``.
+
+    A thread without a batch for ``idle_s`` gives its session back.
+    """
+    keeping: dict[str, Any] = {"keeps_session": True, "at_rest": _give_back, "daemon": True}
+    return BatchLanes(
+        Lane("batch", most, within=late_s, stays_s=idle_s, **keeping),
+        Lane("late batch", late, **keeping),
+    )
+
+
+def _on_kept_session(work: Callable[[], R]) -> R:
+    try:
+        _keep_plans()
+        return work()
+    except BaseException:
+        if connection.errors_occurred:
+            sessions.end()
+        raise
+
+
+def _keep_plans() -> None:
+    if connection.connection is None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET plan_cache_mode = force_generic_plan")
+
+
+# A batch that waits for a lock delays none of another kind, of which there are sixteen at most.
+_lanes = batch_lanes(4, late=12)
 
 
 class Batcher(Generic[Request, Result]):
@@ -122,7 +168,7 @@ class Batcher(Generic[Request, Result]):
         """
         began = time.monotonic()
         try:
-            return await _batch_threads.run(self._run_all, requests)
+            return await _lanes.run(partial(self._run_all, requests))
         except CONNECTION_LOST as failure:
             is_slow = time.monotonic() - began > AT_ONCE_S
             if is_slow and sessions.is_standstill(failure):
@@ -130,7 +176,7 @@ class Batcher(Generic[Request, Result]):
                 _fail(waiting, failure)
             if is_slow or not self._may_repeat or not sessions.may_have_committed(failure):
                 raise
-        return await _batch_threads.run(self._run_all, requests)
+        return await _lanes.run(partial(self._run_all, requests))
 
     async def _run_alone(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
         for number, waiting in enumerate(batch):

@@ -1,4 +1,4 @@
-"""Which characters are safe to show to approvers. No I/O.
+"""Characters that are safe to show to approvers. No I/O.
 
 Texts that look equal must be equal. So invisible characters are refused, except where a script or
 an emoji needs them (UAX #31, RFC 5892), and look-alikes of other letters are marked (UTS #39).
@@ -109,7 +109,7 @@ def unsafe_in(text: str) -> str:
 
 
 def _is_needed(text: str, at: int) -> bool:
-    """Whether this invisible character changes how its neighbours are drawn."""
+    """True if this invisible character changes how its neighbours are drawn."""
     character, before = text[at], text[at - 1] if at else ""
     after = text[at + 1] if at + 1 < len(text) else ""
     if character == ZWNJ:
@@ -272,7 +272,7 @@ def _script_of(character: str) -> str:
 
 
 def _are_written_together(scripts: frozenset[str]) -> bool:
-    """Whether words in these scripts together are usual."""
+    """True if words in these scripts together are usual."""
     others = scripts - {"LATIN"}
     if len(others) > 1:
         return any(others <= together for together in TOGETHER)

@@ -14,8 +14,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from django.conf import settings
 
 from ledger.errors import LimitReached
+from ledger.foundation.bounded import Bounded
 from ledger.limits import refusals, terms
-from ledger.limits.bounded import Bounded
 from ledger.limits.stocks import reached
 from ledger.limits.terms import Limit, Of
 
@@ -211,14 +211,14 @@ def _code_buckets(address: str, person: str) -> list[tuple[Bucket, int, float]]:
 
 
 def account_has_to_wait(address: str, account: str) -> bool:
-    """Whether attempts to sign in to the account would be refused now, from any address or here."""
+    """True if attempts to sign in to the account would be refused now, from any address or here."""
     now = time.monotonic()
     buckets = _sign_in_buckets(address, account)[1:]
     return any(bucket.look(1, most / 60, most, now) > 0 for bucket, most in buckets)
 
 
 def has_to_wait(address: str) -> bool:
-    """Whether every attempt to sign in from the address would be refused now."""
+    """True if every attempt to sign in from the address would be refused now."""
     most = terms.default(Limit.SIGN_INS, Of.ADDRESS)
     bucket = _bucket((Limit.SIGN_INS, "network"), network_of(address), most)
     return bucket.look(1, most / 60, most, time.monotonic()) > 0
@@ -242,7 +242,7 @@ def _sign_in_buckets(address: str, account: str) -> list[tuple[Bucket, int]]:
 
 
 def network_of(address: str) -> str:
-    """What counts as one address: of IPv6 the /64, which one machine has for itself."""
+    """The network that counts as one address: of IPv6 the /64, which one machine has for itself."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How often each limit refused lately, for `/ops/` and `/metrics`.
+"""Number of times each limit refused lately, for `/ops/` and `/metrics`.
 
 Refusing has to be cheap, so a process only counts in memory; a thread of it adds the numbers to the
 table every few seconds. A process that is killed loses those of its last seconds.

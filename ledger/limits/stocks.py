@@ -18,12 +18,11 @@ from threading import Lock
 from django.conf import settings
 from django.db import connection
 
-from ledger.errors import LimitReached
+from ledger.errors import LimitReached, Sentence
+from ledger.foundation.bounded import Bounded
 from ledger.limits import refusals, terms
-from ledger.limits.bounded import Bounded
 from ledger.limits.terms import Limit, Of
 from ledger.principals import Principal
-from ledger.sentences import Sentence
 
 RECOUNT_S = 5.0
 # A full stock is counted again so often: somebody may have made room.
@@ -33,7 +32,7 @@ SHARE = 8
 
 @dataclass(slots=True)
 class _Level:
-    """How full one stock was when it was counted, and what came since."""
+    """Level of one stock when it was counted, and what came since."""
 
     most: int = 0
     left: int = 0  # for this process, when it was counted
@@ -46,7 +45,7 @@ class _Level:
         return self.left - self.since
 
     def is_stale(self, now: float) -> bool:
-        """Whether counting anew may tell more: what is in flight is counted already."""
+        """True if counting anew may tell more: what is in flight is counted already."""
         age, inserted = now - self.at, self.since - self.in_flight
         if self.room <= 0:
             return age > RECOUNT_FULL_S or inserted > 0
@@ -58,7 +57,7 @@ class _Level:
 
 
 class Places:
-    """What one request, or a batch of them, has let in until it is inserted."""
+    """Places that one request, or a batch of them, has taken until it is inserted."""
 
     def __init__(self, stock: Stock) -> None:
         self._stock = stock
@@ -182,8 +181,8 @@ def reached(limit: Limit, of: Of, most: int, wait_s: float = 0) -> LimitReached:
         Sentence(
             "At most {most} {unit} per {of}.",
             most=f"{most:,}",
-            unit=Sentence(meaning.unit),
-            of=Sentence(str(of)),
+            unit=meaning.unit,
+            of=terms.OF_WHOM[of],
         ),
         retry_after_s=math.ceil(wait_s) or meaning.retry_s,
         limit=str(limit),

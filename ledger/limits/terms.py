@@ -16,7 +16,8 @@ from functools import cache
 from django.conf import settings
 from django.db import connection
 
-from ledger.limits.bounded import Bounded
+from ledger.errors import Sentence
+from ledger.foundation.bounded import Bounded
 
 # Seconds after which a changed limit counts in every process.
 REREAD_S = 5.0
@@ -24,7 +25,7 @@ OFF = "off"  # ASSENT_LIMITS: no limit at all, for benchmarks
 
 
 class Of(StrEnum):
-    """Who has the limit."""
+    """The one that has the limit."""
 
     AGENT = "agent"
     TENANT = "tenant"
@@ -32,8 +33,16 @@ class Of(StrEnum):
     ADDRESS = "address"
 
 
+OF_WHOM = {
+    Of.AGENT: Sentence("agent"),
+    Of.TENANT: Sentence("tenant"),
+    Of.TOKEN: Sentence("token"),
+    Of.ADDRESS: Sentence("address"),
+}
+
+
 class Limit(StrEnum):
-    """What is limited. The values are stable: settings, metrics and error bodies have them."""
+    """Kind of limit. The values are stable: settings, metrics and error bodies have them."""
 
     PENDING = "pending"
     QUESTIONS = "questions"
@@ -50,29 +59,37 @@ class Limit(StrEnum):
 class Meaning:
     """``unit`` completes “at most 500 …”; ``retry_s`` is when a client may ask again."""
 
-    unit: str
+    unit: Sentence
     retry_s: int
     defaults: Mapping[Of, int]
 
 
 MEANINGS: dict[Limit, Meaning] = {
     Limit.PENDING: Meaning(
-        "transactions that wait for sign-off", 15, {Of.AGENT: 500, Of.TENANT: 5_000}
+        Sentence("transactions that wait for sign-off"), 15, {Of.AGENT: 500, Of.TENANT: 5_000}
     ),
     Limit.QUESTIONS: Meaning(
-        "questions that wait for an answer", 15, {Of.AGENT: 100, Of.TENANT: 1_000}
+        Sentence("questions that wait for an answer"), 15, {Of.AGENT: 100, Of.TENANT: 1_000}
     ),
-    Limit.TASKS: Meaning("tasks that have not ended", 15, {Of.AGENT: 1_000, Of.TENANT: 10_000}),
-    Limit.PLANS: Meaning("plans of tools at once", 1, {Of.AGENT: 4, Of.TENANT: 8}),
+    Limit.TASKS: Meaning(
+        Sentence("tasks that have not ended"), 15, {Of.AGENT: 1_000, Of.TENANT: 10_000}
+    ),
+    Limit.PLANS: Meaning(Sentence("plans of tools at once"), 1, {Of.AGENT: 4, Of.TENANT: 8}),
     Limit.WAITS: Meaning(
-        "long-polls and streams at once", 2, {Of.AGENT: 200, Of.TENANT: 2_000, Of.ADDRESS: 2_000}
+        Sentence("long-polls and streams at once"),
+        2,
+        {Of.AGENT: 200, Of.TENANT: 2_000, Of.ADDRESS: 2_000},
     ),
     Limit.REQUESTS: Meaning(
-        "requests a second", 1, {Of.TOKEN: 300, Of.AGENT: 500, Of.TENANT: 2_000, Of.ADDRESS: 100}
+        Sentence("requests a second"),
+        1,
+        {Of.TOKEN: 300, Of.AGENT: 500, Of.TENANT: 2_000, Of.ADDRESS: 100},
     ),
-    Limit.BYTES: Meaning("MiB of requests a day", 60, {Of.AGENT: 1_024, Of.TENANT: 10_240}),
-    Limit.SIGN_INS: Meaning("failed sign-ins a minute", 6, {Of.ADDRESS: 20}),
-    Limit.REJECTIONS: Meaning("rejected tasks a minute", 6, {Of.AGENT: 300}),
+    Limit.BYTES: Meaning(
+        Sentence("MiB of requests a day"), 60, {Of.AGENT: 1_024, Of.TENANT: 10_240}
+    ),
+    Limit.SIGN_INS: Meaning(Sentence("failed sign-ins a minute"), 6, {Of.ADDRESS: 20}),
+    Limit.REJECTIONS: Meaning(Sentence("rejected tasks a minute"), 6, {Of.AGENT: 300}),
 }
 # Limits that operators set in the admin, for one agent or tenant.
 SETTABLE = tuple(

@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 from ledger.models.agents import Agent, AgentToken, Scope, Tenant
-from ledger.models.bindings import Binding, BoundCall
-from ledger.models.decisions import Decision, Verdict
-from ledger.models.deliveries import Delivery, DeliveryState
-from ledger.models.events import Event
-from ledger.models.idempotency import IdempotencyKey
+from ledger.models.decisions import (
+    Agreement,
+    Decision,
+    PolicyDocument,
+    Review,
+    ReviewVerdict,
+    Verdict,
+    paragraphs_of,
+)
+from ledger.models.events import Checkpoint, Cosignature, Delivery, DeliveryState, Event, Tile
+from ledger.models.four_eyes import ChangeRequest, RequestState
 from ledger.models.ids import id_or_none, new_id
-from ledger.models.limits import LimitRefusal
-from ledger.models.log import Checkpoint, Cosignature, Tile
-from ledger.models.mcp import McpUpstream, UpstreamTool, UpstreamToolState
+from ledger.models.limits import LimitRefusal, SweeperLease
 from ledger.models.permits import Permit
 from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
-from ledger.models.policies import PolicyDocument, paragraphs_of
-from ledger.models.readings import Reading
-from ledger.models.reviews import Agreement, Review, ReviewVerdict
-from ledger.models.search import SearchTerm
-from ledger.models.sweepers import SweeperLease
 from ledger.models.tools import (
     Credential,
     CredentialKind,
+    McpUpstream,
     RegisteredTool,
-    ToolChange,
-    ToolChangeState,
     ToolVersion,
+    UpstreamTool,
+    UpstreamToolState,
 )
-from ledger.models.transactions import HOLDS_ITS_KEY, NEEDS_A_LOOK, Transaction, TransactionQuerySet
-from ledger.models.usage import SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
+from ledger.models.transactions import (
+    HOLDS_ITS_KEY,
+    NEEDS_A_LOOK,
+    IdempotencyKey,
+    Transaction,
+    TransactionQuerySet,
+)
+from ledger.models.usage import (
+    Reading,
+    SearchTerm,
+    SubjectUse,
+    UsageCursor,
+    UsageDay,
+    UsageDecider,
+    UsageHour,
+)
+from ledger.models.watched import Watched
 from ledger.states import Ending
 
 __all__ = [
@@ -38,8 +53,7 @@ __all__ = [
     "Agent",
     "AgentToken",
     "Agreement",
-    "Binding",
-    "BoundCall",
+    "ChangeRequest",
     "Checkpoint",
     "Cosignature",
     "Credential",
@@ -56,6 +70,7 @@ __all__ = [
     "PolicyDocument",
     "Reading",
     "RegisteredTool",
+    "RequestState",
     "Review",
     "ReviewVerdict",
     "Scope",
@@ -64,8 +79,6 @@ __all__ = [
     "SweeperLease",
     "Tenant",
     "Tile",
-    "ToolChange",
-    "ToolChangeState",
     "ToolVersion",
     "Transaction",
     "TransactionQuerySet",
@@ -77,6 +90,7 @@ __all__ = [
     "UsageDecider",
     "UsageHour",
     "Verdict",
+    "Watched",
     "id_or_none",
     "new_id",
     "new_row",

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from ledger.encryption import SecretField
+from ledger.foundation.crypto.encryption import SecretField
 from ledger.principals import Principal, agent
 
 ALL_TOOLS = "*"
@@ -42,14 +42,6 @@ class Tenant(models.Model):
         return self.name
 
 
-class WebhookForm(models.TextChoices):
-    """What a webhook says of calls that came from clients of HumanLayer."""
-
-    OWN = "", "as of all other transactions"
-    HUMANLAYER = "humanlayer", "HumanLayer's events: type and event"
-    HUMANLAYER_BARE = "humanlayer_bare", "HumanLayer's bare objects"
-
-
 class Agent(models.Model):
     """A program that proposes transactions."""
 
@@ -71,11 +63,10 @@ class Agent(models.Model):
     )
     webhook_form = models.CharField(
         max_length=20,
-        choices=WebhookForm,
         blank=True,
-        default=WebhookForm.OWN,
+        default="",
         db_default="",
-        help_text="Of calls and questions from clients of HumanLayer.",
+        help_text="What it says of calls and questions of clients with a form of their own.",
     )
     limits = models.JSONField(
         default=dict, blank=True, db_default={}, help_text="Limits other than the tenant's default."

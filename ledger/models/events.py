@@ -13,7 +13,7 @@ class Event(models.Model):
     """One event of one subject: a transaction, a task or an account. Appended, never changed.
 
     The database seals each row (``ledger/sql/seal_event.sql``): it sets ``seq``, ``at``,
-    ``from_state`` and the hashes; ``ledger.audit.verification`` recomputes them.
+    ``from_state`` and the hashes; ``ledger.proof.audit.verification`` recomputes them.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -32,6 +32,10 @@ class Event(models.Model):
     via = models.CharField(max_length=20)
     # Erased with the content of the subject; the hash covers its digest, which stays.
     reason = models.TextField(blank=True)
+    # Not sealed, and believed only where it makes the same text. Erased with the reason.
+    reason_source = models.JSONField(
+        null=True, help_text="Code and values that the text was made from."
+    )
     reason_digest = models.CharField(max_length=64, blank=True)
     details = models.TextField(default="{}", help_text="Canonical JSON; it is never erased.")
     at = models.DateTimeField(db_default=Now())
@@ -68,3 +72,105 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.principal}"
+
+
+class DeliveryState(models.TextChoices):
+    WAITING = "waiting", "waiting"
+    DONE = "done", "done"
+    GIVEN_UP = "given_up", "given up"
+
+
+class Delivery(models.Model):
+    """One message to one recipient, because of one event.
+
+    Inserted with the event and without a recipient; the channel then adds a row per recipient.
+    """
+
+    event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="deliveries")
+    channel = models.CharField(max_length=30)
+    recipient = models.CharField(max_length=300, blank=True)
+    state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.WAITING)
+    # Counts claims; a write of an older claim matches no row.
+    attempts = models.PositiveIntegerField(default=0)
+    failures = models.PositiveSmallIntegerField(db_default=0)
+    next_attempt_at = models.DateTimeField(db_default=Now())
+    error = models.TextField(blank=True)
+    done_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["event", "channel", "recipient"], name="ledger_delivery_one_per_recipient"
+            )
+        ]
+        indexes = [
+            models.Index(
+                name="ledger_delivery_overdue",
+                fields=["next_attempt_at"],
+                condition=Q(state=DeliveryState.WAITING),
+            ),
+            # What operators see; few rows among very many.
+            models.Index(
+                name="ledger_delivery_given_up",
+                fields=["-id"],
+                condition=Q(state=DeliveryState.GIVEN_UP),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel} to {self.recipient or 'whom it concerns'}"
+
+
+class Checkpoint(models.Model):
+    """A signed statement of how many sealed events there are, and of the root over them."""
+
+    id = models.BigAutoField(primary_key=True)
+    size = models.BigIntegerField(unique=True, help_text="How many events it covers,")
+    upto_event = models.BigIntegerField(unique=True, help_text="of which this is the last.")
+    root = models.CharField(max_length=64)
+    note = models.TextField(help_text="C2SP tlog-checkpoint, signed by the log.")
+    public_key = models.CharField(max_length=64)
+    at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"checkpoint of {self.size} events"
+
+
+class Cosignature(models.Model):
+    """A witness's signature: the checkpoint is consistent with all that it cosigned before."""
+
+    id = models.BigAutoField(primary_key=True)
+    checkpoint = models.ForeignKey(
+        Checkpoint, on_delete=models.PROTECT, related_name="cosignatures"
+    )
+    witness = models.CharField(max_length=200)
+    line = models.TextField(help_text="The signature line, without its newline.")
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["checkpoint", "witness"], name="ledger_cosignature_one_per_witness"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.checkpoint_id} by {self.witness}"
+
+
+class Tile(models.Model):
+    """Up to 256 hashes of one level of the tree (C2SP tlog-tiles). They only ever grow."""
+
+    id = models.BigAutoField(primary_key=True)
+    level = models.PositiveSmallIntegerField()
+    index = models.BigIntegerField()
+    hashes = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["level", "index"], name="ledger_tile_one_per_place")
+        ]
+
+    def __str__(self) -> str:
+        return f"tile {self.level}/{self.index}"

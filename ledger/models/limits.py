@@ -1,4 +1,4 @@
-"""How often a limit refused a request."""
+"""Number of times a limit refused a request."""
 
 from __future__ import annotations
 
@@ -25,3 +25,21 @@ class LimitRefusal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number} times {self.limit} of {self.of}"
+
+
+class SweeperLease(models.Model):
+    """The one row that sweepers compete for. ``ledger.workers.leadership`` writes it."""
+
+    id = models.SmallIntegerField(primary_key=True)
+    # Raised by one when another sweeper takes over.
+    epoch = models.BigIntegerField()
+    holder = models.CharField(max_length=200, help_text="Host, process and a random part.")
+    beat_at = models.DateTimeField(help_text="Its last sign of life, by the database's clock.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="ledger_sweeperlease_one_row", condition=models.Q(id=1))
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.holder} (epoch {self.epoch})"

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.db import models
 
-from ledger import intents
 from ledger.models.transactions import Transaction
+from ledger.seals import intents
 from ledger.states import LEDGER_STATUS, LedgerStatus, State
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
-from ledger.encryption import SecretField
+from ledger.foundation.crypto.encryption import SecretField
 from ledger.models.agents import Tenant
+from ledger.models.watched import Watched
 
 
 class RegisteredToolQuerySet(models.QuerySet["RegisteredTool"]):
@@ -28,20 +31,13 @@ class RegisteredTool(models.Model):
         db_default="",
         help_text="Why it is held: neither proposed nor signed off; empty: it is not.",
     )
-    pinned = models.CharField(
-        max_length=64,
-        blank=True,
-        db_default="",
-        help_text="SHA-256 of what its owner published when pinned.",
+    watched = models.OneToOneField(
+        Watched,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="tool",
+        help_text="The contract that its owner publishes; empty: nothing is pinned.",
     )
-    pinned_contract = models.JSONField(null=True)
-    seen_contract = models.JSONField(null=True, help_text="As last read, where it differs.")
-    read_error = models.TextField(
-        blank=True, db_default="", help_text="Why it could not be read last time."
-    )
-    failing_since = models.DateTimeField(null=True)
-    read_at = models.DateTimeField(null=True)
-    read_again_at = models.DateTimeField(null=True, help_text="Empty: nothing is pinned.")
 
     objects = RegisteredToolQuerySet.as_manager()
 
@@ -76,49 +72,6 @@ class ToolVersion(models.Model):
         return f"{self.name} {self.sha256[:8]}"
 
 
-class ToolChangeState(models.TextChoices):
-    WAITING = "waiting", "waits for a second operator"
-    CONFIRMED = "confirmed", "confirmed"
-    DECLINED = "declined", "declined"
-    OVERTAKEN = "overtaken", "replaced by a later one"
-
-
-class ToolChange(models.Model):
-    """A version that one operator wants to register and that another has to confirm.
-
-    Written by ``ledger.tool_changes`` only.
-    """
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
-    name = models.CharField(max_length=100)
-    sha256 = models.CharField(max_length=64)
-    manifest = models.JSONField()
-    in_place_of = models.CharField(max_length=64, blank=True, help_text="Empty: there was none.")
-    loosens = models.JSONField(default=list, help_text="The members that take a second operator.")
-    state = models.CharField(
-        max_length=10, choices=ToolChangeState, default=ToolChangeState.WAITING
-    )
-    asked_by = models.CharField(max_length=150)
-    asked_by_name = models.CharField(max_length=200)
-    ended_by = models.CharField(max_length=150, blank=True)
-    ended_by_name = models.CharField(max_length=200, blank=True)
-    at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["tenant", "name"],
-                condition=models.Q(state=ToolChangeState.WAITING),
-                name="ledger_tool_one_change_waits",
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.sha256[:8]}"
-
-
 class CredentialKind(models.TextChoices):
     HEADER = "header", "a header"
     CLIENT_CERTIFICATE = "client_certificate", "a client certificate"
@@ -126,9 +79,9 @@ class CredentialKind(models.TextChoices):
 
 
 class Credential(models.Model):
-    """What a tenant's tools elsewhere want to see besides our signature.
+    """The credential a tenant's tools elsewhere want to see besides our signature.
 
-    Written by ``ledger.credentials`` only.
+    Written by ``ledger.tools.credentials`` only.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
@@ -152,3 +105,92 @@ class Credential(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.tenant_id}"
+
+
+class McpUpstream(models.Model):
+    """An MCP server of one tenant. Written by ``ledger.tools.mcp_upstreams`` only."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=31, help_text="Names of its tools here begin with it.")
+    address = models.CharField(
+        max_length=500, help_text="Of Streamable HTTP, or stdio: and a name of ASSENT_MCP_COMMANDS."
+    )
+    credential = models.CharField(
+        max_length=63, blank=True, help_text="Name of the credential that it asks for."
+    )
+    revision = models.CharField(max_length=20, blank=True, help_text="Of MCP, as last spoken.")
+    watched = models.OneToOneField(
+        Watched, on_delete=models.PROTECT, related_name="upstream", help_text="Its list of tools."
+    )
+
+    class Meta:
+        verbose_name = "MCP server"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"], name="ledger_mcp_upstream_one_per_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.tenant_id}"
+
+
+class UpstreamToolState(models.TextChoices):
+    NEW = "new", "waits for an operator"
+    RELEASED = "released", "released"
+    HELD = "held", "held"
+    GONE = "gone", "gone from its list"
+
+
+class UpstreamTool(models.Model):
+    """A tool of an MCP server: as its list has it now, and as an operator released it.
+
+    Only ``ledger.tools.mcp_upstreams`` writes it. Once it is held, an operator has to
+    release it.
+    """
+
+    upstream = models.ForeignKey(McpUpstream, on_delete=models.CASCADE, related_name="tools")
+    name = models.CharField(max_length=128, help_text="What the server calls it.")
+    tool = models.CharField(max_length=100, blank=True, help_text="What agents call it.")
+    state = models.CharField(
+        max_length=10, choices=UpstreamToolState, default=UpstreamToolState.NEW
+    )
+    why = models.TextField(blank=True, help_text="Why it is held.")
+    problem = models.TextField(blank=True, help_text="Why it cannot be offered as it is.")
+    definition = models.JSONField(help_text="As its list has it now.")
+    sha256 = models.CharField(max_length=64, help_text="Of the definition.")
+    released_definition = models.JSONField(null=True)
+    released_sha256 = models.CharField(max_length=64, blank=True)
+    its_others = models.JSONField(
+        default=dict, help_text="The tools that plan for it, look up or compensate, by hash."
+    )
+    changed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name = "tool of an MCP server"
+        verbose_name_plural = "tools of MCP servers"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["upstream", "name"], name="ledger_upstream_tool_one_per_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.upstream_id}"
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """Its annotations: the server's own word, which decides nothing."""
+        found = self.definition.get("annotations")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def differences(self) -> dict[str, list[Any]]:
+        """Parts of its definition that are not as they were released: before, and now."""
+        before, now = self.released_definition or {}, self.definition
+        names = sorted({*before, *now}) if before else []
+        return {
+            name: [before.get(name), now.get(name)]
+            for name in names
+            if before.get(name) != now.get(name)
+        }

@@ -9,11 +9,11 @@ from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 
-from ledger import intents
 from ledger.contracts import tools
 from ledger.models.ids import new_id
 from ledger.models.tools import ToolVersion
 from ledger.principals import Principal
+from ledger.seals import intents
 from ledger.states import (
     AT_WORK,
     FINAL,
@@ -41,7 +41,7 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
     def visible_to_agent(
         self, principal: str | RawSQL, tenant: str | RawSQL, sees_all: bool | RawSQL
     ) -> TransactionQuerySet:
-        """What an agent may read: its own, or all of its tenant. Also over SQL expressions."""
+        """Rows an agent may read: its own, or all of its tenant. Also over SQL expressions."""
         is_wide = Value(sees_all) if isinstance(sees_all, bool) else sees_all
         return self.filter(Q(proposed_by=principal) | Q(is_wide), tenant=tenant)
 
@@ -123,8 +123,7 @@ def _versions_for_agents() -> models.QuerySet[ToolVersion]:
 class Transaction(models.Model):
     """One proposed use of one tool.
 
-    Only ``ledger.transactions.transitions`` writes ``state`` (``ledger.transactions.insert`` its
-    first value).
+    Only ``ledger.transactions.transitions`` writes ``state``, and ``insert`` its first value.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -181,6 +180,9 @@ class Transaction(models.Model):
     receipt_url = models.CharField(max_length=2000, blank=True)
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)
+    error_source = models.JSONField(
+        null=True, help_text="Code and values that the text was made from."
+    )
     error_detail = models.TextField(
         blank=True,
         default="",
@@ -199,6 +201,9 @@ class Transaction(models.Model):
     )
     ending = models.CharField(max_length=20, choices=Ending, blank=True)
     ending_reason = models.TextField(blank=True)
+    ending_reason_source = models.JSONField(
+        null=True, help_text="Code and values that the text was made from."
+    )
     compensation_receipt = models.CharField(max_length=500, blank=True)
 
     objects = TransactionQuerySet.as_manager()
@@ -322,5 +327,31 @@ class Transaction(models.Model):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the row still has the intent digest that was computed from it."""
+        """True if the row still has the intent digest that was computed from it."""
         return intents.digest_of(intents.intent_of(self)) == self.intent_digest
+
+
+class IdempotencyKey(models.Model):
+    """One request of one agent, and its answer.
+
+    A row without a transaction is a cancel that came before its prepare; the prepare is refused.
+    """
+
+    agent = models.CharField(max_length=150)
+    route = models.CharField(max_length=50)
+    key = models.CharField(max_length=255)
+    payload_hash = models.CharField(max_length=64, blank=True)
+    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, null=True)
+    status = models.PositiveSmallIntegerField(default=201)
+    answer = models.TextField(blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "route", "key"], name="ledger_key_names_one_request"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,15 +1,18 @@
-"""What was asked for and decided, counted: ``ledger.usage`` writes it from the audit log."""
+"""Tables of reports: figures counted from the audit log, search terms, readings."""
 
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Now
+
+from ledger.models.ids import new_id
 
 
 class UsageDay(models.Model):
-    """How often one agent asked for one tool on one day (UTC), and what became of it.
+    """Number of times one agent asked for one tool on one day (UTC), and what became of it.
 
     ``kind`` is that of the event. Amounts are counted where it was approved, by their size
-    (``ledger.usage.buckets``); of other kinds the currency is empty.
+    (``ledger.reporting.usage.buckets``); of other kinds the currency is empty.
     """
 
     tenant = models.CharField(max_length=63)
@@ -39,10 +42,10 @@ class UsageDay(models.Model):
 
 
 class UsageHour(models.Model):
-    """How often something became of one tool in one hour (UTC), or how long people took to decide.
+    """Counts of what became of one tool in one hour (UTC), or of how long people took to decide.
 
     Of waits the kind is ``waited`` and the tool is empty; of the others ``wait`` is
-    ``ledger.usage.buckets.NONE``.
+    ``ledger.reporting.usage.buckets.NONE``.
     """
 
     tenant = models.CharField(max_length=63)
@@ -64,7 +67,7 @@ class UsageHour(models.Model):
 
 
 class UsageDecider(models.Model):
-    """How often somebody decided on what one agent asked for, on one day (UTC), and how fast."""
+    """Counts of somebody's decisions on what one agent asked for, on one day (UTC); how fast."""
 
     tenant = models.CharField(max_length=63)
     day = models.DateField()
@@ -87,7 +90,7 @@ class UsageDecider(models.Model):
 
 
 class SubjectUse(models.Model):
-    """Whom or what a recent transaction concerns: a keyed hash, erased with the content."""
+    """The person or thing a recent transaction concerns: a keyed hash, erased with the content."""
 
     transaction_id = models.UUIDField(primary_key=True)
     tenant = models.CharField(max_length=63)
@@ -119,3 +122,48 @@ class UsageCursor(models.Model):
 
     def __str__(self) -> str:
         return f"up to event {self.upto_event}"
+
+
+@models.CharField.register_lookup
+@models.TextField.register_lookup
+class Unaccented(models.Transform):
+    """``name__unaccented``: without accents, as ``reporting.search.unaccented`` writes it."""
+
+    lookup_name = "unaccented"
+    function = "ledger_unaccented"
+
+
+class SearchTerm(models.Model):
+    """A term of one ended transaction: a word, or ``:risk:``, ``:tool:``, ``:id:`` and a value.
+
+    The database writes the rows when a transaction ends and deletes those of erased content
+    (``ledger/sql/search_terms.sql``). The primary key gives the newest of a term without a sort.
+    """
+
+    pk = models.CompositePrimaryKey("tenant", "term", "transaction_id")
+    tenant = models.CharField(max_length=63)
+    # By bytes: the words with one beginning are neighbours in the index.
+    term = models.CharField(max_length=110, db_collation="C")
+    transaction_id = models.UUIDField()
+
+    def __str__(self) -> str:
+        return self.term
+
+
+class Reading(models.Model):
+    """One use of a read-only tool."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.CharField(max_length=63)
+    agent = models.CharField(max_length=150)
+    tool = models.CharField(max_length=100)
+    arguments = models.JSONField()
+    result_hash = models.CharField(max_length=64, blank=True)
+    error = models.TextField(blank=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(name="ledger_reading_history", fields=["tenant", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.tool} by {self.agent}"

@@ -3,7 +3,7 @@
 A transaction keeps its content (arguments, plan, texts, result) until ``retain_until``. Then the
 sweeper empties it and seals that as an event with the digest of what each column had. The keys,
 the receipt, the digests and the events stay: an operation is still known as done, and the audit
-log still verifies (``ledger.erasures``).
+log still verifies (``ledger.events.erasures``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -19,10 +20,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import erasures, seals, states
-from ledger.errors import InvalidRequest, NotPossible
+from ledger import states
+from ledger.errors import InvalidRequest, NotPossible, Sentence
+from ledger.events import erasures
 from ledger.models import (
-    BoundCall,
     Decision,
     Delivery,
     DeliveryState,
@@ -32,12 +33,12 @@ from ledger.models import (
     TransactionQuerySet,
 )
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.sentences import Sentence
-from ledger.states import FINAL, Move, State
+from ledger.reporting.usage import subjects as usage_subjects
+from ledger.seals import seals
+from ledger.states import FINAL, Move, Reasons, State
 from ledger.transactions import sign_offs
 from ledger.transactions.coordinator import check_reason
 from ledger.transactions.transitions import advance
-from ledger.usage import subjects as usage_subjects
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,22 @@ MOST_FAILED = 1_000  # such rows that this process remembers
 VIA = Surface.SYSTEM
 
 _failed_at: dict[UUID, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Content that an optional app keeps beside transactions."""
+
+    erase_due: Callable[[], None]  # what no transaction came of
+    erase_with: Callable[[Sequence[UUID]], None]  # with transactions, in their database transaction
+
+
+_related: list[Related] = []
+
+
+def register(related: Related) -> None:
+    """Called in ``AppConfig.ready()``."""
+    _related.append(related)
 
 
 def due() -> TransactionQuerySet:
@@ -73,19 +90,11 @@ def open_deliveries() -> QuerySet[Delivery]:
 
 def erase_due() -> None:
     """Erase what is due, in at most ``BATCHES`` batches; the next sweep erases the rest."""
-    _erase_refused_calls()
+    for related in _related:
+        related.erase_due()
     for _ in range(BATCHES):
         if erase_batch() < BATCH:
             return
-
-
-def _erase_refused_calls() -> None:
-    """Empty calls of which no transaction came."""
-    same = {"agent": OuterRef("agent"), "key": OuterRef("key")}
-    over = BoundCall.objects.filter(retain_until__lte=Now()).exclude(spec={})
-    over.exclude(Exists(IdempotencyKey.objects.filter(**same))).update(
-        spec={}, refusal="Nothing was carried out; why was erased under retention."
-    )
 
 
 def erase_batch(most: int = BATCH) -> int:
@@ -152,7 +161,7 @@ def _erase(row: Transaction) -> bool:
             states.CONTENT_ERASED,
             by=SWEEPER,
             via=VIA,
-            reason="Its retention was over.",
+            reason=Reasons.RETENTION_OVER(),
             only_if=Q(pk__in=due()),
             details={"erased": seals.digests_of(row)},
             content_erased_at=Now(),
@@ -181,8 +190,8 @@ def _erase_around(subjects: Sequence[UUID]) -> None:
     erase_reasons(subjects)
     Decision.objects.filter(transaction__in=subjects).exclude(reason="").update(reason="")
     keys = IdempotencyKey.objects.filter(transaction__in=subjects)
-    for agent, key in keys.filter(key__startswith="humanlayer:").values_list("agent", "key"):
-        BoundCall.objects.filter(agent=agent, key=key).update(spec={})
+    for related in _related:
+        related.erase_with(subjects)
     keys.exclude(answer="").update(answer="")
     usage_subjects.forget(subjects)
 
@@ -193,7 +202,7 @@ def erase_reasons(subjects: Sequence[UUID]) -> None:
     The database allows it only for subjects whose erasure is sealed. Their digests stay.
     """
     events = Event.objects.filter(subject__in=subjects).exclude(kind__in=erasures.ERASED)
-    events.exclude(reason="").update(reason="")
+    events.exclude(reason="").update(reason="", reason_source=None)
     Delivery.objects.filter(event__subject__in=subjects).exclude(error="").update(error="")
 
 

@@ -21,8 +21,8 @@ from django.db import connection, models
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Cast, Right
 
-from ledger.characters import without_nul
-from ledger.database import keyset_page
+from ledger.foundation.characters import without_nul
+from ledger.foundation.postgres import keyset_page
 from ledger.models import SearchTerm, Transaction, TransactionQuerySet
 from ledger.states import FINAL, OPEN
 
@@ -57,7 +57,7 @@ class Found:
 
     @property
     def searched_back_to(self) -> datetime | None:
-        """When the transactions at ``next`` were proposed."""
+        """Time at which the transactions at ``next`` were proposed."""
         if self.next is None:
             return None
         return datetime.fromtimestamp((self.next.int >> 80) / 1000, UTC)
@@ -98,7 +98,7 @@ def _first_id_at(at: datetime, shift: timedelta) -> UUID:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a search asks for, in which tenants; what is empty is not asked for."""
+    """Terms that a search asks for, in which tenants; what is empty is not asked for."""
 
     tenants: frozenset[str]
     text: str = ""
@@ -111,7 +111,7 @@ class Wanted:
 
     @property
     def by_terms(self) -> bool:
-        """Whether it takes the terms to find it; else the indexes of the table suffice."""
+        """True if it takes the terms to find it; else the indexes of the table suffice."""
         return bool(self.pieces or self.terms)
 
     @property
@@ -274,7 +274,7 @@ class _Search:
         return Found(rows, None if is_end else reached, not is_end, cut)
 
     def _complete(self, hits: dict[UUID, Transaction], reached: UUID) -> int:
-        """How many hits there are that no unread entry lies between."""
+        """Number of hits that no unread entry lies between."""
         return sum(pk >= reached for pk in hits)
 
     def _read(self, rows: TransactionQuerySet) -> dict[UUID, Transaction]:
@@ -319,7 +319,7 @@ class _Search:
         return sorted({term for (term,) in rows})
 
     def _frequency(self, group: _Group, most: int) -> int:
-        """How many entries the group has, counted no further than ``most``."""
+        """Number of entries the group has, counted no further than ``most``."""
         sql = _FREQUENCY.format(entries=group.entries)
         ((number,),) = _run(sql, self._tenants, group.values, FIRST_ID, LAST_ID, most, most)
         return int(number)

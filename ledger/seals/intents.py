@@ -11,9 +11,8 @@ from typing import Any
 import rfc8785
 from babel.numbers import get_currency_precision
 
-from ledger import characters
-from ledger.errors import InvalidRequest, UnsafeText
-from ledger.sentences import Sentence
+from ledger.errors import InvalidRequest, Sentence, UnsafeText
+from ledger.foundation import characters
 
 MAX_DEPTH = 32
 EXACT_MAX = 2**53 - 1  # every integer up to this one is exact as a double
@@ -47,7 +46,7 @@ def canonical_as_stored(value: Any) -> bytes:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether Python's own JSON encoder writes the canonical form.
+    """True if Python's own JSON encoder writes the canonical form.
 
     It formats floats differently, and may sort names outside of ASCII differently.
     """
@@ -164,7 +163,7 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def intent_of(row: Any) -> dict[str, Any]:
-    """What the approver of ``row`` sees and agrees to; ``intent_digest`` is computed from it."""
+    """The intent the approver of ``row`` sees and agrees to; ``intent_digest`` is made from it."""
     version = {} if row.tool_version is None else {"tool_version": row.tool_version}
     return {
         **version,

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ledger.intents import canonical_as_stored
+from ledger.seals.intents import canonical_as_stored
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 MICROSECOND = timedelta(microseconds=1)
@@ -88,9 +88,19 @@ OUTCOME: dict[str, str] = {
     "legal_hold_at": "",
     "content_erased_at": "",
 }
-# Columns of work in progress. They decide when a worker acts, never what it may do.
+# Columns that decide when a worker acts or how a text is translated, never what is done.
 UNSEALED = frozenset(
-    {"lease_expires_at", "fencing_token", "attempts", "next_attempt_at", "error", "error_detail"}
+    {
+        "lease_expires_at",
+        "fencing_token",
+        "attempts",
+        "next_attempt_at",
+        "error",
+        "error_detail",
+        # Texts come from them where they make exactly the sealed text, and else are not believed.
+        "error_source",
+        "ending_reason_source",
+    }
 )
 
 
@@ -170,7 +180,7 @@ def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> st
 
 
 def is_empty(name: str, value: Any) -> bool:
-    """Whether a column with content has the value that an erasure leaves."""
+    """True if a column with content has the value that an erasure leaves."""
     return column_text(name, value) == column_text(name, EMPTY[name])
 
 

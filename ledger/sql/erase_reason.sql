@@ -1,9 +1,10 @@
--- The only UPDATE of an event empties its reason, after the erasure was sealed in the same chain.
-CREATE FUNCTION ledger_event_is_only_erased() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The only UPDATE of an event empties its reason (and what that was made from), after the erasure was sealed in the same chain.
+CREATE OR REPLACE FUNCTION ledger_event_is_only_erased() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     emptied ledger_event := OLD;
 BEGIN
     emptied.reason := '';
+    emptied.reason_source := NULL;
     IF NEW IS DISTINCT FROM emptied OR NOT EXISTS (
         SELECT FROM ledger_event erasure
         WHERE erasure.subject = OLD.subject AND erasure.seq > OLD.seq
@@ -15,11 +16,11 @@ BEGIN
     RETURN NEW;
 END $$;
 
-CREATE TRIGGER ledger_event_only_erased BEFORE UPDATE ON ledger_event
+CREATE OR REPLACE TRIGGER ledger_event_only_erased BEFORE UPDATE ON ledger_event
     FOR EACH ROW EXECUTE FUNCTION ledger_event_is_only_erased();
 
 -- The only UPDATE of a decision empties its reason, after the erasure of its transaction was sealed.
-CREATE FUNCTION ledger_decision_is_only_erased() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION ledger_decision_is_only_erased() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     emptied ledger_decision := OLD;
 BEGIN
@@ -34,5 +35,5 @@ BEGIN
     RETURN NEW;
 END $$;
 
-CREATE TRIGGER ledger_decision_only_erased BEFORE UPDATE ON ledger_decision
+CREATE OR REPLACE TRIGGER ledger_decision_only_erased BEFORE UPDATE ON ledger_decision
     FOR EACH ROW EXECUTE FUNCTION ledger_decision_is_only_erased();

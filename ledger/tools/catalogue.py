@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from ledger import contracts, credentials, handed_over, holds, manifests, mcp_upstreams
+from ledger import contracts
 from ledger.contracts import ReadonlyTool, Tool
-from ledger.errors import ToolHeld, UnknownTool
-from ledger.handed_over import HandedOverTool
-from ledger.http_tools import HttpTool
-from ledger.manifests import (
+from ledger.errors import Sentence, ToolHeld, UnknownTool
+from ledger.foundation.http_out.safe_http import Credentials
+from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
+from ledger.tools import credentials, handed_over, holds, manifests, mcp_upstreams
+from ledger.tools.http import HttpTool
+from ledger.tools.manifests import (
     AgentManifest,
     HttpManifest,
     Manifest,
@@ -22,11 +24,8 @@ from ledger.manifests import (
     ManifestTool,
     McpManifest,
 )
-from ledger.mcp_tools import McpReadonlyTool, McpTool, Upstream
-from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
-from ledger.permits import PermitTool
-from ledger.safe_http import Credentials
-from ledger.sentences import Sentence
+from ledger.tools.mcp import McpReadonlyTool, McpTool, Upstream
+from ledger.tools.permits import PermitTool
 
 
 def tool_of(row: Transaction | TransactionRow) -> Tool[Any, Any] | None:
@@ -37,7 +36,7 @@ def tool_of(row: Transaction | TransactionRow) -> Tool[Any, Any] | None:
     if row.tool_version is None:
         return contracts.tools.get(row.tool)
     if handed_over.is_for_agent(row):
-        return HandedOverTool(row.tool)
+        return handed_over.HandedOverTool(row.tool)
     return version_of(row.tenant, row.tool, row.tool_version)
 
 
@@ -48,7 +47,7 @@ def permit_tool_of(row: Transaction | TransactionRow) -> PermitTool | None:
 
 
 def acts_itself(row: Transaction | TransactionRow) -> bool:
-    """Whether the proposing agent carries the transaction out itself, with a permit."""
+    """True if the proposing agent carries the transaction out itself, with a permit."""
     return permit_tool_of(row) is not None
 
 

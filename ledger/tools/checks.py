@@ -9,7 +9,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
-from ledger import contracts, intents
+from ledger import contracts
 from ledger.contracts import (
     LONGEST_RETENTION,
     ConsequenceLevel,
@@ -20,6 +20,7 @@ from ledger.contracts import (
 )
 from ledger.errors import InvalidArguments
 from ledger.models import Ending, Transaction
+from ledger.seals import intents
 
 
 @register()
@@ -146,7 +147,7 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
 
 
 def _can_be_undone(tool: Tool[Any, Any]) -> bool:
-    """Whether the tool has what its consequence level promises."""
+    """True if the tool has what its consequence level promises."""
     match tool.contract.consequence_level:
         case ConsequenceLevel.REVERSIBLE:
             return tool.has("rollback") or tool.has("compensate")

@@ -1,4 +1,4 @@
-"""What tools elsewhere ask of us: a header, a client certificate, or a secret that signs requests.
+"""Proofs that tools elsewhere ask of us: a header, a client certificate, or a signing secret.
 
 A credential is of one tenant and has a name, by which manifests refer to it. It is bound to hosts:
 whoever writes a manifest cannot have it sent anywhere else. Its secret is stored encrypted, and is
@@ -17,16 +17,16 @@ from cryptography import x509
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from ledger import client_certificates, standard_webhooks
-from ledger.client_certificates import CertificateRefused
-from ledger.encryption import Secret, SecretUnreadable
 from ledger.errors import NotFound
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.crypto import client_certificates, standard_webhooks
+from ledger.foundation.crypto.client_certificates import CertificateRefused
+from ledger.foundation.crypto.encryption import Secret, SecretUnreadable
+from ledger.foundation.crypto.standard_webhooks import SecretRefused
+from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
 from ledger.models import Credential, CredentialKind, Tenant
 from ledger.principals import Principal, Surface
-from ledger.safe_http import Credentials, CredentialUnusable
-from ledger.standard_webhooks import SecretRefused
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(:[0-9]{1,5})?")
@@ -54,7 +54,7 @@ class CredentialRefused(Exception):
 
 
 def for_address(tenant: str, name: str, address: str) -> Credentials:
-    """What is shown to the host of this address. Raises ``CredentialUnusable``."""
+    """Credentials that are shown to the host of this address. Raises ``CredentialUnusable``."""
     row = _row_for(tenant, name, address)
     if row.kind == CredentialKind.SIGNING_SECRET:
         raise CredentialUnusable(f"{name} is a signing secret, which is shown to nobody.")
@@ -67,7 +67,7 @@ def for_address(tenant: str, name: str, address: str) -> Credentials:
 
 
 def signing_secrets(tenant: str, name: str, address: str) -> list[Secret]:
-    """What signs requests to this address, the newest first. Raises ``CredentialUnusable``."""
+    """Secrets that sign requests to this address, newest first. Raises ``CredentialUnusable``."""
     row = _row_for(tenant, name, address)
     if row.kind != CredentialKind.SIGNING_SECRET:
         raise CredentialUnusable(f"{name} is {row.get_kind_display()}, not a signing secret.")

@@ -13,13 +13,16 @@ from ledger.models import RegisteredTool
 from ledger.principals import Principal, Surface
 
 
-def hold(tenant: str, name: str, why: str, *, by: Principal, via: Surface) -> bool:
-    """Hold a registered tool; ``False``, and nothing written, if it is held already."""
+def hold(tenant: str, name: str, why: str, *, by: Principal, via: Surface, **details: str) -> bool:
+    """Hold a registered tool; ``False``, and nothing written, if it is held already.
+
+    The event has the reason, or in its place ``details``.
+    """
     with atomic():
         free = RegisteredTool.objects.filter(tenant=tenant, name=name, held="")
         if not free.update(held=why[:2000] or "held"):
             return False
-        _record(tenant, name, ChangeKind.TOOL_HELD, by, via, reason=why[:2000])
+        _record(tenant, name, ChangeKind.TOOL_HELD, by, via, **(details or {"reason": why[:2000]}))
     return True
 
 

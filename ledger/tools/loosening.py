@@ -1,4 +1,4 @@
-"""What of a changed manifest loosens a tool, so that a second operator has to confirm it.
+"""Changes to a manifest that loosen a tool, so that a second operator has to confirm them.
 
 Whoever changes a tool alone may make it stricter, describe it better, and give people more or less
 time; not let it do more than was asked for before, do the same operation once more, or with fewer
@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel
-from ledger.manifests import ContractTerms, Manifest
+from ledger.tools.manifests import ContractTerms, Manifest
 
 # From soft to strict.
 ORDERS: dict[str, list[str]] = {
@@ -69,7 +69,7 @@ def _softer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
 
 
 def _in_history(before: ContractTerms, after: ContractTerms) -> Iterator[str]:
-    """What was done already could be done again, or be forgotten sooner."""
+    """Terms by which what was done already could be done again, or be forgotten sooner."""
     if after.operation_key != before.operation_key:
         yield "contract.operation_key"
     today, kept = datetime.now(UTC).date(), after.operation_key_aliases

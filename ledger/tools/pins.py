@@ -1,4 +1,4 @@
-"""What owners publish about their tools is pinned, and read again; what differs holds the tool.
+"""Pins what owners publish about their tools, and reads it again; what differs holds the tool.
 
 A tool that is held cannot be proposed, and what waits for sign-off cannot be approved, until an
 operator has seen what differs and has accepted it. It can be rejected.
@@ -7,25 +7,21 @@ operator has seen what differs and has accepted it. It can be rejected.
 from __future__ import annotations
 
 import json
-import random
-from datetime import timedelta
 from typing import Any
 
-from django.db.models import F
-from django.db.models.functions import Coalesce, Now
 from django.db.transaction import atomic
 
-from ledger import catalogue, intents, registrations
 from ledger.contracts import Tool
-from ledger.errors import InvalidRequest
+from ledger.errors import InvalidRequest, Sentence
 from ledger.events.account_changes import ChangeKind
-from ledger.http_tools import HttpTool, published
-from ledger.http_tools.published import Unreadable, Unusable
-from ledger.models import RegisteredTool
+from ledger.models import RegisteredTool, Tenant, Watched
 from ledger.principals import Principal, Surface, system
-from ledger.sentences import Sentence
+from ledger.seals import intents
+from ledger.tools import catalogue, holds, registrations, watched
+from ledger.tools.http import HttpTool, published
+from ledger.tools.http.published import Unreadable, Unusable
 
-READ_EVERY = timedelta(minutes=5)
+KIND = "contract"
 READER = system("pins", "the check of what owners publish")
 HELD = Sentence("What its owner publishes has changed.")
 
@@ -35,7 +31,7 @@ class NotPinned(Exception):
 
 
 def read_now(row: RegisteredTool) -> dict[str, Any]:
-    """What the owner publishes now, if it is a contract of this tool. Raises ``NotPinned``."""
+    """The contract the owner publishes now, if it is of this tool. Raises ``NotPinned``."""
     tool = _tool_of(row)
     if not isinstance(tool, HttpTool):
         raise NotPinned("Only a tool over HTTP, which is not withdrawn, publishes a contract.")
@@ -62,93 +58,67 @@ def pin(row: RegisteredTool, contract: dict[str, Any], *, by: Principal, via: Su
         published.check(contract, row.name)
     except Unusable as refusal:
         raise NotPinned(str(refusal)) from None
-    sha256 = published.digest_of(contract)
     with atomic():
-        held = RegisteredTool.objects.select_for_update().get(pk=row.pk).held
-        RegisteredTool.objects.filter(pk=row.pk).update(
-            pinned=sha256,
-            pinned_contract=contract,
-            seen_contract=None,
-            held="",
-            read_error="",
-            failing_since=None,
-            read_at=Now(),
-            read_again_at=Now() + READ_EVERY,
-        )
-        kind = ChangeKind.TOOL_RELEASED if held else ChangeKind.TOOL_PINNED
+        tool = _locked(row)
+        document = watched.accept(tool.watched_id, KIND, contract)
+        RegisteredTool.objects.filter(pk=row.pk).update(watched=document, held="")
+        kind = ChangeKind.TOOL_RELEASED if tool.held else ChangeKind.TOOL_PINNED
+        sha256 = published.digest_of(contract)
         registrations.record(row.tenant, row.name, kind, by, via, contract=sha256)
+
+
+def _locked(row: RegisteredTool) -> RegisteredTool:
+    """The tool as it is; nobody registers, pins or accepts anything of it until commit."""
+    Tenant.objects.select_for_update(no_key=True).get(pk=row.tenant_id)
+    Watched.objects.select_for_update().filter(tool=row).first()  # nor is it compared
+    return RegisteredTool.objects.select_related("tenant", "watched").get(pk=row.pk)
 
 
 def accept(row: RegisteredTool, *, sha256: str, by: Principal, via: Surface) -> None:
     """Accept what was last read, if it is what the operator saw. Raises ``NotPinned``."""
     with atomic():
-        now = RegisteredTool.objects.select_for_update().get(pk=row.pk)
-        if not now.held or now.seen_contract is None:
+        tool = _locked(row)
+        if not tool.held or tool.watched is None:
             raise NotPinned("The tool is not held any more.")
-        if published.digest_of(now.seen_contract) != sha256:
+        if published.digest_of(tool.watched.seen) != sha256:
             raise NotPinned("What its owner publishes has changed again: look at it as it is now.")
-        pin(now, now.seen_contract, by=by, via=via)
+        pin(tool, tool.watched.seen, by=by, via=via)
 
 
 def unpin(row: RegisteredTool, *, by: Principal, via: Surface) -> None:
     """Read it no more. Raises ``NotPinned`` while the tool is held: accept what differs first."""
     with atomic():
-        kept = RegisteredTool.objects.filter(pk=row.pk, held="").exclude(pinned="")
-        if not kept.update(pinned="", pinned_contract=None, read_again_at=None, read_error=""):
+        tool = _locked(row)
+        if tool.held or tool.watched is None:
             raise NotPinned("Nothing is pinned, or the tool is held.")
+        tool.watched.delete()
         registrations.record(row.tenant, row.name, ChangeKind.TOOL_UNPINNED, by, via)
 
 
-# --- reading it again -------------------------------------------------------------------------
+# --- as it is watched -------------------------------------------------------------------------
 
 
-def due() -> list[int]:
-    """Ids of the tools whose contract is to be read again."""
-    rows = RegisteredTool.objects.filter(read_again_at__lte=Now(), is_withdrawn=False)
-    return list(rows.exclude(pinned="").values_list("pk", flat=True))
-
-
-def read_again(tool_id: int) -> None:
-    """Read the contract, if that is due, and hold the tool if it is not the pinned one."""
-    later = Now() + READ_EVERY + timedelta(seconds=random.uniform(0, 60))
-    rows = RegisteredTool.objects.filter(pk=tool_id, read_again_at__lte=Now())
-    if not rows.update(read_again_at=later):
-        return
-    row = RegisteredTool.objects.select_related("tenant").get(pk=tool_id)
+def _read(document: Watched) -> dict[str, Any] | None:
+    """``None`` of a tool that is withdrawn by now. Raises ``Unreadable``."""
+    row = RegisteredTool.objects.get(watched=document)
     tool = _tool_of(row)
-    if not isinstance(tool, HttpTool) or not row.pinned:
-        return
-    try:
-        contract = published.read(tool.service, tool=row.name, tenant=row.tenant_id)
-    except Unreadable as failure:
-        _note_failure(row, str(failure))
-        return
-    with atomic():
-        now = RegisteredTool.objects.select_for_update().get(pk=tool_id)
-        if now.pinned == row.pinned:  # else another one was pinned meanwhile
-            _compare(now, contract)
+    if not isinstance(tool, HttpTool):
+        return None
+    return published.read(tool.service, tool=row.name, tenant=row.tenant_id)
 
 
-def _note_failure(row: RegisteredTool, why: str) -> None:
-    since = Coalesce(F("failing_since"), Now())
-    RegisteredTool.objects.filter(pk=row.pk).update(read_error=why[:2000], failing_since=since)
-
-
-def _compare(row: RegisteredTool, contract: dict[str, Any]) -> None:
+def _compare(document: Watched, contract: dict[str, Any]) -> None:
     """Once held, it stays held: an owner cannot change it back and forth unnoticed."""
-    rows = RegisteredTool.objects.filter(pk=row.pk)
-    rows.update(read_at=Now(), read_error="", failing_since=None)
-    sha256 = published.digest_of(contract)
-    if sha256 == row.pinned and not row.held:
-        return
-    rows.update(held=str(HELD), seen_contract=_storable(contract))
-    if not row.held:
-        kind = ChangeKind.TOOL_HELD
-        sealed = {"contract": sha256, "pinned": row.pinned}
-        registrations.record(row.tenant, row.name, kind, READER, Surface.SYSTEM, **sealed)
+    sha256, pinned = published.digest_of(contract), published.digest_of(document.pinned)
+    document.seen = _storable(contract)
+    if sha256 != pinned:
+        row = RegisteredTool.objects.get(watched=document)
+        document.held_why = str(HELD)
+        sealed = {"contract": sha256, "pinned": pinned}
+        holds.hold(row.tenant_id, row.name, HELD, by=READER, via=Surface.SYSTEM, **sealed)
 
 
-def _storable(contract: dict[str, Any]) -> dict[str, Any] | None:
+def _storable(contract: dict[str, Any]) -> dict[str, Any]:
     """As it is, if the database can keep it and people can be shown it; else as escaped text."""
     try:
         intents.refuse_unsafe_text(contract, "what it publishes")
@@ -156,3 +126,7 @@ def _storable(contract: dict[str, Any]) -> dict[str, Any] | None:
     except InvalidRequest:
         return {"unreadable": json.dumps(contract, ensure_ascii=True)[:10_000]}
     return contract
+
+
+def register() -> None:
+    watched.register(KIND, watched.Kind(_read, _compare, (Unreadable,)))

@@ -8,15 +8,16 @@ from typing import Any
 from django.core.checks import Error
 from django.db.transaction import atomic
 
-from ledger import catalogue, contracts, holds, manifests, mcp_upstreams
-from ledger.checks import changed_key, unsafe
+from ledger import contracts
 from ledger.errors import NotFound
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.manifests import Manifest, McpManifest
-from ledger.mcp_upstreams import UpstreamRefused
 from ledger.models import RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Principal, Surface
+from ledger.tools import catalogue, holds, manifests, mcp_upstreams
+from ledger.tools.checks import changed_key, unsafe
+from ledger.tools.manifests import Manifest, McpManifest
+from ledger.tools.mcp_upstreams import UpstreamRefused
 
 
 class Refused(Exception):
@@ -54,7 +55,7 @@ def _latest(tenant: Tenant, name: str, **only: bool) -> Manifest | None:
 
 
 def differences(old: Manifest | None, new: Manifest) -> dict[str, list[Any]]:
-    """What differs: ``{"contract.risk_level": ["HIGH", "LOW"]}``; of a new tool everything."""
+    """Differences: ``{"contract.risk_level": ["HIGH", "LOW"]}``; of a new tool everything."""
     before = _flat(old.as_json()) if old is not None else {}
     after = _flat(new.as_json())
     names = sorted({*before, *after})

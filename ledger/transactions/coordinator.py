@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger import intents, states
+from ledger import states
 from ledger.agents.policy_documents import Citation
 from ledger.errors import (
     CanceledBefore,
@@ -15,21 +15,22 @@ from ledger.errors import (
     InvalidRequest,
     NotAllowed,
     NotPossible,
+    Sentence,
 )
 from ledger.models import Ending, Event, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.sentences import Sentence
-from ledger.states import EventKind
-from ledger.transactions import insert
+from ledger.seals import intents
+from ledger.states import EventKind, Reasons
 from ledger.transactions.decisions import (
     already_decided,
     approve_by_policy,
     decide,
     snapshot_of,
 )
-from ledger.transactions.prepare import Answer, prepare
-from ledger.transactions.prepare_batch import is_for_batch, prepare_all
-from ledger.transactions.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
+from ledger.transactions.prepare import insert
+from ledger.transactions.prepare.prepare import Answer, prepare
+from ledger.transactions.prepare.prepare_batch import is_for_batch, prepare_all
+from ledger.transactions.prepare.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
 from ledger.transactions.reasons import REASON_MAX, check_reason
 from ledger.transactions.reviews import review
 from ledger.transactions.settlements import compensate, resolve
@@ -228,10 +229,10 @@ def expire(transaction_id: UUID) -> Transaction:
         states.EXPIRE,
         by=SWEEPER,
         via=Surface.SYSTEM,
-        reason="Nobody decided in time.",
+        reason=Reasons.NOT_IN_TIME(),
         only_if=Q(expires_at__lte=Now()),
         ending=Ending.EXPIRED,
-        ending_reason="Nobody decided in time; silence is not consent.",
+        ending_reason=Reasons.SILENCE(),
         decided_at=Now(),
         work=FRESH,
     )

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import handed_over, holds, seals, states
+from ledger import states
 from ledger.agents import policy_documents
 from ledger.agents.policy_documents import Citation
 from ledger.errors import (
@@ -22,13 +22,15 @@ from ledger.errors import (
     NotFound,
     NotPossible,
     OwnTransaction,
+    Sentence,
     ToolHeld,
 )
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
-from ledger.seals import Link
-from ledger.sentences import Sentence
-from ledger.states import EventKind, State
+from ledger.seals import seals
+from ledger.seals.seals import Link
+from ledger.states import EventKind, Reasons, State
+from ledger.tools import handed_over, holds
 from ledger.transactions import reviews, sign_offs
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import FRESH, advance
@@ -42,7 +44,7 @@ def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
         digest=digest,
         by=POLICY,
         via=Surface.SYSTEM,
-        reason="The contract asks for no approver.",
+        reason=Reasons.NO_APPROVER(),
     )
 
 
@@ -132,7 +134,7 @@ def _agent_of(by: Principal) -> Agent | None:
 
 
 def _sealed(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any]:
-    """What the event and the row of a decision have besides: of agents, keeper and policy."""
+    """Members the event and the row of a decision have besides: of agents, keeper and policy."""
     if not vote.by.is_agent:
         return {}
     sealed: dict[str, Any] = {"kept_by": "" if agent is None else agent.kept_by}
@@ -261,26 +263,28 @@ YOU_HAVE = {
 }
 
 
+DECIDED: dict[str, Sentence] = {
+    EventKind.APPROVED: Sentence("Approved"),
+    EventKind.REJECTED: Sentence("Rejected"),
+    EventKind.EXPIRED: Sentence("Expired"),
+    EventKind.CANCELED: Sentence("Canceled"),
+    EventKind.REFUSED: Sentence("Refused"),
+}
+
+
 def already_decided(snapshot: Transaction) -> NotPossible:
     """The error that says who decided what, when and on which surface."""
-    decisive = (
-        EventKind.APPROVED,
-        EventKind.REJECTED,
-        EventKind.EXPIRED,
-        EventKind.CANCELED,
-        EventKind.REFUSED,
-    )
-    event = snapshot.events.filter(kind__in=decisive).order_by("-seq").first()
+    event = snapshot.events.filter(kind__in=list(DECIDED)).order_by("-seq").first()
     if event is None:
         return AlreadyDecided(
-            Sentence("It is {state}.", state=Sentence(snapshot.get_state_display())),
+            Sentence("It is {state}.", state=snapshot.get_state_display()),
             snapshot=snapshot,
         )
     error = Expired if event.kind == EventKind.EXPIRED else AlreadyDecided
     return error(
         Sentence(
             "{outcome} by {name} via {surface} at {at} UTC.",
-            outcome=Sentence(event.kind.capitalize()),
+            outcome=DECIDED[event.kind],
             name=event.principal_name,
             surface=event.via,
             at=f"{event.at:%Y-%m-%d %H:%M:%S}",

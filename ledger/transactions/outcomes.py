@@ -1,4 +1,4 @@
-"""How a transaction stands, typed, and in one sentence for a language model.
+"""Standing of a transaction, typed, and in one sentence for a language model.
 
 A pure function of the row. Machines read the sentences, so they stay English.
 """
@@ -26,7 +26,7 @@ NOT_FINAL = frozenset({OutcomeKind.PENDING, OutcomeKind.IN_DOUBT})
 
 
 class OutcomeForAgent(NamedTuple):
-    """What an agent is told. ``do_not_retry``: not even in another form, unless asked to."""
+    """Outcome an agent is told. ``do_not_retry``: not even in another form, unless asked to."""
 
     kind: OutcomeKind
     sentence: str
@@ -71,27 +71,28 @@ LATE = OutcomeForAgent(
 )
 BY_STATE: dict[str, OutcomeForAgent] = {
     State.PREPARED: OutcomeForAgent(
-        OutcomeKind.PENDING, f"It waits for sign-off. Nothing has been carried out yet. {WAIT}"
+        OutcomeKind.PENDING,
+        f"It is {State.PREPARED.label}. Nothing has been carried out yet. {WAIT}",
     ),
-    State.APPROVED: OutcomeForAgent(
-        OutcomeKind.PENDING, f"It was signed off and will be carried out. {WAIT}"
-    ),
+    State.APPROVED: OutcomeForAgent(OutcomeKind.PENDING, f"It is {State.APPROVED.label}. {WAIT}"),
     State.HANDED_OVER: OutcomeForAgent(
         OutcomeKind.HANDED_OVER,
-        "It was approved, and you carry it out yourself: once, exactly as it was proposed. Do not "
-        "propose it again.",
+        "It was signed off, and you carry it out yourself: once, exactly as it was proposed. Do "
+        "not propose it again.",
     ),
-    State.COMMITTING: OutcomeForAgent(OutcomeKind.PENDING, f"It is being carried out. {WAIT}"),
+    State.COMMITTING: OutcomeForAgent(
+        OutcomeKind.PENDING, f"It is {State.COMMITTING.label}. {WAIT}"
+    ),
     State.IN_DOUBT: OutcomeForAgent(
         OutcomeKind.IN_DOUBT,
-        f"It was begun, and whether it took effect is not known yet. {WAIT}",
+        f"It is {State.IN_DOUBT.label}: whether it took effect is not known yet. {WAIT}",
     ),
     State.COMPENSATING: OutcomeForAgent(
-        OutcomeKind.PENDING, f"It was carried out, and is being undone. {WAIT}"
+        OutcomeKind.PENDING, f"It is {State.COMPENSATING.label}. {WAIT}"
     ),
     State.COMPENSATED: OutcomeForAgent(
         OutcomeKind.WITHDRAWN,
-        "It was carried out and then undone. Do not propose it again, in this or another form, "
+        f"It is {State.COMPENSATED.label}. Do not propose it again, in this or another form, "
         "unless the user asks for it.",
     ),
 }
@@ -134,7 +135,7 @@ OWN_WORDS = frozenset({Ending.EXPIRED, Ending.HOLD_LAPSED, Ending.PERMIT_LAPSED,
 
 
 def outcome_of(row: Row, *, is_own: bool = True, acts_itself: bool = False) -> OutcomeForAgent:
-    """How the transaction stands. Reason and receipt are left out unless the reader ``is_own``.
+    """Standing of the transaction. Reason and receipt are left out unless the reader ``is_own``.
 
     ``acts_itself``: its agent carries it out, with a permit.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ledger import intents
-from ledger.errors import InvalidRequest
-from ledger.sentences import Sentence
+from ledger.errors import InvalidRequest, Sentence
+from ledger.seals import intents
 
 REASON_MAX = 2_000  # characters
 

@@ -6,17 +6,16 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import states
-from ledger.errors import AlreadyDecided, InvalidRequest, NotFound, NotPossible
+from ledger.errors import AlreadyDecided, InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.models import Decision, Event, Review, ReviewVerdict, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sentences import Sentence
 from ledger.states import State
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import advance
 
 
 def is_in_sample(event_hash: str, percent: int) -> bool:
-    """Whether the decision with this event is reviewed, of so many in a hundred.
+    """True if the decision with this event is reviewed, of so many in a hundred.
 
     The hash has the database's clock in it: no supervisor knows before its decision whether it
     will be looked at, and everybody can compute afterwards that nobody chose.

@@ -1,4 +1,4 @@
-"""What operators settle: doubt, late receipts, work that no worker can do, compensations.
+"""Settlements by operators: doubt, late receipts, work no worker can do, compensations.
 
 A consequential settlement takes two operators: the first proposes, which is sealed as an event;
 another confirms by ordering the same.
@@ -15,13 +15,13 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger import intents, seals, states
-from ledger.catalogue import deployed_tool_of, tool_of
-from ledger.errors import InvalidRequest, NotFound, NotPossible
+from ledger import states
+from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sentences import Sentence
+from ledger.seals import intents, seals
 from ledger.states import EventKind, Move, Outcome, State
+from ledger.tools.catalogue import deployed_tool_of, tool_of
 from ledger.transactions import sign_offs
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance
@@ -105,7 +105,7 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
 
 
 def needs_a_second(row: Transaction) -> bool:
-    """Whether it takes two operators, as it took two people or because it is grave or large."""
+    """True if it takes two operators, as it took two people or because it is grave or large."""
     is_large = row.amount is not None and row.amount >= settings.SECOND_OPERATOR_FROM
     return row.quorum > 1 or is_large or sign_offs.is_grave(row)
 
@@ -131,7 +131,7 @@ def _nobody_rolls_back(row: Transaction) -> bool:
 
 
 def had_no_effect(row: Transaction) -> bool:
-    """Whether its events prove that nothing was carried out, or that it is known to have failed."""
+    """True if its events prove that nothing was carried out, or that it is known to have failed."""
     if row.receipt or row.late_receipt:
         return False
     kinds = row.events.filter(kind__in=EXECUTION).order_by("seq").values_list("kind", flat=True)
@@ -237,7 +237,7 @@ class _Order:
 
 def described(proposal: dict[str, str]) -> str:
     """``nothing happened`` or ``committed, receipt re_1``."""
-    outcome = Sentence(proposal["outcome"].replace("_", " "))
+    outcome = Outcome(proposal["outcome"]).label
     if not proposal["receipt"]:
         return outcome
     return Sentence("{outcome}, receipt {receipt}", outcome=outcome, receipt=proposal["receipt"])
@@ -301,7 +301,7 @@ def _keep_receipt(row: Transaction, order: _Order) -> None:
             Sentence(
                 "Transaction {id} has this operation by now and is {state}.",
                 id=other.pk,
-                state=Sentence(other.get_state_display()),
+                state=other.get_state_display(),
             ),
             snapshot=row,
             hint=Sentence(
@@ -344,7 +344,7 @@ def _withdraw(row: Transaction, order: _Order) -> None:
 
 
 def _let_go(row: Transaction, order: _Order) -> None:
-    """What the rollback would have done was done by hand. Never hides an effect."""
+    """Settle that what the rollback would have done was done by hand. Never hides an effect."""
     if not _nobody_rolls_back(row):
         raise NotPossible(
             Sentence(

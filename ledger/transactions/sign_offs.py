@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger import erasures, intents, seals, states
+from ledger import states
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
+from ledger.events import erasures
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind
-from ledger.seals import Link
+from ledger.seals import intents, seals
+from ledger.seals.seals import Link
 from ledger.states import Move, Outcome
 
 Map = Mapping[str, Move[Any]]
@@ -167,7 +169,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
 
 
 def required_approver(in_contract: str, before: Sequence[Link]) -> str:
-    """Who has to decide after these events: a person, once an agent has passed it on."""
+    """The one who has to decide after these events: a person, once an agent has passed it on."""
     if any(link.kind == states.PASS_ON.kind for link in before):
         return str(RequiredApprover.HUMAN)
     return in_contract
@@ -185,14 +187,14 @@ def approvers_in(links: Sequence[Link]) -> set[str]:
 
 
 def voter_of(principal: str, says: Mapping[str, Any]) -> str:
-    """Whose vote it is. Decisions of agents from before keepers were sealed count for each."""
+    """The owner of a vote. Decisions of agents from before keepers were sealed count for each."""
     if Principal.parse(principal).is_agent and "kept_by" in says:
         return str(says["kept_by"]) or UNKNOWN_KEEPER
     return principal
 
 
 def is_grave(row: Any) -> bool:
-    """Whether settling it takes two operators whatever the amount: irreversible or critical."""
+    """True if settling it takes two operators whatever the amount: irreversible or critical."""
     cannot_be_undone = row.consequence_level == ConsequenceLevel.IRREVERSIBLE
     return bool(cannot_be_undone or row.risk_level == RiskLevel.CRITICAL)
 
@@ -269,7 +271,7 @@ def _decision_faults(
 
 
 def may_sign_off(principal: str, required_approver: str) -> bool:
-    """Whether a contract accepts a decision of this kind of principal."""
+    """True if a contract accepts a decision of this kind of principal."""
     decider = Principal.parse(principal)
     if decider.is_system and principal != str(POLICY):
         return False
@@ -277,7 +279,7 @@ def may_sign_off(principal: str, required_approver: str) -> bool:
 
 
 def may_pass_on(principal: str, required_approver: str) -> bool:
-    """Whether this principal may leave it to people: an agent that might decide itself."""
+    """True if this principal may leave it to people: an agent that might decide itself."""
     is_agent = Principal.parse(principal).is_agent
     return is_agent and may_sign_off(principal, required_approver)
 

@@ -19,14 +19,14 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.transaction import atomic
 
-from ledger import intents, seals
-from ledger.database import use_prepared_statements
-from ledger.database.statements import Statement
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves
 from ledger.events.moves import MovedAtOnce, SealedAtOnce
+from ledger.foundation.postgres import use_prepared_statements
+from ledger.foundation.postgres.statements import Statement
 from ledger.models import Transaction
 from ledger.principals import Principal, Surface
+from ledger.seals import intents, seals
 from ledger.states import Move, State
 
 ALWAYS = Q()

@@ -1,4 +1,4 @@
-"""The RQ jobs of the ledger, and what enqueues them. Each job may run twice or never."""
+"""The jobs of the ledger, and what enqueues them. Each job may run twice or never."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
-from django.db import close_old_connections
 from redis import RedisError
 
-from ledger import couriers, doorbell, execution, mcp_upstreams, pins
+from ledger import execution
+from ledger.delivery import couriers
+from ledger.foundation.redis import doorbell
 from ledger.states import MOVES, State
 from ledger.workers import queues
 
@@ -29,45 +30,12 @@ JOB_FOR: dict[str, str] = {
 }
 
 
-def commit(transaction_id: str) -> None:
-    """Execute one approved transaction and keep its receipt, or inquire about one in doubt."""
-    close_old_connections()
-    execution.commit(UUID(transaction_id))
-
-
-def roll_back(transaction_id: str) -> None:
-    """Release what one transaction holds."""
-    close_old_connections()
-    execution.roll_back(UUID(transaction_id))
-
-
-def compensate(transaction_id: str) -> None:
-    """Compensate one committed transaction."""
-    close_old_connections()
-    execution.compensate(UUID(transaction_id))
-
-
-def read_mcp(upstream_id: str) -> None:
-    """Read the list of tools of an MCP server again, and hold what has changed."""
-    close_old_connections()
-    mcp_upstreams.read_again(int(upstream_id))
-
-
-def read_contract(tool_id: str) -> None:
-    """Compare what the owner of a tool publishes with what was pinned."""
-    close_old_connections()
-    pins.read_again(int(tool_id))
-
-
-def enqueue(name: str, subject: object, *, label: str = "") -> bool:
-    """Put a job into the queue of its name; ``False`` when Redis does not answer.
-
-    ``label`` is what operators see of a subject that is more than an id.
-    """
+def enqueue(name: str, job_id: object) -> bool:
+    """Put the id into the queue of this name; ``False`` when Redis does not answer."""
     try:
-        queues.put(name, str(subject), f"{name} {label or subject}")
+        queues.put(name, job_id)
     except RedisError as failure:
-        logger.info("no queue for %s %s: %s", name, subject, failure)
+        logger.info("no queue for %s %s: %s", name, job_id, failure)
         return False
     return True
 
@@ -87,6 +55,7 @@ def enqueue_after_event(
 
 def register() -> None:
     """Register the ledger's own jobs; the sweeper finds those that are due."""
-    for run in (commit, roll_back, compensate):
-        queues.register_job(run.__name__, run)
+    queues.register_job("commit", execution.commit, UUID)
+    queues.register_job("roll_back", execution.roll_back, UUID)
+    queues.register_job("compensate", execution.compensate, UUID)
     doorbell.register_bell(enqueue_after_event)

@@ -1,4 +1,4 @@
-"""Which of several sweepers works: the one that holds a lease, by the database's clock.
+"""Chooses which of several sweepers works: the one that holds a lease, by the database's clock.
 
 A sweeper that dies or hangs, or whose host is lost, stops renewing its lease, and another one takes
 over. No session of the database is involved, so nothing has to notice that a session is gone.
@@ -85,5 +85,5 @@ class Leadership:
 
 
 def last_beat() -> datetime | None:
-    """When a sweeper last gave a sign of life, by the database's clock."""
+    """Time at which a sweeper last gave a sign of life, by the database's clock."""
     return SweeperLease.objects.values_list("beat_at", flat=True).first()

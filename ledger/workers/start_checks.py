@@ -14,7 +14,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,7 +28,7 @@ from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 
 from ledger.contracts import LONGEST_RETENTION
-from ledger.database import shares_sessions, too_many_sessions
+from ledger.foundation.postgres import shares_sessions, too_many_sessions
 from ledger.limits import terms
 
 logger = logging.getLogger(__name__)
@@ -43,9 +43,17 @@ MAKE_KEY = "Make one with `openssl rand -hex 32`"
 
 
 def is_public() -> bool:
-    """Whether the desk is served to other machines."""
+    """True if the desk is served to other machines."""
     hosts = {urlsplit(url).hostname for url in (settings.PUBLIC_URL, settings.LIVE_URL)}
     return not hosts <= LOCAL_NAMES
+
+
+_of_apps: list[Callable[[], Iterable[CheckMessage]]] = []
+
+
+def register_check(check: Callable[[], Iterable[CheckMessage]]) -> None:
+    """A check of an optional app, for all processes. Called in ``AppConfig.ready()``."""
+    _of_apps.append(check)
 
 
 def dangers(role: str) -> list[CheckMessage]:
@@ -56,6 +64,7 @@ def dangers(role: str) -> list[CheckMessage]:
         *_terms(),
         *_limits(),
         *_audit_key(role),
+        *(danger for check in _of_apps for danger in check()),
     ]
     if role == BUS:
         everywhere += _programs()
@@ -98,7 +107,7 @@ def allow_many_connections() -> None:
 def _check_at_first_connection(role: str) -> None:
 
     def check(connection: Any, **_: object) -> None:
-        connection_created.disconnect(dispatch_uid="ledger.start_checks")
+        connection_created.disconnect(dispatch_uid="ledger.workers.start_checks")
         reasons = [*_dangers_of_sessions(connection)]
         if is_public():
             reasons += [*_dangers_of_database_role(connection), *_dangers_of_pooler(connection)]
@@ -106,7 +115,7 @@ def _check_at_first_connection(role: str) -> None:
             _write_refusal(role, *reasons)
             os._exit(EXIT_UNSAFE)  # sys.exit would end only the thread that connected first
 
-    connection_created.connect(check, dispatch_uid="ledger.start_checks", weak=False)
+    connection_created.connect(check, dispatch_uid="ledger.workers.start_checks", weak=False)
 
 
 def check_database() -> None:
@@ -167,6 +176,7 @@ def check_deployment(**_: object) -> list[CheckMessage]:
         *_networks(),
         *_terms(),
         *_limits(),
+        *(danger for check in _of_apps for danger in check()),
         *_addresses(),
         *_secrets(),
     ]
@@ -298,12 +308,6 @@ def _terms() -> Iterator[CheckMessage]:
             f"ASSENT_TASK_RETENTION_DAYS is {settings.TASK_RETENTION_DAYS:g}.",
             hint=f"More than 0, at most {LONGEST_RETENTION.days}: days that content is kept.",
             id="assent.E012",
-        )
-    if not 60 <= settings.HUMANLAYER_TTL_S <= 30 * 86_400:
-        yield Error(
-            f"ASSENT_HUMANLAYER_TTL_S is {settings.HUMANLAYER_TTL_S:g}.",
-            hint="60 to 2592000: seconds that a call of a HumanLayer client waits for people.",
-            id="assent.E016",
         )
 
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from threading import Event as Flag, Lock
+from typing import TypeVar
 from uuid import UUID
 
 import django_rq
@@ -24,23 +25,26 @@ from django.db import connection
 from django.db.models.functions import Now
 from redis import RedisError
 
-from ledger import catalogue, contracts, execution, retention
+from ledger import contracts, execution
 from ledger.contracts import RequiredApprover
-from ledger.database import Outage, is_locked
-from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import LedgerError
 from ledger.execution import redemption
+from ledger.foundation.postgres import Outage, is_locked
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import refusals
-from ledger.log import keeper
 from ledger.models import Transaction, TransactionQuerySet
-from ledger.permits import PermitTool
+from ledger.proof import retention
+from ledger.proof.log import keeper
+from ledger.reporting.usage import counting
 from ledger.states import State
+from ledger.tools import catalogue
+from ledger.tools.permits import PermitTool
 from ledger.transactions import coordinator
-from ledger.usage import counting
 from ledger.workers import leadership, queues
 from ledger.workers.jobs import enqueue
 
 logger = logging.getLogger(__name__)
+K = TypeVar("K")
 
 BATCH = 1_000
 # How old work must be before the sweeper enqueues it: the doorbell comes first.
@@ -60,10 +64,13 @@ def register_step(step: Callable[[], None]) -> None:
 
 
 def register_job(
-    name: str, run: Callable[[str], None], due: Callable[[], Iterable[object]]
+    name: str,
+    run: Callable[[K], object],
+    id_of: Callable[[str], K],
+    due: Callable[[], Iterable[K]],
 ) -> None:
-    """A job of an upper room; ``due`` finds its subjects, in each round."""
-    queues.register_job(name, run)
+    """A job of an upper room; ``due`` finds the ids that it is due for, in each round."""
+    queues.register_job(name, run, id_of)
     _further_jobs[name] = due
 
 
@@ -118,7 +125,7 @@ class Sweeper:
             pool.shutdown(wait=False, cancel_futures=True)
         with suppress(*CONNECTION_LOST):
             self._leadership.give_up()
-        self._log.stop()
+        self._log.finish()
 
     def _go_on(self, stop: Flag) -> None:
         if stop.is_set():
@@ -222,7 +229,7 @@ class Sweeper:
 
     def _run_job(self, name: str, subject: str) -> None:
         try:
-            queues.JOBS[name](subject)
+            queues.run(name, subject)
         except Exception:
             logger.exception("%s %s failed in the sweeper", name, subject)
         finally:

@@ -1,4 +1,4 @@
-// Texts in the language of the page, from its block #words (approvals/presentation/words.py).
+// Texts in the language of the page, from its block #words (approvals/presentation/script_texts.py).
 const block = document.getElementById("words");
 const words = block ? JSON.parse(block.textContent) : {};
 

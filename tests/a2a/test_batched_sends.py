@@ -15,6 +15,7 @@ from django.db.transaction import atomic
 
 from a2a.models import Skill, Task
 from a2a.protocol import fast_path
+from a2a.protocol.calls import LARGEST_IN_BATCH, Call
 from a2a.submissions import Submission, entries, submit
 from ledger.errors import LimitReached
 from ledger.limits import terms
@@ -51,11 +52,11 @@ def message(skill: str = "consolidate", **members: Any) -> dict[str, Any]:
     return {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": parts, **members}
 
 
-def new(token: str, key: str = "", **members: Any) -> fast_path.NewMessage:
-    return fast_path.NewMessage(message(**members), token, key, "")
+def new(token: str, key: str = "", **members: Any) -> Call:
+    return Call("SendMessage", {"message": message(**members)}, token, key=key)
 
 
-def in_one_batch(messages: list[fast_path.NewMessage]) -> list[Any]:
+def in_one_batch(messages: list[Call]) -> list[Any]:
     return asyncio.run(results_of(fast_path.sends, messages))
 
 
@@ -104,7 +105,7 @@ def test_a_row_that_only_the_database_refuses_fails_alone(client, consolidate, m
     assert refused is None
 
 
-def test_what_is_rejected_or_counted_is_left_to_the_way_of_the_sdk(client, outsider, consolidate):
+def test_what_is_rejected_or_counted_is_submitted_alone(client, outsider, consolidate):
     """It writes on its own, and may wait for a lock: no batch is delayed, or half committed."""
     in_batch, unknown, without_scope = in_one_batch(
         [new(client), new(client, skill="nope"), new(outsider)]
@@ -138,7 +139,7 @@ def test_a_large_message_is_stored_alone(client, consolidate, monkeypatch):
     seen: list[int] = []
     monkeypatch.setattr(fast_path.sends, "_run_all", lambda batch: seen.append(len(batch)))
 
-    large = asyncio.run(send(client, metadata={"padding": "x" * fast_path.LARGEST_BODY}))
+    large = asyncio.run(send(client, metadata={"padding": "x" * LARGEST_IN_BATCH}))
 
     assert large.json()["result"]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
     assert seen == []

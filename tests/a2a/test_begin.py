@@ -9,7 +9,7 @@ import pytest
 from a2a.models import RemoteAgent, Task
 from a2a.states import TaskState
 from ledger.execution import roll_back
-from ledger.models import Agent, Transaction
+from ledger.models import Agent, Transaction, Watched
 from ledger.workers import jobs
 from tests.a2a.test_own_tasks import submit
 from tests.processes import running, until
@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 def a_silent_remote_agent(acme, number: int, port: int) -> RemoteAgent:
     agent = Agent.objects.create(tenant=acme, slug=f"far-{number}", name="Far away")
-    return RemoteAgent.objects.create(agent=agent, url=f"http://127.0.0.1:{port}/")
+    url, watched = f"http://127.0.0.1:{port}/", Watched.objects.create(kind="agent_card")
+    return RemoteAgent.objects.create(agent=agent, url=url, watched=watched)
 
 
 def a_task_whose_plan_failed() -> Task:
@@ -42,7 +43,7 @@ def test_a_task_is_begun_while_the_courier_waits_for_agents_that_do_not_answer(a
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         for number in range(4):
-            jobs.enqueue("fetch_card", a_silent_remote_agent(acme, number, port).pk)
+            jobs.enqueue("read_published", a_silent_remote_agent(acme, number, port).watched_id)
         with running("courier", ASSENT_WEBHOOK_NETWORKS="127.0.0.0/8"):
             asked, _ = silent.accept()
             task = a_task_whose_plan_failed()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
+
 import jsonschema_rs
 import jwt
 import pytest
@@ -68,6 +71,21 @@ def test_it_is_fetched_once_and_then_only_asked_about(client):
 
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
     assert client.get(PATH, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_it_was_last_modified_when_what_it_is_made_of_changed(client, monkeypatch, tmp_path):
+    source = tmp_path / "source.py"
+    source.write_text("")
+    monkeypatch.setattr(cards, "SOURCES", [*cards.SOURCES, source])
+    os.utime(source, (4_000_000_000, 4_000_000_000))  # newer than the others
+
+    assert all(file.is_file() for file in cards.SOURCES)
+    assert cards.changed_at() == datetime.fromtimestamp(4_000_000_000, tz=UTC)
+    assert client.get(PATH)["Last-Modified"] == "Tue, 02 Oct 2096 07:06:40 GMT"
+
+
+def test_its_version_begins_with_that_of_assent(client, settings):
+    assert client.get(PATH).json()["version"].startswith(f"{settings.VERSION}+")
 
 
 def test_its_signature_verifies_with_the_published_key_and_with_no_other(client):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from django.utils import timezone
 
@@ -12,46 +14,55 @@ from a2a.states import FINAL, MOVES, TaskState
 from a2a.tasks.transitions import advance
 from ledger.models import Event, new_id
 from ledger.principals import SWEEPER
+from ledger.states import Move
+from tests.cases import Failures
+from tests.tables import taken_back
 
 pytestmark = pytest.mark.django_db
 WALKED = [move for move in MOVES if move.sources]
 
 
-@pytest.fixture
-def a_task_in(acme):
-    def make(state):
-        return Task.objects.create(
-            tenant="acme",
-            context_id="c",
-            state=state,
-            skill_slug="s",
-            submitted_by="agent:acme/x",
-            submitted_by_name="x",
-            payload_hash="0",
-            reason_code="refused",
-            ended_at=timezone.now() if state in FINAL else None,
-        )
-
-    return make
+def task_in(state: TaskState) -> Task:
+    return Task.objects.create(
+        tenant="acme",
+        context_id="c",
+        state=state,
+        skill_slug="s",
+        submitted_by="agent:acme/x",
+        submitted_by_name="x",
+        payload_hash="0",
+        reason_code="refused",
+        ended_at=timezone.now() if state in FINAL else None,
+    )
 
 
-@pytest.mark.parametrize("move", WALKED, ids=str)
-@pytest.mark.parametrize("state", TaskState)
-def test_a_move_starts_only_where_the_map_says(a_task_in, state, move):
-    task = a_task_in(state)
+def test_a_move_starts_only_where_the_map_says(acme):
+    failures = Failures()
+    for state, move in itertools.product(TaskState, WALKED):
+        with taken_back(), failures.of(f"{move} of {state}"):
+            task = task_in(state)
+            if state in move.sources:
+                _assert_moved(task, move)
+            else:
+                _assert_refused_without_a_trace(task, move)
 
-    if state in move.sources:
-        moved = advance(task.pk, move, by=SWEEPER, via="system")
-        assert moved.state == (move.target or state)
-        assert (moved.ended_at is not None) == (moved.state in FINAL)
-        event = Event.objects.get(subject=task.pk)
-        assert (event.kind, event.to_state) == (move.kind, moved.state)
-    else:
-        with pytest.raises(TaskNotPossible) as refusal:
-            advance(task.pk, move, by=SWEEPER, via="system")
-        assert refusal.value.snapshot.state == state
-        assert Event.objects.count() == 0
-        assert Task.objects.get().state == state
+    assert not failures
+
+
+def _assert_moved(task: Task, move: Move) -> None:
+    moved = advance(task.pk, move, by=SWEEPER, via="system")
+    assert moved.state == (move.target or task.state)
+    assert (moved.ended_at is not None) == (moved.state in FINAL)
+    event = Event.objects.get(subject=task.pk)
+    assert (event.kind, event.to_state) == (move.kind, moved.state)
+
+
+def _assert_refused_without_a_trace(task: Task, move: Move) -> None:
+    with pytest.raises(TaskNotPossible) as refusal:
+        advance(task.pk, move, by=SWEEPER, via="system")
+    assert refusal.value.snapshot.state == task.state
+    assert Event.objects.count() == 0
+    assert Task.objects.get().state == task.state
 
 
 def test_nothing_leaves_a_terminal_state():

@@ -20,11 +20,11 @@ from a2a.states import FINAL, TaskState
 from a2a.submissions import Submission
 from ledger import execution
 from ledger.agents.callers import Caller
-from ledger.audit import verification
 from ledger.errors import LedgerError, PlanFailed
 from ledger.execution import crash_points
 from ledger.models import IdempotencyKey, Scope, Transaction
 from ledger.principals import SWEEPER, Principal
+from ledger.proof.audit import verification
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from a2a.models import Question, Skill, Task
-from ledger.audit import verification
 from ledger.models import Scope
+from ledger.proof.audit import verification
 from ledger.workers import sweeper
 from tests.agents_at_work import GOOD_INPUT, speaking_as
 
@@ -231,7 +231,7 @@ def test_polling_faster_than_every_two_seconds_earns_a_429(as_orchestrator, cons
 
 
 def test_two_who_watch_one_task_at_the_proper_pace_are_never_stopped(as_orchestrator, consolidate):
-    from ledger import doorbell
+    from ledger.foundation.redis import doorbell
 
     task = f"{TASKS}/{submit(as_orchestrator).json()['task_id']}"
 

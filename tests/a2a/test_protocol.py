@@ -15,12 +15,15 @@ from django.db import connection
 from a2a import tasks
 from a2a.errors import AlreadyAnswered
 from a2a.models import Question, Task
-from a2a.protocol.bodies import INVALID_PARAMS, Fault, parse
+from a2a.protocol.bindings.bodies import parse
+from a2a.protocol.errors import INVALID_PARAMS, ProtocolError
 from a2a.protocol.updates import Since, updates_since
 from a2a.tasks import questions
+from a2a.validation.extensions import ENVELOPE
 from approvals.asgi import application
+from ledger.api.waiting.changes import changes
 from ledger.models import Agent, AgentToken, Scope
-from ledger.waiting.changes import changes
+from tests.a2a.test_plain_rest import envelope_of
 from tests.agents_at_work import GOOD_INPUT
 from tests.processes import until
 
@@ -256,6 +259,16 @@ def test_nothing_that_a_client_sends_is_an_internal_error(peer, consolidate, nam
         (b"\xff\xfe", -32700),
         (b"[]", -32600),
         (b"[" * 3000, -32700),
+        (b"", -32700),
+        (b'{"jsonrpc":"1.0","id":1,"method":"GetTask"}', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"GetTask"}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"GetTask"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":7}', -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":"x"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","more":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":null}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"x"}}', -32601),
         (b'{"jsonrpc":"2.0","id":1,"method":"Nope"}', -32601),
         (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":7}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"\\u0000"}}', -32001),
@@ -307,6 +320,57 @@ def test_over_http_and_json(peer, consolidate):
     assert missing.status_code == 404
     assert missing.json()["error"]["details"][0]["domain"] == "a2a-protocol.org"
     assert peer.http("POST", f"/a2a/rest/tasks/{task['id']}:cancel").status_code == 200
+
+
+def test_parameters_stand_in_the_query_over_http_and_json(peer, consolidate):
+    for _ in range(2):
+        peer.send()
+
+    def listed(query: str) -> httpx.Response:
+        return peer.http("GET", f"/a2a/rest/tasks?{query}")
+
+    page = listed("pageSize=1&status=TASK_STATE_SUBMITTED&historyLength=1&includeArtifacts=TRUE")
+    (task,) = page.json()["tasks"]
+    assert (page.json()["totalSize"], len(task["history"]), task["artifacts"]) == (2, 1, [])
+    assert "artifacts" not in listed("pageSize=1").json()["tasks"][0]
+    assert listed("statusTimestampAfter=2999-01-01T00:00:00Z").json()["tasks"] == []
+    for wrong in ("pageSize=x", "pageSize=0", "statusTimestampAfter=x", "pageToken=x"):
+        refused = listed(wrong)
+        assert (refused.status_code, refused.headers["content-type"]) == (400, "application/json")
+        assert refused.json()["error"]["status"] == "INVALID_ARGUMENT"
+    assert peer.http("DELETE", "/a2a/rest/tasks").status_code == 405
+    assert peer.http("GET", "/a2a/rest/acme/nothing/here").status_code == 404
+
+
+def test_a_push_config_is_the_same_in_each_binding(peer, consolidate):
+    task_id = peer.send()["id"]
+    path = f"/a2a/rest/tasks/{task_id}/pushNotificationConfigs"
+    config = {"id": "c1", "url": "https://93.184.215.14/", "token": "t"}
+    secret = {"authentication": {"scheme": "Bearer", "credentials": "secret"}}
+    shown = {**config, "taskId": task_id, "authentication": {"scheme": "Bearer"}}
+
+    assert peer.http("POST", path, json=config | secret).json() == shown
+    assert peer.http("GET", f"{path}/c1").json() == shown
+    assert peer.rpc("GetTaskPushNotificationConfig", {"taskId": task_id, "id": "c1"}) == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": shown,
+    }
+    (old,) = peer.rpc("tasks/pushNotificationConfig/list", {"id": task_id}, **OLD)["result"]
+    assert old["taskId"] == task_id
+    assert old["pushNotificationConfig"] == config | {"authentication": {"schemes": ["Bearer"]}}
+    gone = {"id": task_id, "pushNotificationConfigId": "c1"}
+    assert peer.rpc("tasks/pushNotificationConfig/delete", gone, **OLD)["result"] is None
+    assert peer.http("GET", path).json() == {}
+    assert peer.http("DELETE", f"{path}/c1").json() == {}
+
+
+def test_a_stream_of_version_0_3_tells_its_refusal_as_an_event(peer):
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "x"}}
+    answer = peer.http("POST", "/a2a/v0.3", json=body, headers={"A2A-Version": "0.3"})
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert json.loads(answer.text.removeprefix("data:"))["error"]["code"] == -32001
 
 
 def test_version_0_3_has_a_path_and_a_card_of_its_own(peer, consolidate, client):
@@ -423,9 +487,11 @@ def test_nothing_is_read_of_what_a_stranger_sends(db):
 
 @pytest.mark.parametrize("item", [b"{}", b"[]", b"0", rb'"\","'])
 def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(item):
-    assert parse(b"[" + b",".join([item] * 60_000) + b"]") == Fault(
-        INVALID_PARAMS, "It has more than 50000 values; send references."
-    )
+    with pytest.raises(ProtocolError) as refused:
+        parse(b"[" + b",".join([item] * 60_000) + b"]")
+
+    assert refused.value.kind == INVALID_PARAMS
+    assert refused.value.message == "It has more than 50000 values; send references."
 
 
 def test_a_text_may_have_any_number_of_commas():
@@ -660,11 +726,29 @@ def test_a_message_that_refers_to_an_ended_task_of_the_skill_revises_it(peer, co
     assert revised_by(first["id"], waiting["id"]) == (None, False)  # which one is not said
 
 
-def test_a_task_of_another_agent_is_not_revised_by_a_reference(peer, consolidate, stranger):
+def test_a_task_of_another_agent_is_not_revised_by_a_reference(peer, consolidate, supervisor):
+    theirs = peer.send()
+    peer.rpc("CancelTask", {"id": theirs["id"]})
+
+    own = Peer(supervisor, Scope.SUBMIT).send(referenceTaskIds=[theirs["id"]])
+
+    assert own["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert "revises" not in own["metadata"]["urn:assent:a2a:task:1"]
+    assert own["contextId"] != theirs["contextId"]
+    assert set(Task.objects.values_list("revises", flat=True)) == {None}
+
+
+def test_nor_is_it_by_an_agent_of_another_tenant(peer, consolidate, stranger):
     theirs = peer.send()
     peer.rpc("CancelTask", {"id": theirs["id"]})
     consolidate.open_to = [stranger.tenant_id]
     consolidate.save()
 
-    Peer(stranger, Scope.SUBMIT).send(referenceTaskIds=[theirs["id"]])
-    assert not Task.objects.filter(revises__isnull=False)
+    own = Peer(stranger, Scope.SUBMIT).send(
+        metadata={ENVELOPE: envelope_of(stranger)}, referenceTaskIds=[theirs["id"]]
+    )
+
+    assert own["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert "revises" not in own["metadata"]["urn:assent:a2a:task:1"]
+    assert own["contextId"] != theirs["contextId"]
+    assert set(Task.objects.values_list("revises", flat=True)) == {None}

@@ -13,7 +13,8 @@ import jwt
 import pytest
 from django.utils import timezone
 
-from a2a import signatures, tasks
+from a2a import tasks
+from a2a.cards import signatures
 from ledger.events import outbox
 from ledger.models import Delivery, Scope
 from tests.a2a.test_protocol import Peer

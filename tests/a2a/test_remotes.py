@@ -20,9 +20,11 @@ from a2a.models import Mirror, RemoteAgent, Skill, Task
 from a2a.remote import calls, cards, outgoing, sync
 from a2a.submissions import Submission
 from a2a.tasks import questions
+from a2a.validation import extensions
 from a2a.wire.remote import card_from_json
-from ledger.models import Scope, Tenant
+from ledger.models import Scope, Tenant, Watched
 from ledger.principals import SWEEPER
+from ledger.tools import watched
 from ledger.workers import jobs, sweeper
 from tests.agents_at_work import caller_for
 from tests.processes import ROOT, _listens, free_port, until
@@ -100,7 +102,8 @@ def test_a_registered_agents_skills_are_offered_and_its_card_is_pinned(remote):
         "read",
     }
     remote.refresh_from_db()
-    assert (remote.card_version, remote.drift, remote.card["name"]) == ("2.0.1", "", "Fast agent")
+    assert (remote.card_version, remote.card["name"]) == ("2.0.1", "Fast agent")
+    assert remote.watched.held_why == ""
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ AS_TEXT, AS_DATA = {"text": '{"a": 1}'}, {"data": ASKED}
         (a_card("application/json"), [AS_DATA]),
         (a_card("text/plain", "application/json; charset=utf-8"), [AS_TEXT, AS_DATA]),
         (a_card("application/json", of_skill=["text/plain"]), [AS_TEXT]),
-        (a_card("text/plain", extensions=[cards.SKILLS_EXTENSION]), [AS_DATA]),
+        (a_card("text/plain", extensions=[extensions.SKILLS]), [AS_DATA]),
     ],
 )
 def test_what_is_sent_follows_the_media_types_of_the_card(card, expected, consolidate, client_of):
@@ -252,7 +255,7 @@ def test_a_remote_out_of_reach_is_seen_and_given_up_in_the_end(
     look(task)
     assert task.state == "working"
     assert "does not answer; trying again" in task.note
-    assert RemoteAgent.objects.get().error
+    assert Watched.objects.get().error
     settings.REMOTE_LOST_S = 0
     look(task)
 
@@ -274,18 +277,18 @@ def test_drift_is_shown_and_stops_new_tasks_until_the_card_is_pinned_again(
 ):
     fast_agent.kill()
     fast_agent.start("--gone", "ask")
-    RemoteAgent.objects.update(refetch_at=timezone.now() - timedelta(seconds=1))
+    Watched.objects.update(read_again_at=timezone.now() - timedelta(seconds=1))
 
     sweeper.Sweeper().sweep()
-    until(lambda: (remote_agents.refetch(remote.pk), RemoteAgent.objects.get().drift)[1])
+    until(lambda: (watched.read_again(remote.watched_id), Watched.objects.get().held_why)[1])
 
-    assert RemoteAgent.objects.get().drift == "ask: the skill is gone."
+    assert Watched.objects.get().held_why == "ask: the skill is gone."
     refused = submit("ask")
     assert (refused.state, refused.reason_code) == ("rejected", "card_drifted")
     assert submit("echo", 1).state == "submitted"
 
     remote_agents.pin(RemoteAgent.objects.get(), by=SWEEPER, via="admin")
-    assert RemoteAgent.objects.get().drift == ""
+    assert Watched.objects.get().held_why == ""
     assert submit("ask").reason_code == "unsupported_capability"
 
 
@@ -392,7 +395,7 @@ def test_a_card_that_is_pinned_while_the_old_one_is_compared_is_not_called_chang
 ):
     fast_agent.kill()
     fast_agent.start("--gone", "ask")
-    RemoteAgent.objects.update(refetch_at=timezone.now() - timedelta(seconds=1))
+    Watched.objects.update(read_again_at=timezone.now() - timedelta(seconds=1))
     fetch = cards.fetch
 
     def fetch_while_somebody_pins(url, token=""):
@@ -402,9 +405,9 @@ def test_a_card_that_is_pinned_while_the_old_one_is_compared_is_not_called_chang
         return card
 
     monkeypatch.setattr(cards, "fetch", fetch_while_somebody_pins)
-    remote_agents.refetch(remote.pk)
+    watched.read_again(remote.watched_id)
 
-    assert RemoteAgent.objects.get().drift == ""
+    assert Watched.objects.get().held_why == ""
     assert set(Skill.objects.values_list("drift", flat=True)) == {""}
 
 

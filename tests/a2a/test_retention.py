@@ -13,20 +13,22 @@ from django.db import connection
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from a2a import decision_records, submissions, tasks
+from a2a import submissions, tasks
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, PushConfig, Question, Skill, Task
 from a2a.submissions import Submission
 from a2a.tasks import questions, retention
+from a2a.tasks.records import decision_records
 from examples import verify as second
-from ledger import contracts, execution, retention as ledger_retention
-from ledger.audit import decision_records as ledger_records, exports, verification
+from ledger import contracts, execution
 from ledger.errors import InvalidRequest
-from ledger.intents import canonical
-from ledger.log import checkpoints
 from ledger.models import Event, Scope
 from ledger.principals import Principal
-from ledger.seals import as_text
+from ledger.proof import retention as ledger_retention
+from ledger.proof.audit import decision_records as ledger_records, exports, verification
+from ledger.proof.log import checkpoints
+from ledger.seals.intents import canonical
+from ledger.seals.seals import as_text
 from ledger.transactions import coordinator
 from tests.a2a.test_protocol import Peer
 from tests.forgery import forge, reseal, reseal_row

@@ -12,8 +12,8 @@ from a2a.models import Skill, Task
 from a2a.submissions import Submission
 from a2a.submissions.envelope import MOST_REVISIONS
 from a2a.wire import plain_json
-from ledger.audit import verification
 from ledger.models import Agent, Scope
+from ledger.proof.audit import verification
 from tests.a2a.test_plain_rest import TASKS, claimed, post
 from tests.agents_at_work import GOOD_INPUT, caller_for, speaking_as
 

@@ -8,16 +8,18 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from a2a.types import a2a_pb2 as pb
 from django.db import connection, connections
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 from a2a import tasks
 from a2a.models import Artifact
 from a2a.protocol import stream, updates
 from a2a.protocol.updates import Since
+from ledger.api.waiting.waiters import Kind, waiters
 from ledger.models import AgentToken, Scope
-from ledger.waiting.waiters import Kind, waiters
 from tests.a2a.test_protocol import Peer
 from tests.asgi import request
 
@@ -52,7 +54,9 @@ def events_of(answer: Any) -> list[Any]:
 
 
 def without_defaults(value: Any) -> Any:
-    """Protobuf leaves out members that are empty or false."""
+    """As the SDK reads it: protobuf leaves out members that are empty or false."""
+    if isinstance(value, pb.StreamResponse):
+        value = MessageToDict(value)
     if isinstance(value, dict):
         return {name: without_defaults(item) for name, item in value.items() if item}
     return [without_defaults(item) for item in value] if isinstance(value, list) else value
@@ -74,7 +78,7 @@ def held(worker, a_claimed_task):
     return task, {"agent": worker.principal, "fencing_token": task.fencing_token, "via": "api"}
 
 
-def test_a_stream_tells_the_same_with_and_without_the_sdk(peer, held):
+def test_a_stream_tells_the_same_in_each_binding(peer, held):
     task, holder = held
 
     def work() -> None:
@@ -82,19 +86,23 @@ def test_a_stream_tells_the_same_with_and_without_the_sdk(peer, held):
         tasks.add_artifact(task.pk, **holder, artifact_id="a", parts=[{"text": "x"}])
         tasks.complete(task.pk, **holder, result={"summary": "ok"})
 
-    # Further members make a request unusual, so that the SDK handles it.
-    by_sdk = {"params": {"id": str(task.pk), "tenant": ""}}
-    plain, with_sdk = asyncio.run(
-        while_it_streams(work, subscribed(peer, task), subscribed(peer, task, **by_sdk))
-    )
+    headers = {"A2A-Version": "1.0"}
+    path = f"/a2a/rest/tasks/{task.pk}:subscribe"
+    rest = request("POST", path, peer.token, headers=headers)
+    # A further member makes a request unusual, so that it is checked alone.
+    unusual = {"params": {"id": str(task.pk), "tenant": "acme"}}
+    streams = subscribed(peer, task), subscribed(peer, task, **unusual), rest
+    usual, alone, plain = asyncio.run(while_it_streams(work, *streams))
 
-    assert plain.headers["content-type"] == with_sdk.headers["content-type"]
-    told = [without_defaults(events_of(answer)) for answer in (plain, with_sdk)]
-    assert told[0] == told[1]
-    assert len(events_of(plain)) == 5
+    assert usual.headers["content-type"] == plain.headers["content-type"]
+    told = [event["result"] for event in events_of(usual)]
+    assert told == [event["result"] for event in events_of(alone)] == events_of(plain)
+    assert len(told) == 5
+    for event in told:
+        assert without_defaults(ParseDict(event, pb.StreamResponse())) == without_defaults(event)
 
 
-def test_a_stream_of_an_ended_or_unknown_task_is_refused_by_the_sdk(peer, held):
+def test_a_stream_of_an_ended_or_unknown_task_is_refused(peer, held):
     task, holder = held
     tasks.complete(task.pk, **holder, result={"summary": "ok"})
 

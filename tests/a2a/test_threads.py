@@ -1,4 +1,4 @@
-"""Operations that go through the SDK share threads fairly; look-ups wait for none of them."""
+"""Operations outside of batches share threads fairly; look-ups wait for none of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from django.db.transaction import atomic
 
 from a2a import tasks
 from a2a.models import Task
-from a2a.protocol.threads import MOST_WAITING, FairThreads
+from a2a.protocol.threads import MOST_WAITING, lane_shared_by_agents
 from a2a.tasks import questions
 from ledger.errors import LimitReached
+from ledger.foundation.lanes import Lane
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_protocol import Peer
 from tests.asgi import request
@@ -27,8 +28,8 @@ WITHIN_S = 30
 
 
 @pytest.fixture
-def threads() -> FairThreads:
-    return FairThreads(4, "test")
+def threads() -> Lane:
+    return lane_shared_by_agents("test", 4)
 
 
 @pytest.fixture

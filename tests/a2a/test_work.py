@@ -9,8 +9,8 @@ import pytest
 from django.db import connections
 
 from a2a.models import Question, Skill, Task
+from ledger.api.waiting.changes import changes
 from ledger.models import Agent, Scope
-from ledger.waiting.changes import changes
 from tests.a2a.test_plain_rest import TASKS, WORK, ask, claimed, post, submit
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, speaking_as

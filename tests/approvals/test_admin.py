@@ -112,7 +112,7 @@ def test_the_list_says_when_what_and_how_it_stands_in_few_words(as_olga, approve
 
     assert "<h1>Transactions</h1>" in page
     assert f"{row.created_at:%Y-%m-%d %H:%M:%S}" in page
-    assert ">approved</span>" in page
+    assert ">signed off, waiting for a worker</td>" in page
     assert re.findall(r'class="(?:sortable )?column-(\w+)', page)[:6] == [
         "when", "summary", "money", "now", "agent", "receipt_",
     ]  # fmt: skip

@@ -6,8 +6,8 @@ import jsonschema_rs
 import pytest
 
 from approvals.api import api
-from approvals.http.api_page import JSON, operations
-from approvals.http.schema_words import words
+from approvals.http.field_descriptions import words
+from approvals.http.reference.api_page import JSON, operations
 
 DOCUMENT = api.get_openapi_schema(path_prefix="/api/v1/")
 OPERATIONS = list(operations(DOCUMENT))

@@ -12,8 +12,8 @@ from django.utils import timezone, translation
 from approvals.desk import confirmations, policies
 from approvals.http.preferences import formats_of
 from approvals.models import Preferences
-from approvals.presentation import amounts, charts, spans, times
-from approvals.web.account import FORMATS
+from approvals.presentation import amounts, charts, times
+from approvals.web.account.account import FORMATS
 
 AMOUNTS = [("1234.50", "CHF"), ("125000", "EUR"), ("1234", "JPY"), ("12.345", "BHD")]
 
@@ -43,7 +43,7 @@ def test_numbers_and_spans_are_written_in_the_formats_of_the_reader():
     written = {}
     for formats in ("", "de-DE", "de-CH"):
         with formats_of(formats):
-            written[formats] = (charts.grouped(2900), spans.span_of(5400), spans.span_of(132))
+            written[formats] = (charts.grouped(2900), times.span_of(5400), times.span_of(132))
 
     assert written == {
         "": ("2,900", "1.5 h", "2.2 min"),

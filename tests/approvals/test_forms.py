@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from django.utils.http import urlencode
 
-from approvals.presentation import schema_forms, schema_values
+from approvals.presentation.forms import fields, values
 
 ADDRESS = {
     "type": "object",
@@ -23,15 +23,15 @@ def an_object(required=(), **properties):
 
 def read(schema, **sent):
     """The value and the errors by path, of what a browser sends; names after ``input/``."""
-    form = schema_forms.form_of(schema)
+    form = fields.form_of(schema)
     data = [("input/" + name if name else "input", value) for name, value in sent.items()]
-    value = schema_values.read(form, QueryDict(urlencode(data, doseq=True)), schema)
+    value = values.read(form, QueryDict(urlencode(data, doseq=True)), schema)
     errors = {"/".join(node.path): node.errors for node in form.every() if node.errors}
     return value, errors
 
 
 def kinds(schema):
-    form = schema_forms.form_of(schema)
+    form = fields.form_of(schema)
     return {"/".join(node.path): node.kind for node in form.every() if node.path}
 
 
@@ -201,7 +201,7 @@ def a_bomb():
     ids=["bomb", "500 fields", "huge enum", "elsewhere", "nowhere", "itself", "array", "types"],
 )
 def test_what_cannot_be_drawn_is_a_field_for_json(schema):
-    form = schema_forms.form_of(schema)
+    form = fields.form_of(schema)
 
     assert (form.kind, form.name, list(form.every())) == ("json", "input", [form])
 
@@ -210,7 +210,7 @@ def test_a_schema_that_contains_itself_is_drawn_to_a_depth():
     found = kinds(circle())
 
     assert found["self"] == "group"
-    assert found["/".join(["self"] * schema_forms.MOST_DEEP)] == "json"
+    assert found["/".join(["self"] * fields.MOST_DEEP)] == "json"
 
 
 @pytest.mark.parametrize(
@@ -232,18 +232,18 @@ def test_a_schema_that_contains_itself_is_drawn_to_a_depth():
     ],
 )
 def test_a_schema_of_the_wrong_form_breaks_no_page(schema):
-    form = schema_forms.form_of(schema)
+    form = fields.form_of(schema)
     names = [node.name for node in form.every()]
 
     assert len(names) == len(set(names))
-    schema_values.show_defaults(form)
+    values.show_defaults(form)
 
 
 def test_labels_of_strangers_are_cleaned_and_short():
     title = "A\u202egood\x00 \n title" + "x" * 500
-    node = schema_forms.form_of(an_object(a={"title": title})).children[0]
+    node = fields.form_of(an_object(a={"title": title})).children[0]
 
-    assert len(node.label) == schema_forms.LABEL_MAX
+    assert len(node.label) == fields.LABEL_MAX
     assert not {"\u202e", "\x00", "\n"} & set(node.label)
 
 
@@ -269,23 +269,23 @@ EARLIER = an_object(
     ],
 )
 def test_an_earlier_input_comes_back_as_it_was(value):
-    form = schema_forms.form_of(EARLIER)
-    schema_values.show(form, value)
+    form = fields.form_of(EARLIER)
+    values.show(form, value)
     sent = QueryDict(mutable=True)
     for node in form.every():
         if node.kind != "group":
             sent.setlist(node.name, node.chosen if node.kind == "several" else [node.text])
 
-    again = schema_values.read(schema_forms.form_of(EARLIER), sent, EARLIER)
+    again = values.read(fields.form_of(EARLIER), sent, EARLIER)
 
     assert again == value
 
 
 @pytest.mark.parametrize("value", [{"name": 7}, {"tone": "loud"}, {"home": "Lima"}, ["a"], "text"])
 def test_an_earlier_input_that_no_field_can_show_is_shown_as_json(value):
-    form = schema_forms.form_of(EARLIER)
-    schema_values.show(form, value)
-    shown = [node for node in form.every() if node.suffix == schema_values.JSON]
+    form = fields.form_of(EARLIER)
+    values.show(form, value)
+    shown = [node for node in form.every() if node.suffix == values.JSON]
 
     (field,) = shown
     expected = next(iter(value.values())) if isinstance(value, dict) else value
@@ -301,9 +301,9 @@ def test_further_members_do_not_replace_those_with_a_field():
 
     _, errors = read(schema, name="a", **{"~more": "x"})
     assert errors == {}  # there is no such field unless the page had it
-    form = schema_forms.form_of(schema)
+    form = fields.form_of(schema)
     data = QueryDict(urlencode({"input/name": "a", "input~more": '{"name": "b"}'}))
-    schema_values.read(form, data, schema)
+    values.read(form, data, schema)
     assert any(
         "have no field of their own" in error for node in form.every() for error in node.errors
     )

@@ -17,8 +17,8 @@ from a2a import submissions, tasks
 from a2a.models import Question, Skill, Task
 from a2a.tasks import questions
 from approvals.desk import giving
-from ledger.audit import verification
 from ledger.models import Agent
+from ledger.proof.audit import verification
 from tests.a2a.test_plain_rest import claimed
 from tests.conftest import signed_in
 

@@ -30,6 +30,7 @@ def missing(monkeypatch: pytest.MonkeyPatch, *urls: str) -> set[str]:
         monkeypatch.undo()
 
 
+@pytest.mark.slow
 def test_a_silent_server_keeps_nobody_from_the_one_that_answers(monkeypatch):
     with ExitStack() as stack:
         url = os.environ["DATABASE_URL"]

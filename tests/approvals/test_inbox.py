@@ -9,7 +9,7 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from approvals.desk import inbox
+from approvals.desk.inbox import inbox
 from approvals.desk.viewers import Viewer
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.people import principal_of

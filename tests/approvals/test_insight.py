@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from approvals.models import Membership, Preferences
 from ledger.models import UsageDay, UsageDecider, UsageHour
+from ledger.reporting.usage import buckets, counting, figures
 from ledger.states import EventKind
 from ledger.transactions import coordinator
-from ledger.usage import buckets, counting, figures
 from tests.forgery import forge
 
 

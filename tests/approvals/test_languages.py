@@ -10,13 +10,15 @@ from django.db.transaction import atomic, set_rollback
 from django.urls import reverse
 from django.utils import translation
 
+from a2a.doors.git_bus.models import Progress, Wish
 from a2a.models import QuestionState
 from a2a.states import TaskState
-from approvals.models import PendingState, Preferences
-from approvals.presentation import vocabulary, words
-from ledger import doorbell
-from ledger.models import Scope
-from ledger.states import Ending, State
+from approvals.models import Preferences
+from approvals.presentation import labels, script_texts
+from approvals.presentation.sentences import in_words
+from ledger.foundation.redis import doorbell
+from ledger.models import RequestState, Scope
+from ledger.states import Ending, Outcome, State
 from tests.a2a.test_protocol import Peer
 from tests.authorization.operations import address_of, all_operations, request_of
 from tests.authorization.scene import Scene
@@ -50,13 +52,14 @@ def words_of(page: str) -> dict[str, str]:
 
 
 def test_scripts_have_a_word_for_one_and_for_more_of_what_is_counted():
-    names = set(words.for_scripts())
+    names = set(script_texts.for_scripts())
 
     assert {name for name in names if name.endswith("_one")} == {
         name.replace("_other", "_one") for name in names if name.endswith("_other")
     }
 
 
+@pytest.mark.slow
 def test_rest_answers_in_english_whatever_language_is_asked_for(db):
     scene = Scene()
     told = [
@@ -140,10 +143,12 @@ def sealed_by(name, row):
     ]
 
 
-@pytest.mark.parametrize("states", [State, Ending, TaskState, QuestionState, PendingState])
+@pytest.mark.parametrize(
+    "states", [State, Ending, Outcome, TaskState, QuestionState, RequestState, Progress, Wish]
+)
 def test_every_state_has_a_word_in_each_language(states):
     with translation.override("de"):
-        assert [label for label in states.labels if vocabulary.in_words(label) == label] == []
+        assert [label for label in states.labels if in_words(label) == label] == []
 
 
 def test_a_refusal_is_in_the_language_of_who_reads_it(as_bob, bob_user, a_payment):
@@ -158,5 +163,5 @@ def test_a_refusal_is_in_the_language_of_who_reads_it(as_bob, bob_user, a_paymen
 
 
 def test_a_function_of_the_agents_own_is_called_by_its_name():
-    assert vocabulary.title_of("humanlayer.drop_table") == "Drop table"
-    assert vocabulary.title_of("refund_customer") == "Refund customer"
+    assert labels.title_of("humanlayer.drop_table") == "Drop table"
+    assert labels.title_of("refund_customer") == "Refund customer"

@@ -22,8 +22,8 @@ from websockets.sync.client import ClientConnection, connect
 from approvals.local import embedded_services
 from approvals.models import Membership
 from approvals.web import live as live_module, open_sessions
-from ledger import doorbell
 from ledger.events import account_changes
+from ledger.foundation.redis import doorbell
 from tests.processes import Product, running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,6 +105,7 @@ def test_who_may_see_nothing_any_more_is_closed_at_once(live, as_alice, alice_us
         assert closed_with(socket) == 4401
 
 
+@pytest.mark.slow
 def test_with_redis_frozen_it_is_closed_at_the_next_check(as_alice, as_bob, bob_user, tmp_path):
     with ExitStack() as stack:
         url = embedded_services.start_redis(tmp_path, stack)

@@ -16,7 +16,7 @@ from django.test import Client
 from approvals.models import Membership, NotificationSettings, Preferences
 from approvals.notifications import mail_channel, mails
 from approvals.people import mail_server
-from ledger import couriers
+from ledger.delivery import couriers
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.principals import Surface

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from a2a.tasks import questions
 from approvals import metrics
 from ledger import execution
-from ledger.log import checkpoints
 from ledger.models import Delivery, Event, Tenant, Transaction
+from ledger.proof.log import checkpoints
 from ledger.states import State
 from ledger.transactions import coordinator
 from tests.processes import ROOT, running, until

@@ -122,6 +122,7 @@ def test_each_door_says_in_its_own_way_that_the_database_is_away(doors, monkeypa
         assert "Nothing was changed." in answers[name].json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_each_door_works_at_once_after_all_sessions_have_ended(doors):
     """Sessions that the process keeps are replaced, so that no request fails for them."""
     left_out = {"SubscribeToTask", "claim", "read of an unknown token"}

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from django.core.signals import request_started
 from django.db import connection
 
-from approvals import asgi
 from approvals.asgi import application
-from approvals.http import pages as http_pages
-from approvals.http.pages import Pages
+from approvals.http.admission.pages import Pages
+from ledger.foundation.lanes import Lane
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,8 +30,9 @@ def ask(method: str, path: str, app: Any = application, **said: Any) -> httpx.Re
     return asyncio.run(send())
 
 
-def pages(inside: Any, **limits: Any) -> Pages:
-    return Pages(inside, **{"threads": 2, "largest_body": 1000, "body_within_s": 5, **limits})
+def pages(inside: Any, lane: Lane | None = None, *, body_within_s: float = 5) -> Pages:
+    lane = lane or Lane("test", 2)
+    return Pages(inside, lane, largest_body=1000, body_within_s=body_within_s)
 
 
 def test_pages_cards_and_the_doors_that_they_name_share_one_origin(settings):
@@ -60,7 +61,7 @@ def test_rest_over_it_is_as_over_wsgi(as_helpdesk):
 
 def test_many_requests_share_the_connections_of_a_few_threads(as_helpdesk, settings):
     headers = {"Authorization": f"Bearer {as_helpdesk.token}"}
-    earlier, threads = set(threading.enumerate()), set[threading.Thread]()
+    earlier, numbers = set(threading.enumerate()), list[int]()
     count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
 
     async def burst() -> None:
@@ -68,7 +69,8 @@ def test_many_requests_share_the_connections_of_a_few_threads(as_helpdesk, setti
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             asked = [http.get("/api/v1/tools", headers=headers) for _ in range(40)]
             assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
-        threads.update(set(threading.enumerate()) - earlier)
+        begun = set(threading.enumerate()) - earlier
+        numbers.append(len([each for each in begun if each.name == "pages"]))
 
     asyncio.run(burst())
     with connection.cursor() as cursor:
@@ -79,8 +81,7 @@ def test_many_requests_share_the_connections_of_a_few_threads(as_helpdesk, setti
         cursor.execute(count)
         assert cursor.fetchone()[0] <= before
 
-    names = [thread.name for thread in threads]
-    assert len([name for name in names if name.startswith("pages")]) <= settings.PAGE_THREADS
+    assert 0 < max(numbers) <= settings.PAGE_THREADS
 
 
 def test_what_is_too_large_is_refused_before_it_is_taken_in():
@@ -208,7 +209,7 @@ def test_answers_that_nobody_reads_take_no_other_requests_place():
         start("200 OK", [])
         return [b"ok"]
 
-    app = pages(short, threads=1, most_waiting=0, body_within_s=60)
+    app = pages(short, Lane("test", 1, most_waiting=0), body_within_s=60)
 
     async def story() -> int:
         is_sending = asyncio.Event()
@@ -227,8 +228,7 @@ def test_answers_that_nobody_reads_take_no_other_requests_place():
     assert asyncio.run(story()) == 200
 
 
-def test_nobody_waits_long_for_a_thread_and_what_never_began_is_refused(monkeypatch):
-    monkeypatch.setattr(http_pages, "WAITS_FOR_THREAD_S", 0.2)
+def test_nobody_waits_long_for_a_thread_and_what_never_began_is_refused():
     goes_on, done = threading.Event(), []
 
     def held_up(environ: Any, start: Any) -> list[bytes]:
@@ -238,7 +238,7 @@ def test_nobody_waits_long_for_a_thread_and_what_never_began_is_refused(monkeypa
         return [b"ok"]
 
     async def story() -> tuple[httpx.Response, httpx.Response]:
-        transport = httpx.ASGITransport(pages(held_up, threads=1))
+        transport = httpx.ASGITransport(pages(held_up, Lane("test", 1, within=0.2)))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             first = asyncio.create_task(http.post("/first"))
             await asyncio.sleep(0)
@@ -257,10 +257,19 @@ def test_exports_have_threads_of_their_own(as_alice, a_payment):
     row = a_payment()
     cookie = {"Cookie": f"assent_session={as_alice.cookies['assent_session'].value}"}
 
-    answer = ask("GET", "/history/export.csv", headers=cookie)
+    threads = []
+
+    def note(**_: Any) -> None:
+        threads.append(threading.current_thread().name)
+
+    request_started.connect(note)
+    try:
+        answer = ask("GET", "/history/export.csv", headers=cookie)
+    finally:
+        request_started.disconnect(note)
 
     assert str(row.pk) in answer.text
-    assert asgi.exports._pool._threads
+    assert threads == ["exports"]
 
 
 def test_nobody_leaves_the_threads_of_the_pages_by_asking_to_wait(settings):

@@ -16,13 +16,13 @@ from django.urls import reverse
 
 from approvals.desk import decisions
 from approvals.http.middleware import roles_of
-from approvals.models import Membership, Notice, PendingChange, Role
+from approvals.models import Membership, Notice, Role
 from approvals.people import accounts, principal_of, second_operator
 from ledger import execution
-from ledger.audit import verification
 from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible
 from ledger.events import account_changes
-from ledger.models import AgentToken, Event
+from ledger.models import AgentToken, ChangeRequest, Event
+from ledger.proof.audit import verification
 from tests.conftest import signed_in
 from tests.processes import ROOT
 
@@ -253,7 +253,7 @@ def test_what_a_person_may_do_does_not_change_by_that_person(olga_user, change, 
 
     after = User.objects.get(pk=olga_user.pk)
     assert (roles_of(after), after.is_superuser) == before
-    assert PendingChange.objects.get().kind == kind
+    assert ChangeRequest.objects.get().kind == kind
     assert [kind for kind, *_ in history()] == ["change_requested"]
 
 
@@ -272,7 +272,7 @@ def test_a_role_of_ones_own_in_the_admin_waits_for_a_second_operator(
 
     assert "A second operator has to confirm" in answer.content.decode()
     assert roles_of(olga_user)["acme"] == {"operator"}
-    row = PendingChange.objects.get()
+    row = ChangeRequest.objects.get()
     confirm = reverse("desk:change-confirm", args=[row.pk])
     assert (
         "another operator has to confirm" in as_keeper.post(confirm, follow=True).content.decode()
@@ -293,7 +293,7 @@ def test_making_staff_takes_another_superuser(vera_user, oscar_user):
     assert (
         accounts.set_flag(vera_user, "is_staff", True, by=principal_of(root), via="admin") is False
     )
-    row = PendingChange.objects.get()
+    row = ChangeRequest.objects.get()
 
     with pytest.raises(NotFound):  # an operator of a tenant gives no rights in the admin
         second_operator.confirm(row.pk, by=oscar_user, via="web")
@@ -310,7 +310,7 @@ def test_whoever_has_the_second_operators_password_is_no_second_operator(olga_us
     accounts.give_role(olga_user, "acme", "approver", by=by, via="admin")
 
     with pytest.raises(NotAllowed, match="set its password"):
-        second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
     assert roles_of(olga_user)["acme"] == {"operator"}
 
@@ -326,8 +326,8 @@ def test_a_role_that_decides_for_an_account_that_one_opened_waits_for_a_second_o
     assert accounts.give_role(puppet, "acme", "approver", by=by, via="admin") is False
     assert roles_of(puppet)["acme"] == {"viewer"}
     with pytest.raises(NotAllowed):
-        second_operator.confirm(PendingChange.objects.get().pk, by=olga_user, via="web")
-    second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm(ChangeRequest.objects.get().pk, by=olga_user, via="web")
+    second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
     assert roles_of(User.objects.get(pk=puppet.pk))["acme"] == {"viewer", "approver"}
 
@@ -342,7 +342,7 @@ def test_nobody_confirms_what_they_asked_for_with_anothers_password(
     second_operator.ask(
         vera_user, "role_granted", by=by, via="admin", tenant="acme", details={"role": "operator"}
     )
-    row = PendingChange.objects.get()
+    row = ChangeRequest.objects.get()
 
     with pytest.raises(NotAllowed, match="sign in both as you"):
         second_operator.confirm(row.pk, by=olga_user, via="web")
@@ -358,7 +358,7 @@ def test_a_third_account_between_two_makes_them_no_two_people(olga_user, oscar_u
     accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
 
     with pytest.raises(NotAllowed, match="sign in both as you"):
-        second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
 
 def test_two_accounts_that_one_person_opened_do_not_confirm_each_other(
@@ -369,7 +369,7 @@ def test_two_accounts_that_one_person_opened_do_not_confirm_each_other(
     accounts.give_role(otto_user, "acme", "approver", by=principal_of(otto_user), via="admin")
 
     with pytest.raises(NotAllowed, match="third person"):
-        second_operator.confirm(PendingChange.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
 
 def test_two_accounts_of_one_person_are_no_quorum(a_transaction, alice_user, bob_user, vera_user):
@@ -405,7 +405,7 @@ def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
 ):
     Membership.objects.create(user=carol_user, tenant=globex, role=Role.OPERATOR)
     accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
-    row = PendingChange.objects.get()
+    row = ChangeRequest.objects.get()
 
     with pytest.raises(NotFound):
         second_operator.confirm(row.pk, by=carol_user, via="web")
@@ -414,8 +414,8 @@ def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
         second_operator.confirm(row.pk, by=oscar_user, via="web")
 
     accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
-    late = PendingChange.objects.get(state="waiting")
-    PendingChange.objects.filter(pk=late.pk).update(expires_at=late.created_at)
+    late = ChangeRequest.objects.get(state="waiting")
+    ChangeRequest.objects.filter(pk=late.pk).update(expires_at=late.asked_at)
     with pytest.raises(NotFound):
         second_operator.confirm(late.pk, by=oscar_user, via="web")
     assert roles_of(olga_user)["acme"] == {"operator"}
@@ -424,7 +424,7 @@ def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
 @pytest.mark.django_db(transaction=True)
 def test_of_many_confirmations_at_once_one_counts(olga_user, oscar_user):
     accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
-    row, start, won = PendingChange.objects.get(), threading.Barrier(8), []
+    row, start, won = ChangeRequest.objects.get(), threading.Barrier(8), []
 
     def confirm() -> None:
         try:

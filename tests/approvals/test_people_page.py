@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from approvals.http.middleware import roles_of
-from approvals.models import Membership, PendingChange, Role
+from approvals.models import Membership, Role
 from approvals.people import second_steps
-from ledger.models import Event
+from ledger.models import ChangeRequest, Event
 
 pytestmark = pytest.mark.django_db
 NINA = {"username": "nina", "name": "Nina Wolf", "tenant": "acme", "role": "approver"}
@@ -23,7 +23,7 @@ def link_in(answer) -> str:
 
 
 def confirm_all(client: Client) -> list:
-    rows = PendingChange.objects.filter(state="waiting")
+    rows = ChangeRequest.objects.filter(state="waiting")
     return [client.post(f"/changes/{row.pk}/confirm") for row in rows]
 
 
@@ -108,7 +108,7 @@ def test_operators_are_made_and_let_go_by_two(as_olga, as_otto, otto_user, alice
 
     assert roles_of(alice_user) == {"acme": {"approver"}}
     assert (roles_of(otto_user), otto_user.is_active) == ({"acme": {"operator"}}, True)
-    kinds = sorted(PendingChange.objects.values_list("kind", flat=True))
+    kinds = sorted(ChangeRequest.objects.values_list("kind", flat=True))
     assert kinds == ["role_granted", "role_revoked", "user_deactivated"]
     confirm_all(as_otto)
     assert roles_of(alice_user) == {"acme": {"approver", "operator"}}

@@ -13,7 +13,8 @@ from django.urls import reverse
 from a2a import tasks
 from a2a.models import Question, Task
 from a2a.tasks import questions
-from approvals.presentation.answer_forms import answer_from, fields_of
+from approvals.presentation.forms import values
+from approvals.presentation.forms.fields import answer_form
 
 pytestmark = pytest.mark.django_db
 
@@ -65,7 +66,7 @@ def test_the_inbox_counts_and_shows_questions_beside_transactions(as_alice, a_qu
 def test_an_answer_is_recorded_with_who_gave_it_and_the_task_goes_on(as_alice, a_question, alice):
     question = a_question()
 
-    page = answered(as_alice, question, **{"answer.date": '"May 5"'}).content.decode()
+    page = answered(as_alice, question, **{"answer/date": '"May 5"'}).content.decode()
 
     assert "<bdi>Alice Moreau</bdi> answered on the desk" in " ".join(page.split())
     found = Question.objects.get()
@@ -79,9 +80,9 @@ def test_an_answer_is_recorded_with_who_gave_it_and_the_task_goes_on(as_alice, a
 
 def test_the_second_answer_sees_who_was_faster(as_alice, as_bob, a_question):
     question = a_question()
-    answered(as_alice, question, **{"answer.date": '"May 5"'})
+    answered(as_alice, question, **{"answer/date": '"May 5"'})
 
-    late = answered(as_bob, question, **{"answer.date": '"May 3"'})
+    late = answered(as_bob, question, **{"answer/date": '"May 3"'})
 
     assert late.status_code == 409
     assert "Alice Moreau answered it web: " in late.content.decode()
@@ -90,7 +91,7 @@ def test_the_second_answer_sees_who_was_faster(as_alice, as_bob, a_question):
 def test_an_answer_that_does_not_fit_is_said_and_nothing_is_recorded(as_alice, a_question):
     question = a_question()
 
-    refused = answered(as_alice, question, **{"answer.date": '"June 1"'})
+    refused = answered(as_alice, question, **{"answer/date": '"June 1"'})
 
     assert refused.status_code == 422
     assert "Nothing was recorded" in refused.content.decode()
@@ -103,11 +104,11 @@ def test_only_those_who_may_answer_can(as_vera, as_olga, as_alice, as_carol, a_q
 
     for client in (as_vera, as_alice):
         assert "You may not answer it." in client.get(there).content.decode()
-        assert answered(client, question, **{"answer.date": '"May 5"'}).status_code == 403
+        assert answered(client, question, **{"answer/date": '"May 5"'}).status_code == 403
     assert as_carol.get(there).status_code == 404
     assert answered(as_carol, question).status_code == 404
     assert Question.objects.get().state == "open"
-    assert answered(as_olga, question, **{"answer.date": '"May 5"'}).status_code == 200
+    assert answered(as_olga, question, **{"answer/date": '"May 5"'}).status_code == 200
 
 
 def test_a_late_answer_is_told_that_the_time_was_up(as_alice, a_question):
@@ -115,7 +116,7 @@ def test_a_late_answer_is_told_that_the_time_was_up(as_alice, a_question):
     Question.objects.update(expires_at=question.created_at)
     questions.lapse(question.pk)
 
-    late = answered(as_alice, question, **{"answer.date": '"May 5"'})
+    late = answered(as_alice, question, **{"answer/date": '"May 5"'})
 
     assert late.status_code == 409
     assert "Nobody answered within 10m" in late.content.decode()
@@ -186,14 +187,14 @@ def test_of_two_questions_with_one_wording_each_page_has_its_own_form_deadline_a
                 "properties": {"a": {"type": "string"}, "b": {"type": "number"}},
                 "required": ["a"],
             },
-            "answer.a=x&answer.b=",
+            "answer/a=x&answer/b=",
             {"a": "x"},
         ),
         ({"type": "array", "items": {"type": "object"}}, "answer=%5B%7B%7D%5D", [{}]),
     ],
 )
 def test_what_is_filled_in_comes_back_in_the_shape_of_the_schema(schema, said, value):
-    assert answer_from(QueryDict(said), schema) == value
+    assert values.read(answer_form(schema), QueryDict(said), schema) == value
 
 
 def test_every_kind_of_field_has_its_input():
@@ -206,11 +207,13 @@ def test_every_kind_of_field_has_its_input():
             "text": {"type": "string", "maxLength": 20},
             "lines": {"type": "string"},
             "yes_no": {"type": "boolean"},
-            "json": {"type": "object", "properties": {"deep": {}}},
+            "group": {"type": "object", "properties": {"deep": {}}},
+            "json": {"type": "array", "items": {"type": "object"}},
         },
     }
 
-    assert {field.name: field.kind for field in fields_of(schema)} == {
+    fields = answer_form(schema).fields
+    assert {field.path[-1]: field.kind for field in fields} == {
         name: name for name in schema["properties"]
     }
 

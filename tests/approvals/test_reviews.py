@@ -10,11 +10,12 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from approvals import metrics
-from approvals.web import requests, reviews as reviews_page
+from approvals.web import requests
+from approvals.web.item import reviews as reviews_page
 from ledger import principals
-from ledger.audit import verification
 from ledger.errors import NotPossible
 from ledger.models import Agent, Decision, Event, Review, ReviewVerdict, Transaction
+from ledger.proof.audit import verification
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.transactions.reviews import is_in_sample

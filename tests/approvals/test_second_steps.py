@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import Any
 
 import pytest
-from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from approvals.models import Notice
+from approvals.models import AuthenticatorApp, Notice, RecoveryCodes
 from approvals.people import second_steps
-from ledger import encryption
+from ledger.foundation.crypto import encryption
 from ledger.models import Event
 from tests.conftest import signed_in
 
@@ -25,7 +24,7 @@ ACCOUNT = "/account/"
 
 
 def code_of(secret: str, steps: int = 0) -> str:
-    return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + steps))
+    return second_steps.code_at(secret, int(time.time()) // 30 + steps)
 
 
 def kinds_about(person: User) -> list[str]:
@@ -65,6 +64,24 @@ def test_after_the_password_of_somebody_with_an_app_a_code_is_asked_for(alice_us
     assert (answer["Location"], is_in(client)) == ("/sign-in/code/", False)
     answer = client.post("/sign-in/code/", {"code": code_of(secret)})
     assert (answer["Location"], is_in(client)) == ("/tools/", True)
+
+
+# RFC 6238, appendix B, of which apps show the last six digits.
+OF_THE_STANDARD = {
+    59: "287082",
+    1111111109: "081804",
+    1111111111: "050471",
+    1234567890: "005924",
+    2000000000: "279037",
+    20000000000: "353130",
+}
+
+
+@pytest.mark.parametrize(("at", "code"), OF_THE_STANDARD.items())
+def test_codes_are_those_of_the_standard(at, code):
+    secret = base64.b32encode(b"12345678901234567890").decode()
+
+    assert second_steps.code_at(secret, at // 30) == code
 
 
 def test_a_code_counts_once(alice_user, secret, codes):
@@ -130,7 +147,10 @@ def test_nobody_comes_to_the_second_step_without_the_first(alice_user, secret, c
 
 def stored() -> str:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT string_agg(data::text, ' ') FROM mfa_authenticator")
+        cursor.execute(
+            "SELECT secret || ' ' || codes "
+            "FROM approvals_authenticatorapp JOIN approvals_recoverycodes USING (user_id)"
+        )
         return str(cursor.fetchone()[0])
 
 
@@ -143,7 +163,9 @@ def test_secrets_are_encrypted_at_rest_and_rotated(alice_user, secret, codes, se
     call_command("rotate_secrets")
     settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS[:1]
 
-    assert "Authenticator apps and recovery codes: 2 encrypted anew." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "approvals.AuthenticatorApp.secret: 1 encrypted anew." in printed
+    assert "approvals.RecoveryCodes.codes: 1 encrypted anew." in printed
     assert second_steps.check_code(alice_user, code_of(secret))
     assert second_steps.check_code(alice_user, codes[3])
 
@@ -198,7 +220,8 @@ def test_who_has_a_second_step_is_asked_for_that_and_not_for_the_password(
     as_alice.post("/account/app/remove")
 
     assert refused["Location"].startswith("/account/confirm/")
-    assert Authenticator.objects.filter(user=alice_user).count() == 0, "and no codes without it"
+    assert not AuthenticatorApp.objects.filter(user=alice_user).exists()
+    assert not RecoveryCodes.objects.filter(user=alice_user).exists(), "and no codes without it"
     assert kinds_about(alice_user)[-1] == "authenticator_removed"
 
 
@@ -230,7 +253,7 @@ def test_an_app_is_added_only_when_it_shows_a_right_code(alice_user):
 def test_a_person_sees_their_sessions_and_ends_the_others(alice_user):
     here, there, elsewhere = (password_of(alice_user) for _ in range(3))
     sessions = here.get(ACCOUNT).context["sessions"]
-    of_there = next(s for s in sessions if s.session_key == there.session.session_key)
+    of_there = next(s for s in sessions if s.session_id == there.session.session_key)
 
     here.post(reverse("desk:account-end-session", args=[of_there.pk]))
     states = [is_in(client) for client in (here, there, elsewhere)]
@@ -287,5 +310,5 @@ def test_the_admin_shows_no_authenticators_and_no_sessions(as_olga, olga_user):
     olga_user.is_staff = olga_user.is_superuser = True
     olga_user.save()
 
-    for app in ("mfa/authenticator", "usersessions/usersession", "account/emailaddress"):
-        assert as_olga.get(f"/admin/{app}/").status_code == 404
+    for model in ("authenticatorapp", "recoverycodes", "passkey", "usersession"):
+        assert as_olga.get(f"/admin/approvals/{model}/").status_code == 404

@@ -13,15 +13,17 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import translation
 
-import approvals.admin.bus_wishes
+import approvals.admin.git_bus.bus_wishes
 import approvals.presentation.shown_in_full  # noqa: F401 (all errors are declared)
 from approvals.models import Preferences
-from approvals.presentation import kept_words
-from approvals.presentation.kept_words import kept_in_words
-from approvals.presentation.sentences import in_words, refusal_in_words
-from ledger import json_schemas, schema_words
-from ledger.errors import LedgerError
-from ledger.sentences import Sentence
+from approvals.presentation.sentences import in_words, kept_in_words, refusal_in_words
+from ledger import states
+from ledger.contracts import json_schemas, schema_errors
+from ledger.errors import BY_CODE, LedgerError, Sentence, source_of
+from ledger.models import Transaction
+from ledger.principals import WORKER, Surface
+from ledger.states import Reasons
+from ledger.transactions.transitions import advance
 
 # Modules whose refusals pages show, by the verbs that they call.
 SHOWN = (
@@ -50,7 +52,7 @@ def test_every_sentence_that_pages_show_is_said_as_one():
     for file in Path(settings.BASE_DIR, "ledger/transactions").glob("*.py"):
         if file.stem in SHOWN:
             plain += [f"{file.name}: {text}" for text in plain_refusals(file)]
-    plain += plain_refusals(Path(settings.BASE_DIR, "ledger/retention.py"))
+    plain += plain_refusals(Path(settings.BASE_DIR, "ledger/proof/retention.py"))
     plain += plain_refusals(Path(settings.BASE_DIR, "ledger/limits/stocks.py"))
 
     # Of agents alone: no person passes a decision on.
@@ -91,7 +93,6 @@ def test_what_an_agent_or_a_tool_wrote_is_never_translated():
     with translation.override("de"):
         assert in_words("rejected") == "rejected"
         assert refusal_in_words(LedgerError("There is no such task")) == "There is no such task"
-        assert kept_in_words("The customer has left.") == "The customer has left."
 
 
 SCHEMA = {
@@ -123,7 +124,7 @@ def test_each_rule_of_a_form_has_german_words():
         told = [in_words(message) for message in found]
 
     assert {message.template for message in found} == {
-        words.template for words in schema_words.WORDS.values()
+        words.template for words in schema_errors.WORDS.values()
     }
     assert "Es muss mindestens 3 sein." in told
     assert "Verlangt ist ein Text." in told
@@ -143,19 +144,52 @@ def test_a_rule_without_words_is_told_as_the_validator_says_it():
     assert in_words(misfit["message"]) == misfit["message"]
 
 
-@pytest.mark.parametrize("form", kept_words.FORMS)
-def test_what_is_kept_in_english_is_read_in_german(form):
-    kept = re.sub(r"\{\w+\}", "Bob Tanaka", form)
+@pytest.mark.parametrize("code", BY_CODE)
+def test_a_standard_reason_is_kept_in_english_and_read_in_german(code):
+    names = re.findall(r"\{(\w+)\}", BY_CODE[code].template + BY_CODE[code].reads)
+    reason = BY_CODE[code](**dict.fromkeys(names, "Bob Tanaka"))
+    row = Transaction(error=str(reason), error_source=json.loads(json.dumps(source_of(reason))))
+
+    assert kept_in_words(row, "error") == BY_CODE[code].template.format(
+        **dict.fromkeys(names, "Bob Tanaka")
+    )
+    with translation.override("de"):
+        german = kept_in_words(row, "error")
+    assert german not in {str(reason), kept_in_words(row, "error")}
+    assert ("Bob Tanaka" in german) == ("{" in BY_CODE[code].template)
+
+
+def test_what_somebody_wrote_is_shown_as_it_is():
+    row = Transaction(error="Nobody decided in time.")
 
     with translation.override("de"):
-        assert (
-            kept_in_words(kept)
-            == translation.gettext(form).replace(
-                re.search(r"\{\w+\}|$", form)[0] or "\0", "Bob Tanaka"
-            )
-            or form.count("{") > 1
-        )
-        assert kept_in_words(kept) != kept
+        assert kept_in_words(row, "error") == "Nobody decided in time."
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"code": "nothing_happened", "values": {}},
+        {"code": "attempt", "values": {"number": 2}},
+        {"code": "attempt", "values": {}},
+        {"code": "of_a_later_version", "values": {}},
+    ],
+)
+def test_a_source_that_says_something_else_than_the_text_is_not_believed(source):
+    row = Transaction(error="Attempt 1 with the same operation key.", error_source=source)
+
+    with translation.override("de"):
+        assert kept_in_words(row, "error") == "Attempt 1 with the same operation key."
+
+
+def test_the_source_follows_its_text_through_every_move(approved, alice):
+    row = approved()
+    moved = advance(row.pk, states.CLAIM, by=WORKER, via=Surface.SYSTEM, error=Reasons.SILENCE())
+    assert moved.error_source == {"code": "silence", "values": {}}
+    assert moved.error == "Nobody decided in time; silence is not consent."
+
+    moved = advance(row.pk, states.DOUBT, by=WORKER, via=Surface.SYSTEM, error="Its own words.")
+    assert (moved.error, moved.error_source) == ("Its own words.", None)
 
 
 def test_who_comes_too_late_reads_why_in_their_language(as_bob, bob_user, a_payment, expired):

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core import mail
@@ -21,11 +20,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from approvals.models import CompanyIdentity, LinkPurpose, Membership, PendingChange
+from approvals.models import CompanyIdentity, LinkPurpose, Membership, UserSession
 from approvals.people import accounts, links, reset_letters, second_steps, ways_in
-from approvals.web import coming_in
+from approvals.web.sign_in import coming_in
 from ledger.events import account_changes
-from ledger.models import Delivery
+from ledger.models import ChangeRequest, Delivery
 from ledger.principals import Surface
 from tests.approvals.test_second_steps import code_of
 from tests.conftest import signed_in
@@ -256,7 +255,7 @@ def test_a_reset_that_was_asked_before_somebody_came_to_another_tenant_opens_not
 ):
     as_olga.post(f"/people/{alice_user.pk}/reset")
     Membership.objects.create(user=alice_user, tenant=globex, role="approver")
-    waiting = PendingChange.objects.get()
+    waiting = ChangeRequest.objects.get()
 
     answer = as_otto.post(f"/changes/{waiting.pk}/confirm")
 
@@ -441,7 +440,7 @@ def link_of(page: str) -> str:
 def test_the_inviters_link_ends_when_the_role_that_decides_is_confirmed(role, as_olga, as_otto):
     _nina, first = invited_by(as_olga, role)
 
-    answer = as_otto.post(f"/changes/{PendingChange.objects.get().pk}/confirm")
+    answer = as_otto.post(f"/changes/{ChangeRequest.objects.get().pk}/confirm")
 
     second = link_of(answer.content.decode())
     assert Client().post(first, CHOSEN).status_code == 410
@@ -455,7 +454,7 @@ def test_the_second_operator_is_told_who_could_have_come_in(as_olga, as_otto):
     told = "come in already, by a link that Olga"
 
     before = as_otto.get("/changes/").content.decode()
-    answer = as_otto.post(f"/changes/{PendingChange.objects.get().pk}/confirm", follow=True)
+    answer = as_otto.post(f"/changes/{ChangeRequest.objects.get().pk}/confirm", follow=True)
 
     assert told in before
     assert told in answer.content.decode()
@@ -480,7 +479,7 @@ def test_nobody_gets_a_link_into_an_account_that_another_tenant_has_too(as_olga,
     nina, first = invited_by(as_olga)
     Membership.objects.create(user=nina, tenant=globex, role="approver")
 
-    answer = as_otto.post(f"/changes/{PendingChange.objects.get().pk}/confirm", follow=True)
+    answer = as_otto.post(f"/changes/{ChangeRequest.objects.get().pk}/confirm", follow=True)
 
     assert "/join/" not in answer.content.decode()
     assert Client().get(first).status_code == 410

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from approvals.management.commands import up
-from ledger import contracts, manifests
-from ledger.manifests import ManifestRefused
+from ledger import contracts
+from ledger.tools import manifests
+from ledger.tools.manifests import ManifestRefused
 from tests.http_tools.conftest import manifest
 
 

@@ -19,18 +19,18 @@ from redis import Redis
 
 from a2a import tasks
 from a2a.models import Skill, Task
+from approvals import lanes
 from approvals.asgi import pages
-from approvals.http import waits
-from approvals.http.pages import MOST_WAITING
-from approvals.http.waits import SMALL_BODY, Received, Waits
-from ledger import doorbell
+from approvals.http.admission import long_polls
+from approvals.http.admission.long_polls import SMALL_BODY, Received, Waits
+from ledger.api.http.polling import POLL_WATCHERS
+from ledger.api.waiting.changes import changes
+from ledger.api.waiting.waiters import Kind, in_all_processes, waiters
 from ledger.errors import LimitReached
-from ledger.http.polling import POLL_WATCHERS
+from ledger.foundation.redis import doorbell
 from ledger.limits import terms
 from ledger.models import Agent, AgentToken, Scope
 from ledger.transactions import coordinator
-from ledger.waiting.changes import changes
-from ledger.waiting.waiters import Kind, in_all_processes, waiters
 from tests.agents_at_work import speaking_as
 from tests.asgi import request, token_of
 
@@ -122,12 +122,13 @@ def no_limits(settings):
     terms._installation.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_limits")
 def test_all_who_wait_for_the_same_task_are_answered(a_task, as_orchestrator, worker):
     """They are more than may wait for a thread."""
     path, token = f"{TASKS}/{a_task().pk}?wait=30", token_of(as_orchestrator)
     happens = partial(tasks.claim, worker.principal, skills=[], via="api")
-    number = MOST_WAITING + 100
+    number = lanes.pages.most_waiting + 100
 
     async def all_wait() -> list[Any]:
         return await meanwhile(happens, *(request("GET", path, token) for _ in range(number)))
@@ -314,7 +315,7 @@ async def unread(application: Any, path: str, token: str, is_sending: asyncio.Ev
 def test_half_requests_and_slow_readers_keep_no_poll_from_its_answer(
     as_helpdesk, a_payment, monkeypatch
 ):
-    monkeypatch.setattr(waits, "ANSWERS_AT_ONCE", 1)
+    monkeypatch.setattr(long_polls, "ANSWERS_AT_ONCE", 1)
     application = Waits(pages, body_within_s=30)
     path = f"/api/v1/transactions/{a_payment().pk}"
 
@@ -373,6 +374,7 @@ def application(counted) -> Waits:
     return Waits(counted, body_within_s=30)
 
 
+@pytest.mark.slow
 def test_no_more_workers_wake_than_there_are_tasks(a_task, as_worker, application, counted):
     token = token_of(as_worker)
 

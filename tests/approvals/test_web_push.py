@@ -21,7 +21,7 @@ from approvals.models import (
 )
 from approvals.notifications import push_channel, wishes
 from approvals.people import accounts
-from ledger.couriers import Courier
+from ledger.delivery.couriers import Courier
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event, Transaction
 from ledger.principals import Surface, system

@@ -148,13 +148,13 @@ def _name(operation: str) -> str:
 
 
 def _key(operation: str, scene: Scene, row: Any, task: Any) -> Any:
-    if "/a2a/busrequest/" in operation:
+    if "/git_bus/busrequest/" in operation:
         return scene.bus_request.pk
     if "/ledger/upstreamtool/" in operation:
         return scene.upstream_tool.pk
     if "/ledger/registeredtool/" in operation:
         return scene.tool.pk
-    if "/ledger/binding/" in operation:
+    if "/humanlayer/binding/" in operation:
         return scene.binding.pk
     return task.pk if "/a2a/task/" in operation else row.pk
 

@@ -14,19 +14,20 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from a2a import submissions, tasks
-from a2a.humanlayer import contacts, function_calls
-from a2a.models import BusRequest, GitBus, Progress, PushConfig, RemoteAgent, Skill
+from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
+from a2a.doors.humanlayer import contacts
+from a2a.doors.humanlayer.calls import bindings, function_calls
+from a2a.models import PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role
 from approvals.people import principal_of, second_operator
-from ledger import bindings, credentials, execution, intents, manifests, registrations, tool_changes
+from ledger import execution
 from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
 from ledger.events import outbox
 from ledger.execution import recording, redemption
 from ledger.execution.redemption import Issued
-from ledger.log import checkpoints
 from ledger.models import (
     Agent,
     AgentToken,
@@ -39,8 +40,12 @@ from ledger.models import (
     Scope,
     Tenant,
     UpstreamTool,
+    Watched,
 )
 from ledger.principals import Principal
+from ledger.proof.log import checkpoints
+from ledger.seals import intents
+from ledger.tools import changes, credentials, manifests, registrations
 from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
@@ -90,7 +95,10 @@ class Scene:
     def _upstream(self) -> None:
         """An MCP server with a tool that waits for an operator."""
         upstream = McpUpstream.objects.create(
-            tenant=self.acme, name="far", address="https://far.example/mcp"
+            tenant=self.acme,
+            name="far",
+            address="https://far.example/mcp",
+            watched=Watched.objects.create(kind="mcp"),
         )
         definition = {"name": "write", "inputSchema": {"type": "object"}}
         self.upstream_tool = UpstreamTool.objects.create(
@@ -121,7 +129,7 @@ class Scene:
         self.tool = RegisteredTool.objects.get(name="ship")
         looser = manifests.read({**MANIFEST, "address": "https://other.example/tools"})
         change = {"in_place_of": first.sha256, **origin}
-        self.tool_change = tool_changes.change(self.acme, looser, **change)
+        self.tool_change = changes.change(self.acme, looser, **change)
         self.binding = bindings.bind(self.acme, None, "fly", "pay", **origin)
         header = {"hosts": ["far.example"], "header": "Authorization", "value": "x"}
         credentials.set_header(self.acme, "far", **header, **origin)
@@ -246,7 +254,11 @@ class Scene:
             task=self.task, config_id="push", url="https://example.com/push"
         )
         agent = Agent.objects.create(tenant=self.acme, slug="far", name="Far")
-        self.remote = RemoteAgent.objects.create(agent=agent, url="https://far.example")
+        self.remote = RemoteAgent.objects.create(
+            agent=agent,
+            url="https://far.example",
+            watched=Watched.objects.create(kind="agent_card"),
+        )
         partner = Agent.objects.create(tenant=self.acme, slug="partner", name="Partner")
         self.bus = GitBus.objects.create(
             agent=partner, url="https://git.example/bus", participant="assent"

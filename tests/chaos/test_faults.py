@@ -14,6 +14,8 @@ import redis
 from tests import faults
 from tests.processes import until
 
+pytestmark = pytest.mark.usefixtures("engines")
+
 
 def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger import doorbell
-from ledger.audit.verification import verify
+from ledger.foundation.redis import doorbell
 from ledger.models import Event, SweeperLease
+from ledger.proof.audit.verification import verify
 from ledger.states import EventKind, State
 from tests import faults
 from tests.chaos.people import committed, lateness, refunds, report, seconds_of, state_of

@@ -17,8 +17,8 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from approvals.local.processes import WEB
-from ledger.audit.verification import verify
 from ledger.models import Delivery
+from ledger.proof.audit.verification import verify
 from ledger.states import State
 from tests import faults
 from tests.chaos.people import Load, committed, refunds, report, seconds_of, state_of

@@ -13,7 +13,7 @@ from django.conf import settings
 from redis import Redis
 from rq import Worker
 
-from ledger.waiting import waiters
+from ledger.api.waiting import waiters
 from tests.processes import Product, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]

@@ -257,7 +257,7 @@ def test_a_killed_supervisor_leaves_no_program_not_even_one_that_ignores_sigterm
 def test_the_guard_also_stops_what_the_supervisor_had_no_time_to_name():
     name = guard.MARK
     stands_by = subprocess.Popen(
-        [sys.executable, "-IS", guard.__file__, "10", "m1"], stdin=subprocess.PIPE
+        [sys.executable, "-IS", guard.__file__, "10", "m1", "0"], stdin=subprocess.PIPE
     )
     begun = [
         subprocess.Popen(["sleep", "300"], env={name: mark}, start_new_session=True)

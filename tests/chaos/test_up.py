@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,23 +16,11 @@ import redis
 
 from approvals.local.embedded_services import start_redis
 from approvals.local.process_identity import is_alive
+from tests.operations import trees
 from tests.operations.clusters import Cluster, home
 from tests.processes import ROOT, free_port, until
 
 pytestmark = pytest.mark.slow
-LEFT_OUT = shutil.ignore_patterns(
-    ".git",
-    ".venv",
-    ".assent",
-    "node_modules",
-    "__pycache__",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".import_linter_cache",
-    "staticfiles",
-)
 
 
 class Up:
@@ -45,16 +32,11 @@ class Up:
         self.process: Any = None
 
     def begin(self) -> None:
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in {"DATABASE_URL", "REDIS_URL"} and not name.startswith("ASSENT_")
-        }
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "up", "--workers", "1"],
                 cwd=self.home,
-                env=environment | {"ASSENT_PORT": str(free_port())},
+                env=trees.bare_environment() | {"ASSENT_PORT": str(free_port())},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -94,12 +76,7 @@ def parent(pid: int) -> int:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    home = tmp_path / "assent"
-    shutil.copytree(ROOT, home, ignore=LEFT_OUT)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
-            folder.chmod(folder.stat().st_mode | 0o055)  # PostgreSQL gives up its privileges
-    up = Up(home)
+    up = Up(trees.copy_to(tmp_path / "assent"))
     yield up
     if up.process is not None and up.process.poll() is None:
         up.process.send_signal(signal.SIGTERM)

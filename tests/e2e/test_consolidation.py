@@ -12,8 +12,8 @@ from playwright.sync_api import Page, expect
 from a2a import submissions, tasks
 from a2a.models import Question, Skill, Task
 from a2a.submissions import Submission
-from ledger.audit import verification
 from ledger.models import Agent, AgentToken, Scope
+from ledger.proof.audit import verification
 from tests.processes import ROOT, Product, running
 
 pytestmark = [

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from a2a import tasks
 from a2a.models import Skill, Task
 from a2a.tasks import questions
-from ledger.audit import verification
 from ledger.models import Agent
+from ledger.proof.audit import verification
 from tests.processes import Product, running
 
 pytestmark = [

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from ledger import bindings
+from a2a.doors.humanlayer.calls import bindings
 from ledger.models import AgentToken
 from ledger.principals import Principal
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from django.db import connection
 
-from ledger.database.sessions import STATEMENT_S
+from ledger.foundation.postgres.sessions import STATEMENT_S
 from tests.conftest import propose
 from tests.processes import running, until
 
@@ -49,7 +49,7 @@ def test_bursts_of_waiting_agents_leave_no_sessions_behind(as_helpdesk):
 
 
 def test_a_statement_of_a_page_may_not_take_for_ever(acme):
-    from ledger.database import sessions
+    from ledger.foundation.postgres import sessions
 
     wiring = connection.settings_dict
     options = dict(wiring["OPTIONS"])

@@ -181,7 +181,7 @@ def test_the_desk_shows_live_what_was_decided_in_slack(
 
         expect(page.locator("#item")).to_contain_text("Approved by Alice Moreau", timeout=15_000)
         expect(page.locator("#item .timeline")).to_contain_text("in Slack")
-        expect(page.locator("#item")).to_contain_text("Committed", timeout=15_000)
+        expect(page.locator("#item")).to_contain_text("Done", timeout=15_000)
 
 
 def test_without_redis_a_click_still_counts(slack, people, environment, helpdesk):

@@ -18,8 +18,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from examples import supervisor as example
 from examples.supervisor import Assent, Judgement, Policy, Supervisor, judge_by_model
-from ledger.audit import verification
 from ledger.models import Agent, AgentToken, PolicyDocument, Transaction
+from ledger.proof.audit import verification
 from ledger.states import State
 from tests.processes import Product, running, until
 

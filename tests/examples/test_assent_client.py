@@ -27,9 +27,9 @@ from examples.frameworks.assent_client import (
     verify_webhook,
 )
 from ledger import execution
+from ledger.delivery.webhooks import channel
 from ledger.models import Agent, AgentToken, Scope, Transaction
 from ledger.transactions import coordinator
-from ledger.webhooks import channel
 
 ID = "01a1fb78-53c5-70b5-af29-92d7960ba506"
 TOKEN = {

@@ -12,8 +12,8 @@ import pytest
 from django.conf import settings
 
 from examples.sandbox.server import Sandbox
-from ledger.checks import unsafe
 from ledger.contracts import Context, Tool, registry
+from ledger.tools.checks import unsafe
 
 REFUND = {"payment_id": "pay_1042", "amount": "48.20", "currency": "EUR", "reason": "damaged"}
 

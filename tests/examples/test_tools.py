@@ -13,9 +13,9 @@ import pytest
 
 from examples.tools import tools as example
 from examples.tools.provider import Refused
-from ledger.checks import unsafe
 from ledger.contracts import Context, NothingHappened, Plan, Tool
 from ledger.errors import InvalidArguments, PlanRefused
+from ledger.tools.checks import unsafe
 
 DAY = datetime.now(UTC).date() + timedelta(days=30)
 FLIGHT = f"QX412-{DAY}"

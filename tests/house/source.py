@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from django.conf import settings
-
-ROOT = Path(settings.BASE_DIR)
+ROOT = Path(__file__).parents[2]
 ROOMS = ("ledger", "a2a", "approvals")
 SCOPES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

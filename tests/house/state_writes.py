@@ -24,7 +24,7 @@ WRITES_KEYWORDS = frozenset(
 # Arguments of those, and of bulk_create and save, that hold columns.
 HOLDS_COLUMNS = frozenset({"defaults", "create_defaults"})
 NAMES_COLUMNS = frozenset({"update_fields"})
-MODELS = frozenset({"Transaction", "Task", "Question", "Delivery", "PendingChange"})
+MODELS = frozenset({"Transaction", "Task", "Question", "Delivery", "ChangeRequest"})
 SQL = re.compile(r"\b(UPDATE\s+\S+\s+SET|INSERT\s+INTO)\b.*\bstate\b", re.S)
 
 

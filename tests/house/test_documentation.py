@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 
 import pytest
 from django.core.management import get_commands
 
 from a2a.protocol import app as a2a_app
-from approvals.http import middleware, pages
+from approvals.http import middleware
+from approvals.http.admission import pages
 from approvals.management.commands.write_docs import pages as drawn_pages
 from tests.house.source import ROOMS, ROOT, constants, name_of, product
 
@@ -93,6 +95,26 @@ def a2a_refusals():
     refusals = [value for value in tables if isinstance(value.get("error"), str)]
     assert len(refusals) > 2
     return refusals
+
+
+def test_the_glossary_defines_each_word_once():
+    text = (ROOT / "docs/glossary.md").read_text()
+    again = "| lease, notice | another meaning |\n"
+
+    assert len(words_of(text)) > 80
+    assert twice(words_of(text)) == set()
+    assert twice(words_of(text + again)) == {"lease", "notice"}
+
+
+def words_of(glossary: str) -> list[str]:
+    """The defined words; a row that defines several separates them by commas."""
+    cells = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", glossary, re.M)
+    rows = [cell.casefold() for cell in cells if cell not in {"word", "---"}]
+    return [word.strip() for row in rows for word in row.split(",")]
+
+
+def twice(words: list[str]) -> set[str]:
+    return {word for word, times in Counter(words).items() if times > 1}
 
 
 def test_every_line_of_the_threat_model_has_its_test():

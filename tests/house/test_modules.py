@@ -28,8 +28,8 @@ SDK = (
 KNOWS_SDK = "a2a.wire.sdk"
 # What works on the SDK's objects takes their types from there. Nothing may be added here.
 USES_SDK_TYPES = {
-    "a2a.protocol.handler",
-    "a2a.protocol.stream",
+    "a2a.protocol.operations",
+    "a2a.protocol.bindings.v03",
     "a2a.cards.cards",
     "a2a.cards.views",
     "a2a.wire.remote",

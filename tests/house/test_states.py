@@ -16,24 +16,23 @@ from tests.house.state_writes import dynamic_writes, state_writes
 # Each map has one writer; the others write a row's first state, or the state of a row of theirs.
 WRITERS = {
     "ledger.events.moves": "the state of a transaction or task, for both advance()",
-    "ledger.transactions.prepare": "a transaction's first state",
-    "ledger.transactions.insert": "the INSERT of that first state",
-    "ledger.transactions.prepare_batch": "the first state of many transactions",
-    "ledger.transactions.batch_insert": "the INSERT of those first states",
-    "ledger.transactions.abandoned": "the first state of a transaction that nobody entered",
+    "ledger.transactions.prepare.prepare": "a transaction's first state",
+    "ledger.transactions.prepare.insert": "the INSERT of that first state",
+    "ledger.transactions.prepare.prepare_batch": "the first state of many transactions",
+    "ledger.transactions.prepare.batch_insert": "the INSERT of those first states",
+    "ledger.transactions.prepare.abandoned_plans": "the first state of what nobody entered",
     "ledger.events.outbox": "a delivery's state",
-    "ledger.mcp_upstreams.reading": "the state of a tool of an MCP server",
-    "ledger.mcp_upstreams.releases": "the state of a tool of an MCP server",
+    "ledger.tools.mcp_upstreams.reading": "the state of a tool of an MCP server",
+    "ledger.tools.mcp_upstreams.releases": "the state of a tool of an MCP server",
     "a2a.tasks.transitions": "the state of a question whose task ends",
     "a2a.submissions.drafts": "a task's first state",
     "a2a.submissions.entries": "the INSERT of that first state",
     "a2a.tasks.questions": "a question's state",
-    "ledger.tool_changes": "the state of a change of a tool that waits",
-    "approvals.people.second_operator": "a pending change's state",
+    "ledger.four_eyes.request": "the state of a change that waits for a second operator",
 }
 # setattr with a name that is not written there; none of these names is a state.
 DYNAMIC = {
-    "a2a.git_bus.record": "columns of a request of a bus, which has no state",
+    "a2a.doors.git_bus.record": "columns of a request of a bus, which has no state",
     "approvals.admin.people": "flags of an account",
     "approvals.people.rights": "flags of an account",
     "approvals.slack.messages.posting": "columns of a message in Slack",

@@ -15,10 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings as django_settings
 from standardwebhooks import Webhook
 
-from ledger import registrations, signing_keys
-from ledger.manifests import HttpManifest
+from ledger.foundation.crypto import signing_keys
 from ledger.models import Tenant
 from ledger.principals import Surface, system
+from ledger.tools import registrations
+from ledger.tools.manifests import HttpManifest
 
 OPERATOR = system("command", "olga on the server")
 

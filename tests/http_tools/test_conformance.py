@@ -15,13 +15,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 
-from ledger import signing_keys, standard_webhooks
-from ledger.http_tools import conformance, published
-from ledger.http_tools.conformance import Finding
-from ledger.http_tools.conformance_probe import Probe, Sample, WithKey, WithSecret
-from ledger.http_tools.conformance_terms import RELIED_ON
+from ledger.foundation.crypto import signing_keys, standard_webhooks
 from ledger.management.commands import check_tool
-from ledger.manifests import HttpManifest
+from ledger.tools.conformance import run
+from ledger.tools.conformance.probe import Probe, Sample, WithKey, WithSecret
+from ledger.tools.conformance.run import Finding
+from ledger.tools.conformance.terms import RELIED_ON
+from ledger.tools.http import published
+from ledger.tools.manifests import HttpManifest
 from tests.http_tools.broken_service import Behaviour, serving
 from tests.http_tools.conftest import manifest
 from tests.processes import free_port
@@ -62,7 +63,7 @@ ALSO = {
         "compensate of nothing",
     },
 }
-FAULTS = [name for name, *_ in conformance.CHECKS if name != "kill"]
+FAULTS = [name for name, *_ in run.CHECKS if name != "kill"]
 
 
 WHOLE = HttpManifest.read(
@@ -81,7 +82,7 @@ def found_in(fault: str, **changes: object) -> dict[str, Finding]:
     with serving(Behaviour(key, fault, header="right")) as address:
         given = {"timeout_s": 2, "shown": {"X-Api-Key": "right"}, "manifest": WHOLE, **changes}
         probe = Probe(address, sample, WithKey(key), **given)
-        return {found.name: found for found in conformance.findings(probe)}
+        return {found.name: found for found in run.findings(probe)}
 
 
 def failed(fault: str) -> set[str]:
@@ -135,7 +136,7 @@ def test_without_a_manifest_nothing_is_compared_and_without_a_header_none_is_che
     key = Ed25519PrivateKey.generate()
     sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
     with serving(Behaviour(key)) as address:
-        found = [*conformance.findings(Probe(address, sample, WithKey(key), timeout_s=2))]
+        found = [*run.findings(Probe(address, sample, WithKey(key), timeout_s=2))]
 
     assert {each.name for each in found if each.is_failure} == set()
     assert {each.name for each in found if each.skipped} == {
@@ -191,7 +192,7 @@ def test_a_service_that_is_asked_by_webhooks_is_checked_too(fault):
     secret = standard_webhooks.new_secret()
     sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
     with serving(Behaviour(None, fault, secret)) as address:
-        found = list(conformance.findings(Probe(address, sample, WithSecret(secret), timeout_s=2)))
+        found = list(run.findings(Probe(address, sample, WithSecret(secret), timeout_s=2)))
 
     assert {each.name for each in found if each.is_failure} == (
         {fault} | OF_WEBHOOKS[fault] if fault else set()
@@ -207,7 +208,7 @@ def test_a_service_that_reads_what_no_webhook_signs_is_told_so(fault):
     secret = standard_webhooks.new_secret()
     sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
     with serving(Behaviour(None, fault, secret)) as address:
-        found = list(conformance.findings(Probe(address, sample, WithSecret(secret), timeout_s=2)))
+        found = list(run.findings(Probe(address, sample, WithSecret(secret), timeout_s=2)))
 
     assert [each.name for each in found if each.is_failure] == ["other target"]
 
@@ -217,7 +218,7 @@ def test_every_finding_says_what_came_and_why_it_matters():
     sample = Sample("refund_invoice", {"amount": "48.20"}, {"amount": "48.21"})
     with serving(Behaviour(key, "late commit")) as address:
         probe = Probe(address, sample, WithKey(key), timeout_s=2)
-        (found,) = [each for each in conformance.findings(probe) if each.is_failure]
+        (found,) = [each for each in run.findings(probe) if each.is_failure]
 
     assert found.came.startswith("200 ")
     assert found.why == "What people rejected would still be done."
@@ -311,7 +312,7 @@ def test_a_file_without_a_secret_is_refused_without_quoting_it(text, tmp_path):
 
 @pytest.mark.slow
 def test_a_service_that_forgets_in_a_crash_fails_the_kill(tmp_path):
-    with pytest.raises(CommandError, match=f"1 of {len(conformance.CHECKS)} checks failed"):
+    with pytest.raises(CommandError, match=f"1 of {len(run.CHECKS)} checks failed"):
         checked(tmp_path, sys.executable, "-c", FORGETS, str(EXAMPLE / "tool.py"))
 
 

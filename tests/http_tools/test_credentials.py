@@ -19,12 +19,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from approvals.models import Role
-from ledger import credentials, manifests, safe_http
-from ledger.credentials import CredentialRefused
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.http_out import safe_http
+from ledger.foundation.http_out.safe_http import CredentialUnusable
 from ledger.models import Credential, Event
 from ledger.principals import Surface
-from ledger.safe_http import CredentialUnusable
+from ledger.tools import credentials, manifests
+from ledger.tools.credentials import CredentialRefused
 from tests.conftest import propose
 from tests.http_tools.conftest import OPERATOR, manifest
 from tests.http_tools.test_tool_admin import operator

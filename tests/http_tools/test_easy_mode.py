@@ -15,12 +15,14 @@ from django.core.management import call_command
 from django.utils import timezone
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from ledger import credentials, execution, manifests, pins, registrations, standard_webhooks
-from ledger.credentials import CredentialRefused
-from ledger.loosening import loosened
+from ledger import execution
+from ledger.foundation.crypto import standard_webhooks
+from ledger.foundation.http_out.safe_http import CredentialUnusable
 from ledger.models import Credential, Event, RegisteredTool
 from ledger.principals import Surface
-from ledger.safe_http import CredentialUnusable
+from ledger.tools import credentials, manifests, pins, registrations
+from ledger.tools.credentials import CredentialRefused
+from ledger.tools.loosening import loosened
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.http_tools.conftest import OPERATOR, manifest

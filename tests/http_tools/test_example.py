@@ -18,10 +18,11 @@ import pytest
 import yaml
 from django.core.management import call_command
 
-from ledger import catalogue, execution, registrations
+from ledger import execution
 from ledger.contracts import Context, NothingHappenedYet
-from ledger.manifests import HttpManifest
 from ledger.models import Tenant
+from ledger.tools import catalogue, registrations
+from ledger.tools.manifests import HttpManifest
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.http_tools.conftest import OPERATOR

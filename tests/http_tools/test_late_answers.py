@@ -6,10 +6,11 @@ import pytest
 from django.db import connections
 from django.db.models.functions import Now
 
-from ledger import execution, holds
-from ledger.audit.verification import verify
-from ledger.log import checkpoints
+from ledger import execution
 from ledger.models import Transaction
+from ledger.proof.audit.verification import verify
+from ledger.proof.log import checkpoints
+from ledger.tools import holds
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.http_tools.conftest import OPERATOR

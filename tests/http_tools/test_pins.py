@@ -12,11 +12,12 @@ from django.db.models.functions import Now
 from approvals import metrics
 from approvals.desk import decisions
 from approvals.desk.confirmations import confirmation_word
-from ledger import execution, pins
+from ledger import execution
 from ledger.errors import LedgerError, ToolHeld
-from ledger.models import Event, RegisteredTool, Transaction
+from ledger.models import Event, RegisteredTool, Transaction, Watched
 from ledger.principals import Principal, Surface
 from ledger.states import State
+from ledger.tools import pins, watched
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
 from tests.conftest import propose
@@ -51,10 +52,10 @@ def tool(service, registered):
 
 def read_again() -> RegisteredTool:
     """As the sweeper does in time."""
-    RegisteredTool.objects.update(read_again_at=Now())
-    (tool_id,) = pins.due()
-    pins.read_again(tool_id)
-    return RegisteredTool.objects.select_related("tenant").get()
+    Watched.objects.update(read_again_at=Now())
+    (pk,) = watched.due()
+    watched.read_again(pk)
+    return RegisteredTool.objects.select_related("tenant", "watched").get()
 
 
 def proposed(invoice: str = "1") -> Transaction:
@@ -70,9 +71,9 @@ def approve(row: Transaction, **how: Any) -> Transaction:
 def test_what_is_published_as_it_was_pinned_holds_nothing(tool, service):
     row = read_again()
 
-    assert (row.held, row.read_error) == ("", "")
-    assert row.read_at is not None
-    assert pins.due() == []
+    assert (row.held, row.watched.error) == ("", "")
+    assert row.watched.read_at is not None
+    assert watched.due() == []
     assert service.verbs() == ["contract", "contract"]
     assert approve(proposed()).state == State.APPROVED
 
@@ -98,7 +99,7 @@ def test_a_change_holds_the_tool_until_an_operator_has_accepted_it(tool, service
 
 
 def _sha256(contract: dict[str, Any]) -> str:
-    from ledger.http_tools import published
+    from ledger.tools.http import published
 
     return published.digest_of(contract)
 
@@ -203,13 +204,13 @@ def test_only_what_was_seen_is_accepted_also_if_it_changes_at_every_read(tool, s
     versions = iter(range(100))
     service.answers["contract"] = lambda _: (200, {**CONTRACT, "version": str(next(versions))}, {})
     first = read_again()
-    seen = _sha256(first.seen_contract)
+    seen = _sha256(first.watched.seen)
     second = read_again()
 
     with pytest.raises(pins.NotPinned, match="changed again"):
         pins.accept(second, sha256=seen, **BY)
     assert RegisteredTool.objects.get().held
-    pins.accept(second, sha256=_sha256(second.seen_contract), **BY)
+    pins.accept(second, sha256=_sha256(second.watched.seen), **BY)
     assert read_again().held
 
 
@@ -233,7 +234,7 @@ def test_what_is_no_contract_holds_the_tool_and_cannot_be_accepted(what, tool, s
 
     assert row.held
     with pytest.raises(pins.NotPinned):
-        pins.accept(row, sha256=_sha256(row.seen_contract), **BY)
+        pins.accept(row, sha256=_sha256(row.watched.seen), **BY)
     assert RegisteredTool.objects.get().held
 
 
@@ -262,11 +263,11 @@ def test_what_cannot_be_read_is_shown_and_holds_nothing(what, tool, service):
 
     row = read_again()
 
-    assert row.read_error
-    assert row.failing_since is not None
+    assert row.watched.error
+    assert row.watched.failing_since is not None
     assert row.held == ""
     service.answers["contract"] = (200, CONTRACT, {})
-    assert read_again().read_error == ""
+    assert read_again().watched.error == ""
 
 
 def test_operators_are_told_of_a_service_that_is_out_of_reach_until_it_answers(tool, service):
@@ -290,7 +291,7 @@ def test_nothing_is_pinned_that_is_no_contract(service, registered):
         with pytest.raises(pins.NotPinned):
             pins.read_now(row)
 
-    assert pins.due() == []
+    assert watched.due() == []
 
 
 # --- people -----------------------------------------------------------------------------------
@@ -305,10 +306,10 @@ def test_an_operator_pins_and_releases_in_the_admin_what_they_were_shown(service
     shown = olga.post(page, {"act": "read"})
     service.answers["contract"] = (200, with_promise(plan=True), {})
     olga.post(page, {"act": "pin", "sha256": shown.context["sha256"]})
-    assert RegisteredTool.objects.get().pinned == ""
+    assert RegisteredTool.objects.get().watched is None
     service.answers["contract"] = (200, CONTRACT, {})
     olga.post(page, {"act": "pin", "sha256": shown.context["sha256"]})
-    assert RegisteredTool.objects.get().pinned == shown.context["sha256"]
+    assert _sha256(Watched.objects.get().pinned) == shown.context["sha256"]
 
     service.answers["contract"] = (200, with_promise(plan=True), {})
     read_again()
@@ -320,7 +321,7 @@ def test_an_operator_pins_and_releases_in_the_admin_what_they_were_shown(service
 
     assert RegisteredTool.objects.get().held == ""
     olga.post(page, {"act": "unpin"})
-    assert RegisteredTool.objects.get().pinned == ""
+    assert RegisteredTool.objects.get().watched is None
     kinds = Event.objects.filter(principal_name="Olga2").order_by("pk")
     assert [event.kind for event in kinds] == ["tool_pinned", "tool_released", "tool_unpinned"]
 

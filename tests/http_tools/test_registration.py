@@ -8,12 +8,13 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from ledger import contracts, manifests, registrations
-from ledger.catalogue import registered, tool_named
-from ledger.checks import check_contracts, unsafe
+from ledger import contracts
 from ledger.contracts import Tool
 from ledger.errors import UnknownTool
 from ledger.models import Event, ToolVersion
+from ledger.tools import manifests, registrations
+from ledger.tools.catalogue import registered, tool_named
+from ledger.tools.checks import check_contracts, unsafe
 from tests.conftest import propose
 from tests.http_tools.conftest import manifest
 

@@ -11,10 +11,10 @@ from django.test import Client
 
 from approvals.models import Membership, Role
 from approvals.people import accounts, principal_of
-from ledger import manifests, registrations
-from ledger.manifests import texts
-from ledger.models import Event, RegisteredTool, Tenant, ToolChange, ToolVersion
+from ledger.models import ChangeRequest, Event, RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Surface
+from ledger.tools import manifests, registrations
+from ledger.tools.manifests import texts
 from tests.http_tools.conftest import OPERATOR, manifest
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,9 @@ TODAY = datetime.now(UTC).date().isoformat()
 
 def operator(name: str, tenant: Tenant, role: Role = Role.OPERATOR) -> Client:
     user = User.objects.create_user(name, first_name=name.title(), is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
+    labels = ["ledger", "humanlayer"]
+    rights = Permission.objects.filter(content_type__app_label__in=labels)
+    user.user_permissions.set(rights)
     Membership.objects.create(user=user, tenant=tenant, role=role)
     client = Client()
     client.force_login(user)
@@ -97,7 +99,7 @@ def test_a_stricter_version_counts_at_once(olga, tool):
     send(olga, f"{LIST}{tool.pk}/version/", {"text": text(contract={"quorum": 2})})
 
     assert current().contract.quorum == 2
-    assert not ToolChange.objects.exists()
+    assert not ChangeRequest.objects.exists()
     shown = olga.get(f"{LIST}{tool.pk}/change/").content.decode()
     assert "contract.quorum" in shown
     assert "First registered by Olga2" in shown
@@ -143,7 +145,7 @@ def test_what_loosens_a_tool_waits_for_a_second_operator(what, acme, olga, omar)
     send(olga, f"{LIST}{tool.pk}/version/", {"text": text(**changes)})
 
     assert current().sha256 == first.sha256
-    change = ToolChange.objects.get()
+    change = ChangeRequest.objects.get()
     page = f"{LIST}changes/{change.pk}/"
     assert "another operator has to confirm it" in olga.get(page).content.decode()
     olga.post(page, {"confirm": change.sha256})
@@ -153,7 +155,7 @@ def test_what_loosens_a_tool_waits_for_a_second_operator(what, acme, olga, omar)
     assert "looser" in shown
     omar.post(page, {"confirm": change.sha256})
 
-    assert current().sha256 == change.sha256
+    assert current().as_json() == change.after
     event = Event.objects.get(kind="tool_changed")
     assert event.principal_name == "Omar2"
     assert '"asked_by_name":"Olga2"' in event.details
@@ -168,21 +170,21 @@ def test_what_is_stricter_or_only_says_more_does_not_wait(acme, olga, tool):
 
     send(olga, f"{LIST}{tool.pk}/version/", {"text": text(**harmless)})
 
-    assert not ToolChange.objects.exists()
+    assert not ChangeRequest.objects.exists()
     assert current().contract.risk_level == "CRITICAL"
 
 
-def looser(client: Client, tool: RegisteredTool, **changes: Any) -> ToolChange:
+def looser(client: Client, tool: RegisteredTool, **changes: Any) -> ChangeRequest:
     body = {"text": text(**(changes or {"contract": {"risk_level": "LOW"}}))}
     send(client, f"{LIST}{tool.pk}/version/", body)
-    return ToolChange.objects.get(state="waiting")
+    return ChangeRequest.objects.get(state="waiting")
 
 
 def test_a_new_tool_below_the_strictest_terms_waits_and_is_listed(olga, omar, acme):
     send(olga, f"{LIST}add/", {"tenant": "acme", "text": text(contract={"risk_level": "LOW"})})
 
     assert not RegisteredTool.objects.exists()
-    change = ToolChange.objects.get()
+    change = ChangeRequest.objects.get()
     assert f"/changes/{change.pk}/" in omar.get(LIST).content.decode()
     omar.post(f"{LIST}changes/{change.pk}/", {"confirm": change.sha256})
     assert current().contract.risk_level == "LOW"
@@ -196,7 +198,7 @@ def test_withdrawing_and_registering_anew_is_no_way_around(olga, tool):
     send(olga, f"{LIST}{tool.pk}/version/", body)
 
     assert current() is None
-    assert ToolChange.objects.get().loosens == ["address"]
+    assert ChangeRequest.objects.get().loosens == ["address"]
 
 
 def test_a_change_of_what_somebody_changed_meanwhile_cannot_be_confirmed(olga, omar, acme, tool):
@@ -306,7 +308,7 @@ def test_what_an_owner_wrote_cannot_run_in_the_page(olga, acme):
 
 
 def test_the_reserved_names_are_those_that_agents_see_over_mcp():
-    from a2a.mcp import catalogue
+    from a2a.doors.mcp_server import catalogue
     from ledger import contracts
 
     assert {catalogue.WAIT, catalogue.CANCEL, catalogue.ASK} == contracts.RESERVED

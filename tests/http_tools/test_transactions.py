@@ -7,12 +7,14 @@ import threading
 
 import pytest
 
-from ledger import catalogue, execution, holds, intents
-from ledger.audit import verification
-from ledger.catalogue import tool_of
+from ledger import execution
 from ledger.errors import InvalidArguments, InvalidRequest, PlanFailed, PlanRefused, UnknownTool
-from ledger.log import checkpoints
 from ledger.models import ToolVersion, Transaction
+from ledger.proof.audit import verification
+from ledger.proof.log import checkpoints
+from ledger.seals import intents
+from ledger.tools import catalogue, holds
+from ledger.tools.catalogue import tool_of
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import forge

@@ -9,9 +9,11 @@ import pytest
 from django.db import connection, connections
 from django.db.transaction import atomic
 
-from ledger import manifests, registrations, tool_changes
-from ledger.models import ToolChange
-from ledger.principals import Surface, user
+from ledger import four_eyes
+from ledger.errors import NotFound
+from ledger.models import ChangeRequest, Tenant
+from ledger.principals import Surface, system, user
+from ledger.tools import changes, manifests, registrations
 from tests.http_tools.conftest import OPERATOR, manifest
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,9 +38,7 @@ def test_a_loosening_that_overlaps_with_a_tightening_waits_for_a_second_operator
         by = user(1, "Olga")
         try:
             asked.append(
-                tool_changes.change(
-                    acme, looser, in_place_of=strict.sha256, by=by, via=Surface.ADMIN
-                )
+                changes.change(acme, looser, in_place_of=strict.sha256, by=by, via=Surface.ADMIN)
             )
         finally:
             connections.close_all()
@@ -52,5 +52,38 @@ def test_a_loosening_that_overlaps_with_a_tightening_waits_for_a_second_operator
             thread.join(0.05)
     thread.join(30)
 
-    assert asked == [ToolChange.objects.get()]
+    assert asked == [ChangeRequest.objects.get()]
+    assert registrations.current(acme, "refund_invoice") == strict
+
+
+def test_a_request_and_a_confirmation_that_overlap_wait_for_one_another(acme):
+    """Both end what waits and write the tool; neither keeps the other from going on."""
+    strict = manifests.read(manifest(ADDRESS))
+    registrations.register(acme, strict, by=OPERATOR, via=Surface.COMMAND)
+    loose, looser = (
+        manifests.read(manifest(ADDRESS, contract={"risk_level": "LOW", "ttl_s": seconds}))
+        for seconds in (600, 700)
+    )
+    asked = {"in_place_of": strict.sha256, "by": user(1, "Olga"), "via": Surface.ADMIN}
+    first = changes.change(acme, loose, **asked)
+
+    def confirm():
+        by = system("command", "omar on the server")
+        try:
+            with pytest.raises(NotFound):
+                four_eyes.confirm(first, seen=first.sha256, by=by, via=Surface.COMMAND)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=confirm)
+    with atomic():
+        Tenant.objects.select_for_update(no_key=True).get(pk=acme.pk)
+        thread.start()
+        until = time.monotonic() + 30
+        while not is_somebody_waiting_for_a_lock() and time.monotonic() < until:
+            thread.join(0.05)
+        changes.change(acme, looser, **asked)
+    thread.join(30)
+
+    assert [row.state for row in ChangeRequest.objects.order_by("pk")] == ["overtaken", "waiting"]
     assert registrations.current(acme, "refund_invoice") == strict

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import bindings, manifests, registrations
+from a2a.doors.humanlayer.calls import bindings
+from a2a.doors.humanlayer.models import Binding
+from ledger import four_eyes
 from ledger.errors import InvalidRequest, NotFound
-from ledger.models import Binding, Event
+from ledger.models import ChangeRequest, Event
 from ledger.principals import Principal
+from ledger.tools import manifests, registrations
 from tests.http_tools.conftest import manifest
 from tests.http_tools.test_tool_admin import operator
 
 pytestmark = pytest.mark.django_db
-LIST = "/admin/ledger/binding/"
+LIST = "/admin/humanlayer/binding/"
 OLGA = Principal("user", "olga", "Olga")
 
 
@@ -31,14 +34,21 @@ def add(client, **fields):
     return client.post(f"{LIST}add/", body, follow=True)
 
 
+def wanted(row) -> str | None:
+    """The tool that waits for a second operator."""
+    change = bindings.waiting_for(row)
+    return None if change is None else change.after["tool"]
+
+
 def test_what_people_look_at_less_closely_takes_a_second_operator(olga, omar, helpdesk):
     answer = add(olga, agent=helpdesk.pk)
 
     assert "changes when another operator has confirmed it" in answer.content.decode()
     row = Binding.objects.get()
-    assert (row.tool, row.wanted, row.loosens) == ("", "pay", ["consequence_level"])
+    change = ChangeRequest.objects.get()
+    assert (row.tool, wanted(row), change.loosens) == ("", "pay", ["consequence_level"])
     waiting = f"{LIST}{row.pk}/waiting/"
-    body = {"confirm": "pay", "before": ""}
+    body = {"confirm": change.sha256}
     assert "has to confirm it" in olga.get(waiting).content.decode()
     olga.post(waiting, body)
     assert Binding.objects.get().tool == ""
@@ -46,7 +56,7 @@ def test_what_people_look_at_less_closely_takes_a_second_operator(olga, omar, he
     assert "IRREVERSIBLE" in omar.get(waiting).content.decode()
     omar.post(waiting, body)
 
-    assert (Binding.objects.get().tool, Binding.objects.get().wanted) == ("pay", None)
+    assert (Binding.objects.get().tool, wanted(row)) == ("pay", None)
     event = Event.objects.get(kind="function_bound")
     assert event.principal_name == "Omar2"
     assert '"asked_by_name":"Olga2"' in event.details.replace(": ", ":")
@@ -67,8 +77,8 @@ def test_leaving_it_to_the_agent_takes_two_where_more_people_signed(olga, acme):
     olga.post(f"{LIST}{row.pk}/change/", {"chosen": ""})
 
     row.refresh_from_db()
-    assert (row.tool, row.wanted) == ("scuttle", "")
-    assert set(row.loosens) == {"quorum", "risk_level"}
+    assert (row.tool, wanted(row)) == ("scuttle", "")
+    assert set(ChangeRequest.objects.get().loosens) == {"quorum", "risk_level"}
 
 
 def test_withdrawing_the_tool_first_is_no_way_around(acme):
@@ -79,7 +89,8 @@ def test_withdrawing_the_tool_first_is_no_way_around(acme):
     registrations.withdraw(acme, strict.name, by=OLGA, via="admin")
     row = bindings.bind(acme, None, "send_money", "", by=OLGA, via="admin")
 
-    assert (row.tool, row.wanted, row.loosens) == (strict.name, "", ["quorum"])
+    assert (row.tool, wanted(row)) == (strict.name, "")
+    assert ChangeRequest.objects.get().loosens == ["quorum"]
 
 
 def test_what_was_declined_or_changed_meanwhile_is_not_confirmed(olga, omar, acme):
@@ -87,16 +98,23 @@ def test_what_was_declined_or_changed_meanwhile_is_not_confirmed(olga, omar, acm
     row = Binding.objects.get()
     waiting = f"{LIST}{row.pk}/waiting/"
 
-    omar.post(waiting, {"confirm": "write_note", "before": ""})
-    omar.post(waiting, {"confirm": "pay", "before": "scuttle"})
-    assert Binding.objects.get().wanted == "pay"
-    omar.post(waiting, {"decline": "1"})
-    omar.post(waiting, {"confirm": "pay", "before": ""})
+    first = ChangeRequest.objects.get()
 
-    assert (Binding.objects.get().tool, Binding.objects.get().wanted) == ("", None)
+    olga.post(f"{LIST}{row.pk}/change/", {"chosen": "write_note"})
+    omar.post(waiting, {"confirm": first.sha256})  # what he saw was replaced
+    assert (Binding.objects.get().tool, wanted(row)) == ("", "write_note")
+    second = bindings.waiting_for(row)
+    Binding.objects.update(tool="scuttle")
+    omar.post(waiting, {"confirm": second.sha256})  # it would replace something else by now
+    assert (Binding.objects.get().tool, wanted(row)) == ("scuttle", "write_note")
+    omar.post(waiting, {"decline": "1"})
+    Binding.objects.update(tool="")
+    omar.post(waiting, {"confirm": second.sha256})
+
+    assert (Binding.objects.get().tool, wanted(row)) == ("", None)
     assert Event.objects.get(kind="function_binding_declined").principal_name == "Omar2"
     with pytest.raises(NotFound):
-        bindings.decline(row.pk, by=OLGA, via="admin")
+        four_eyes.decline(second, by=OLGA, via="admin")
 
 
 @pytest.mark.parametrize(
@@ -130,11 +148,10 @@ def test_operators_of_other_tenants_see_and_change_nothing(globex, olga):
     other = operator("greta", globex)
 
     assert other.get(f"{LIST}{row.pk}/waiting/").status_code == 404
-    assert (
-        other.post(f"{LIST}{row.pk}/waiting/", {"confirm": "pay", "before": ""}).status_code == 404
-    )
+    body = {"confirm": ChangeRequest.objects.get().sha256}
+    assert other.post(f"{LIST}{row.pk}/waiting/", body).status_code == 404
     assert "send_money" not in other.get(LIST).content.decode()
-    assert Binding.objects.get().wanted == "pay"
+    assert wanted(row) == "pay"
 
 
 def test_a_stricter_tool_replaces_what_waits_and_says_so(olga, omar):
@@ -144,6 +161,6 @@ def test_a_stricter_tool_replaces_what_waits_and_says_so(olga, omar):
     omar.post(f"{LIST}{row.pk}/change/", {"chosen": "scuttle"})
 
     row.refresh_from_db()
-    assert (row.tool, row.wanted) == ("scuttle", None)
+    assert (row.tool, wanted(row)) == ("scuttle", None)
     declined = Event.objects.get(kind="function_binding_declined")
     assert (declined.principal_name, '"tool":"pay"' in declined.details) == ("Omar2", True)

@@ -7,11 +7,13 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from a2a.humanlayer import bound_calls
-from ledger import bindings, execution, retention
+from a2a.doors.humanlayer.calls import bindings, bound_calls
+from a2a.doors.humanlayer.models import Binding, BoundCall
+from ledger import execution, four_eyes
 from ledger.contracts import NothingHappened
-from ledger.models import Binding, BoundCall, IdempotencyKey, Transaction
+from ledger.models import IdempotencyKey, Transaction
 from ledger.principals import Principal
+from ledger.proof import retention
 from ledger.transactions import coordinator
 from tests.forgery import end_retention, move_deadline
 from tests.humanlayer.conftest import OPTIONS
@@ -28,9 +30,8 @@ def bind(acme):
 
     def act(tool: str, function: str = "send_money", agent=None) -> Binding:
         row = bindings.bind(acme, agent, function, tool, by=OLGA, via="admin")
-        if row.wanted is not None:
-            seen = {"tool": row.wanted, "in_place_of": row.tool}
-            bindings.confirm(row.pk, **seen, by=OTTO, via="admin")
+        if change := bindings.waiting_for(row):
+            four_eyes.confirm(change, seen=change.sha256, by=OTTO, via="admin")
         row.refresh_from_db()
         return row
 

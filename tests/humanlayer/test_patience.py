@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 from django.test import override_settings
 
-from approvals.http.patience import HAS_STOOD_BACK, Patience
+from approvals.http.admission.throttled_polls import HAS_STOOD_BACK, Patience
 from ledger.limits import rates, terms
 from tests import asgi
 from tests.humanlayer.conftest import HumanLayer

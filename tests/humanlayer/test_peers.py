@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from a2a.doors.humanlayer.calls import bindings
 from a2a.models import Question
 from a2a.tasks import questions
-from ledger import bindings, execution
+from ledger import execution
 from ledger.models import Transaction
 from ledger.transactions import coordinator
 from tests.forgery import move_deadline

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from a2a.doors.humanlayer.calls import bindings
 from a2a.models import Question
 from a2a.tasks import questions
-from ledger import bindings, execution
+from ledger import execution
 from ledger.events import outbox
 from ledger.models import Delivery, Transaction
 from ledger.transactions import coordinator

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from ledger.log import checkpoints
 from ledger.models import Event
+from ledger.proof.log import checkpoints
 from tests.ledger.webhook_receiver import Receiver
 
 

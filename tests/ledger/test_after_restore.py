@@ -8,11 +8,12 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 
 from ledger import execution
-from ledger.audit.verification import verify
-from ledger.log import checkpoints, publishing
 from ledger.models import Transaction
+from ledger.proof.audit.verification import verify
+from ledger.proof.log import checkpoints, publishing
 from ledger.states import State
-from ledger.transactions import coordinator, prepare
+from ledger.transactions import coordinator
+from ledger.transactions.prepare import prepare
 from tests.conftest import propose
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -141,8 +142,8 @@ def _signed_elsewhere(size: int):
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from django.conf import settings
 
-    from ledger.transparency import signed_notes
-    from ledger.transparency.signed_notes import TreeHead
+    from ledger.foundation.crypto import signed_notes
+    from ledger.foundation.crypto.signed_notes import TreeHead
 
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(settings.AUDIT_KEY))
     head = TreeHead(settings.LOG_ORIGIN, size, bytes(32))

@@ -10,8 +10,8 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from ledger.agents import enrolment
-from ledger.audit import verification
 from ledger.models import AgentToken, Event, Tenant, Transaction
+from ledger.proof.audit import verification
 
 pytestmark = pytest.mark.django_db
 

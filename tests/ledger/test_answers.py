@@ -14,14 +14,14 @@ import pytest
 from django.db import DatabaseError, connection, connections
 from django.db.models.functions import Now
 
-from approvals.desk import inbox
+from approvals.desk.inbox import inbox
 from ledger import contracts, execution
-from ledger.audit.verification import verify
 from ledger.errors import NotPossible, OperationHeld
 from ledger.execution import crash_points, leases, recording
 from ledger.execution.tool_calls import Done
 from ledger.models import Transaction
 from ledger.principals import Principal
+from ledger.proof.audit.verification import verify
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper

@@ -6,14 +6,15 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import django_rq
 import pytest
 from django.db import OperationalError, connection
 
-from ledger.backoff import Backoff
-from ledger.database import Outage
-from ledger.database.backend.base import BoundedConnection
+from ledger.foundation.backoff import Backoff
+from ledger.foundation.postgres import Outage
+from ledger.foundation.postgres.backend.base import BoundedConnection
 from ledger.models import Tenant
 from ledger.states import State
 from ledger.workers import jobs, queues
@@ -66,16 +67,16 @@ def test_a_worker_without_the_database_puts_its_job_back_with_one_line_of_log(
     approved, monkeypatch, caplog
 ):
     payment, tries = approved(), []
-    commit = queues.JOBS["commit"]
+    commit = queues.JOBS["commit"][0]
 
-    def commit_after_two_outages(subject: str) -> None:
+    def commit_after_two_outages(subject: UUID) -> None:
         tries.append(subject)
         if len(tries) <= 2:
             connection.close()
             raise OperationalError("connection refused")
         commit(subject)
 
-    monkeypatch.setitem(queues.JOBS, "commit", commit_after_two_outages)
+    monkeypatch.setitem(queues.JOBS, "commit", (commit_after_two_outages, UUID))
     monkeypatch.setattr(queues, "PAUSE", Backoff(timedelta(0), timedelta(0)))
     monkeypatch.setattr(queues.WarmWorker, "_outage", Outage("this worker", queues.logger))
     django_rq.get_queue("commit").empty()

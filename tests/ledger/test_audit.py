@@ -7,10 +7,10 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.transaction import atomic
 
-from ledger.audit import verification
-from ledger.audit.verification import Broken
-from ledger.log import checkpoints
 from ledger.models import Event, Transaction
+from ledger.proof.audit import verification
+from ledger.proof.audit.verification import Broken
+from ledger.proof.log import checkpoints
 from ledger.transactions import coordinator
 
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from hypothesis import assume, given, strategies as st
 
-from ledger import backoff
-from ledger.backoff import Backoff
+from ledger.foundation import backoff
+from ledger.foundation.backoff import Backoff
 
 waits = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=365))
 backoffs = st.builds(Backoff, first=waits, longest=waits)

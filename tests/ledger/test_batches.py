@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
 
-from ledger import batch_threads, batches
-from ledger.batch_threads import BatchThreads
-from ledger.batches import Batcher
+from ledger.foundation import batches
+from ledger.foundation.batches import Batcher, BatchLanes, batch_lanes
 from tests.processes import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,27 +30,26 @@ def is_open(pid: int) -> bool:
         return cursor.fetchone() is not None
 
 
-def sessions_of(threads: BatchThreads, number: int) -> list[int]:
+def sessions_of(lanes: BatchLanes, number: int) -> list[int]:
     """The sessions of so many batches, one after the other."""
 
     async def run_all() -> list[int]:
-        return [await threads.run(session) for _ in range(number)]
+        return [await lanes.run(session) for _ in range(number)]
 
     return asyncio.run(run_all())
 
 
 def test_batches_one_after_the_other_have_the_same_session():
-    assert len(set(sessions_of(BatchThreads(1), 5))) == 1
+    assert len(set(sessions_of(batch_lanes(1, late=0), 5))) == 1
 
 
-def test_a_thread_without_a_batch_gives_its_session_back(monkeypatch):
-    monkeypatch.setattr(batch_threads, "IDLE_S", 0.1)
-    threads = BatchThreads(1)
+def test_a_thread_without_a_batch_gives_its_session_back():
+    lanes = batch_lanes(1, late=0, idle_s=0.1)
 
-    (first,) = sessions_of(threads, 1)
+    (first,) = sessions_of(lanes, 1)
     until(lambda: not is_open(first), 10)
 
-    assert sessions_of(threads, 1) != [first]
+    assert sessions_of(lanes, 1) != [first]
 
 
 def end_session(pid: int) -> None:
@@ -59,11 +58,11 @@ def end_session(pid: int) -> None:
 
 
 def test_a_session_that_the_server_ended_is_replaced_before_a_batch_uses_it():
-    threads = BatchThreads(1)
-    (lost,) = sessions_of(threads, 1)
+    lanes = batch_lanes(1, late=0)
+    (lost,) = sessions_of(lanes, 1)
     end_session(lost)
 
-    assert sessions_of(threads, 1) != [lost]
+    assert sessions_of(lanes, 1) != [lost]
 
 
 @pytest.mark.parametrize("may_repeat", [True, False])
@@ -115,11 +114,11 @@ def test_a_database_that_stands_still_is_not_asked_again_for_those_who_waited_fo
 
 
 def test_two_batches_run_at_once_in_two_threads():
-    threads = BatchThreads(2)
+    lanes = batch_lanes(2, late=0)
 
     async def run_both() -> list[int]:
         together: list[asyncio.Future[int]] = [
-            asyncio.ensure_future(threads.run(slow_session)) for _ in range(2)
+            asyncio.ensure_future(lanes.run(slow_session)) for _ in range(2)
         ]
         return list(await asyncio.gather(*together))
 
@@ -131,15 +130,14 @@ def test_two_batches_run_at_once_in_two_threads():
     assert len(set(asyncio.run(run_both()))) == 2
 
 
-def test_a_batch_waits_for_no_thread_that_hangs(monkeypatch):
-    monkeypatch.setattr(batch_threads, "LATE_S", 0.05)
-    threads = BatchThreads(1, late=1)
+def test_a_batch_waits_for_no_thread_that_hangs():
+    lanes = batch_lanes(1, late=1, late_s=0.05)
     is_over = threading.Event()
 
     async def run_all() -> None:
-        hanging = asyncio.create_task(threads.run(is_over.wait))
+        hanging = asyncio.create_task(lanes.run(is_over.wait))
         for number in range(3):  # one after the other, as there is one more thread
-            assert await asyncio.wait_for(threads.run(str, number), 10) == str(number)
+            assert await asyncio.wait_for(lanes.run(partial(str, number)), 10) == str(number)
         assert not hanging.done()
         is_over.set()
         assert await hanging
@@ -150,14 +148,13 @@ def test_a_batch_waits_for_no_thread_that_hangs(monkeypatch):
         is_over.set()
 
 
-def test_so_many_batches_have_a_thread_of_their_own_and_no_more(monkeypatch):
-    monkeypatch.setattr(batch_threads, "LATE_S", 0.05)
-    threads = BatchThreads(1, late=2)
+def test_so_many_batches_have_a_thread_of_their_own_and_no_more():
+    lanes = batch_lanes(1, late=2, late_s=0.05)
     is_over = threading.Event()
 
     async def run_all() -> None:
-        hanging = [asyncio.create_task(threads.run(is_over.wait)) for _ in range(3)]
-        waiting = asyncio.create_task(threads.run(str, 1))
+        hanging = [asyncio.create_task(lanes.run(is_over.wait)) for _ in range(3)]
+        waiting = asyncio.create_task(lanes.run(partial(str, 1)))
         done, _ = await asyncio.wait([waiting], timeout=0.3)
         assert not done
         is_over.set()
@@ -193,7 +190,7 @@ def test_clients_that_are_answered_together_are_in_one_batch_the_next_time():
 
 
 def test_one_client_alone_waits_for_nobody(monkeypatch):
-    monkeypatch.setattr("ledger.batches.GATHER_S", 60)
+    monkeypatch.setattr("ledger.foundation.batches.GATHER_S", 60)
 
     async def ask() -> list[int]:
         batcher: Batcher[int, int] = Batcher(lambda numbers: numbers)
@@ -209,11 +206,11 @@ def plan_cache_mode() -> str:
 
 
 def test_statements_of_batches_are_planned_once_and_the_session_forgets_that(monkeypatch):
-    assert asyncio.run(BatchThreads(1).run(plan_cache_mode)) == "force_generic_plan"
+    assert asyncio.run(batch_lanes(1, late=0).run(plan_cache_mode)) == "force_generic_plan"
 
     connection.close()
-    batch_threads._keep_plans()
+    batches._keep_plans()
     with monkeypatch.context() as patches:
         patches.setattr(connection, "close", lambda: None)  # as a pool, which keeps it open
-        batch_threads._give_back()
+        batches._give_back()
         assert plan_cache_mode() == "auto"

@@ -17,10 +17,12 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 
 from approvals.web import live
-from ledger import couriers, doorbell
-from ledger.redis_client import async_redis
-from ledger.waiting.changes import Changes
+from ledger.api.waiting.changes import Changes
+from ledger.delivery import couriers
+from ledger.foundation.redis import doorbell
+from ledger.foundation.redis.connections import async_redis
 
+pytestmark = pytest.mark.usefixtures("engines")
 # Each of the listeners below has subscribed, and waits in earnest, after fewer waits than these.
 MOMENTS = range(1, 41)
 # Ends a test that would else hang; nothing here takes as long, however slow the machine is.
@@ -124,6 +126,7 @@ async def ends(work: Work, nth: int, *, is_over: bool) -> bool:
     return has_ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_over", [True, False], ids=["as a wait is over", "while it waits"])
 @pytest.mark.parametrize(
     "work",

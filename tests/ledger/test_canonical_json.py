@@ -8,9 +8,9 @@ import pytest
 import rfc8785
 from hypothesis import example, given, strategies as st
 
-from ledger import seals
 from ledger.errors import InvalidRequest
-from ledger.intents import EXACT_MAX, canonical, canonical_as_stored
+from ledger.seals import seals
+from ledger.seals.intents import EXACT_MAX, canonical, canonical_as_stored
 
 EXACT = st.integers(-EXACT_MAX, EXACT_MAX)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

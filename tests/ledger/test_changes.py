@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from ledger.audit import verification
 from ledger.events import account_changes
 from ledger.models import Event
 from ledger.principals import user
+from ledger.proof.audit import verification
 from tests.forgery import forge
 
 pytestmark = pytest.mark.django_db(transaction=True)

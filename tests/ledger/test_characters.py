@@ -7,9 +7,10 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as some
 
-from ledger import characters, intents
 from ledger.errors import OperationKeyConflict, UnsafeText
+from ledger.foundation import characters
 from ledger.models import Transaction
+from ledger.seals import intents
 from tests.conftest import propose
 
 WRITTEN_BY_PEOPLE = {

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from ledger import checks, contracts
+from ledger import contracts
 from ledger.contracts import Contract, Plan, Tool, registry, transactional
 from ledger.errors import InvalidRequest
+from ledger.tools import checks
 
 SAFE = {
     "owner_service": "bank",

@@ -114,9 +114,6 @@ def test_a_late_worker_has_no_say_any_more(pigeons, a_payment):
     assert Delivery.objects.get(recipient="loft").error == "It rains."
 
 
-FETCHING = ("fetch_card", "read_contract", "read_mcp")
-
-
 @pytest.mark.parametrize(
     ("options", "queues", "beside"),
     [
@@ -124,13 +121,13 @@ FETCHING = ("fetch_card", "read_contract", "read_mcp")
             {},
             [
                 *("commit", "react", "roll_back", "compensate"),
-                *("respond", "mirror", "fetch_card", "read_contract", "read_mcp"),
+                *("respond", "mirror", "read_published"),
             ],
             {"deliver", "begin"},
         ),
         ({"only": ["begin"]}, [], {"begin"}),
         (
-            {"but": ["respond", "deliver", "mirror", *FETCHING, "begin"]},
+            {"but": ["respond", "deliver", "mirror", "read_published", "begin"]},
             ["commit", "react", "roll_back", "compensate"],
             set(),
         ),

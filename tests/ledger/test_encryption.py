@@ -10,12 +10,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.transaction import atomic
 
-from a2a.models import GitBus, Mirror, PushConfig, RemoteAgent
-from approvals.models import PushSubscription
-from ledger import encryption
-from ledger.encryption import SecretUnreadable
+from a2a.doors.git_bus.models import GitBus
+from a2a.models import Mirror, PushConfig, RemoteAgent
+from approvals.models import AuthenticatorApp, PushSubscription, RecoveryCodes
+from ledger.delivery.webhooks.owners import Owner
+from ledger.foundation.crypto import encryption
+from ledger.foundation.crypto.encryption import SecretUnreadable
 from ledger.models import Agent, Credential
-from ledger.webhooks.owners import Owner
 
 OLD, NEW = "55" * 32, "66" * 32
 pytestmark = pytest.mark.django_db
@@ -60,6 +61,8 @@ def test_every_column_for_secrets_is_one_that_encrypts():
         (PushSubscription, "endpoint"),
         (PushSubscription, "p256dh"),
         (PushSubscription, "auth"),
+        (AuthenticatorApp, "secret"),
+        (RecoveryCodes, "codes"),
     }
 
 

@@ -26,22 +26,24 @@ from hypothesis import (
 )
 
 from approvals import asgi, wsgi
-from approvals.http import fast_path
-from approvals.http.pages import Pages
-from ledger import doorbell
-from ledger.audit import verification
-from ledger.http import TOKEN_IS_KNOWN
+from approvals.http.admission import fast_path
+from approvals.http.admission.pages import Pages
+from ledger.api.http import TOKEN_IS_KNOWN
+from ledger.foundation.lanes import Lane
+from ledger.foundation.redis import doorbell
 from ledger.limits import stocks, terms
 from ledger.models import Agent, AgentToken, Event, IdempotencyKey, Transaction
 from ledger.principals import Surface
-from ledger.transactions import coordinator, insert, prepare_batch
+from ledger.proof.audit import verification
+from ledger.transactions import coordinator
+from ledger.transactions.prepare import insert, prepare_batch
 from tests.conftest import AgentClient
 from tests.processes import running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 # The same requests without the fast path.
-views = Pages(wsgi.application, threads=2, largest_body=600_000, body_within_s=30)
+views = Pages(wsgi.application, Lane("test", 2), largest_body=600_000, body_within_s=30)
 TRANSACTIONS = "/api/v1/transactions"
 
 
@@ -349,7 +351,7 @@ def test_a_request_that_is_refused_harms_no_other_of_its_batch(as_helpdesk, stra
 
 
 def test_a_tool_whose_own_code_fails_keeps_no_other_proposal_from_its_batch(as_helpdesk):
-    from ledger.api.batched_prepare import NewProposal, prepares
+    from ledger.api.fast.batched_prepare import NewProposal, prepares
 
     token_hash = AgentToken.hash_of(as_helpdesk.token)
     new = [
@@ -495,7 +497,7 @@ def test_a_proposal_whose_answer_was_lost_is_never_said_to_be_undone(
 
     with monkeypatch.context() as patch:
         patch.setattr(prepare_batch, "insert_all", lost)
-        patch.setattr(asgi.proposals, "_room", 0)
+        patch.setattr(asgi.proposals, "_lane", Lane("test", 0, most_waiting=0))
         (answer,) = sent(asgi.application, one)
     (again,) = sent(asgi.application, one)
 

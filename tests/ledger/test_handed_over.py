@@ -7,14 +7,14 @@ from uuid import uuid4
 import pytest
 from django.core.management import call_command
 
+from a2a.doors.humanlayer.calls.tool import HandedOverCall, name_of
 from ledger import execution
 from ledger.api.rendering import render_token
-from ledger.handed_over import HandedOverCall, name_of
 from ledger.models import Transaction
-from ledger.outcomes import outcome_of
 from ledger.principals import Principal, Surface
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
+from ledger.transactions.outcomes import outcome_of
 
 pytestmark = pytest.mark.django_db
 HELPDESK = Principal("agent", "acme/helpdesk", "Helpdesk agent")
@@ -35,7 +35,7 @@ def a_call(acme):
             by=HELPDESK,
             tenant="acme",
             key=key,
-            via=Surface.HUMANLAYER,
+            via=Surface("humanlayer"),
             render=render_token,
             tool=tool,
         )

@@ -12,12 +12,12 @@ from django.db import DatabaseError, OperationalError, connection, connections
 
 from ledger import contracts, execution
 from ledger.api.rendering import render_token
-from ledger.audit.verification import verify
 from ledger.contracts import Context, Plan
-from ledger.database.backend.base import BoundedConnection
 from ledger.errors import InProgress, InvalidRequest, LedgerError, PlanFailed, UnsafeText
+from ledger.foundation.postgres.backend.base import BoundedConnection
 from ledger.models import Transaction
 from ledger.principals import Principal
+from ledger.proof.audit.verification import verify
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 from tests.ledger.test_answers import end_session, in_another_session, own_pid

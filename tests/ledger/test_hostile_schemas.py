@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger import json_schemas
+from ledger.contracts import json_schemas
 from ledger.errors import SchemaUnusable
 
 TREE = {

@@ -12,9 +12,10 @@ import pytest
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from ledger.models import Transaction
+from ledger.models import Tenant, Transaction
 from tests.ledger.test_admin import FILL
 from tests.operations.clusters import Cluster, home
+from tests.tables import taken_back
 
 ROWS = 20_000
 
@@ -31,6 +32,15 @@ def keys_that_begin(begin: str, alias: str = "default", most: int = 1_000) -> li
     return sorted(rows.values_list("operation_key", flat=True))
 
 
+@pytest.fixture(scope="module")
+def many_transactions(django_db_setup, django_db_blocker) -> Iterator[None]:
+    """Written once, in a database transaction that stays open until all have been looked up."""
+    with django_db_blocker.unblock(), taken_back():
+        Tenant.objects.create(slug="acme", name="Acme Travel", tools=["*"])
+        fill("default")
+        yield
+
+
 EXPECTED = {
     "pay:acme:1999": ["pay:acme:1999", *(f"pay:acme:1999{digit}" for digit in range(10))],
     "pay:acme:19997": ["pay:acme:19997"],
@@ -44,9 +54,7 @@ EXPECTED = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("begin", EXPECTED)
-def test_the_beginning_of_a_key_is_looked_up_in_the_index_of_keys(acme, begin):
-    fill("default")
-
+def test_the_beginning_of_a_key_is_looked_up_in_the_index_of_keys(many_transactions, begin):
     with CaptureQueriesContext(connection) as queries:
         found = Transaction.objects.with_key_beginning("acme", begin, 1_000)
     with connection.cursor() as cursor:
@@ -60,9 +68,7 @@ def test_the_beginning_of_a_key_is_looked_up_in_the_index_of_keys(acme, begin):
 
 
 @pytest.mark.django_db
-def test_a_short_beginning_finds_the_first_keys_and_reads_no_more(acme):
-    fill("default")
-
+def test_a_short_beginning_finds_the_first_keys_and_reads_no_more(many_transactions):
     assert len(keys_that_begin("pay", most=50)) == 50
 
 

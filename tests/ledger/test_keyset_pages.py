@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db.models import Q
 
-from ledger.database import count_any_of, keyset_page
+from ledger.foundation.postgres import count_any_of, keyset_page
 from ledger.models import Event
 
 pytestmark = pytest.mark.django_db

@@ -10,12 +10,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.db import DatabaseError, connection
 from django.db.transaction import atomic
 
-from ledger.log import checkpoint_proof, checkpoints
-from ledger.log.checkpoint_proof import Broken
-from ledger.log.checkpoints import Contradiction
+from ledger.foundation.crypto import merkle, signed_notes
+from ledger.foundation.crypto.signed_notes import Note, TreeHead
 from ledger.models import Checkpoint, Event, Tile
-from ledger.transparency import merkle, signed_notes
-from ledger.transparency.signed_notes import Note, TreeHead
+from ledger.proof.log import checkpoint_proof, checkpoints
+from ledger.proof.log.checkpoint_proof import Broken
+from ledger.proof.log.checkpoints import Contradiction
 from tests.ledger.log_leaves import leaves
 
 

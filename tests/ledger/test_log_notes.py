@@ -7,8 +7,8 @@ import base64
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.transparency import signed_notes
-from ledger.transparency.signed_notes import (
+from ledger.foundation.crypto import signed_notes
+from ledger.foundation.crypto.signed_notes import (
     COSIGNATURE,
     SIGNATURE,
     Note,

@@ -11,12 +11,12 @@ import pymerkle
 import pytest
 from django.test import Client
 
-from ledger.log import checkpoint_proof, checkpoints, publishing
-from ledger.log.checkpoint_proof import Broken
-from ledger.log.keeper import Keeper
+from ledger.foundation.crypto import merkle
+from ledger.foundation.crypto.signed_notes import Note, NoteRefused, TreeHead, VerifierKey
 from ledger.models import Checkpoint, Event
-from ledger.transparency import merkle
-from ledger.transparency.signed_notes import Note, NoteRefused, TreeHead, VerifierKey
+from ledger.proof.log import checkpoint_proof, checkpoints, publishing
+from ledger.proof.log.checkpoint_proof import Broken
+from ledger.proof.log.keeper import Keeper
 from tests.ledger.log_leaves import leaves
 from tests.processes import until
 
@@ -234,7 +234,7 @@ def test_the_keeper_makes_publishes_and_signs_nothing_that_contradicts_the_file(
     keeper = Keeper()
     keeper.round()
     until(lambda: log_file.exists() and log_file.read_text().endswith("\n\n"))
-    keeper.stop()
+    keeper.finish()
     for table in ("checkpoint", "tile"):
         forge(f"DELETE FROM ledger_{table}")
     forge("UPDATE ledger_event SET hash = repeat('cd', 32)")
@@ -242,6 +242,6 @@ def test_the_keeper_makes_publishes_and_signs_nothing_that_contradicts_the_file(
     another = Keeper()
     another.round()
     until(lambda: "No checkpoint is signed" in caplog.text)
-    another.stop()
+    another.finish()
 
     assert not Checkpoint.objects.exists()

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from a2a import tasks
-from a2a.decision_records import of_task
 from a2a.tasks import questions
+from a2a.tasks.records.decision_records import of_task
 from examples import verify
-from ledger import execution, seals
-from ledger.audit import decision_records
-from ledger.log import checkpoints, witnesses
+from ledger import execution
 from ledger.models import Scope, Transaction
 from ledger.principals import Principal
+from ledger.proof.audit import decision_records
+from ledger.proof.log import checkpoints, witnesses
+from ledger.seals import seals
 from ledger.transactions import coordinator
 from tests.forgery import forge, reseal
 from tests.ledger.test_log_witness import HOSTILE, LOG, answer, answering, cosign, text_of

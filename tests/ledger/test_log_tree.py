@@ -8,8 +8,8 @@ import pymerkle
 import pytest
 from hypothesis import given, strategies as st
 
-from ledger.transparency import merkle
-from ledger.transparency.merkle import ProofRefused
+from ledger.foundation.crypto import merkle
+from ledger.foundation.crypto.merkle import ProofRefused
 
 # Published with Certificate Transparency, for RFC 6962.
 LEAVES = [

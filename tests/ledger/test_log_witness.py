@@ -16,20 +16,20 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.backoff import Backoff
-from ledger.log import checkpoint_proof, checkpoints, publishing, witnesses
-from ledger.log.checkpoint_proof import Broken
-from ledger.log.keeper import Keeper
-from ledger.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
-from ledger.models import Checkpoint, Cosignature, Event
-from ledger.transparency import merkle, signed_notes
-from ledger.transparency.signed_notes import (
+from ledger.foundation.backoff import Backoff
+from ledger.foundation.crypto import merkle, signed_notes
+from ledger.foundation.crypto.signed_notes import (
     COSIGNATURE,
     SIGNATURE,
     Note,
     TreeHead,
     VerifierKey,
 )
+from ledger.models import Checkpoint, Cosignature, Event
+from ledger.proof.log import checkpoint_proof, checkpoints, publishing, witnesses
+from ledger.proof.log.checkpoint_proof import Broken
+from ledger.proof.log.keeper import Keeper
+from ledger.proof.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
 from ledger.workers.sweeper import Sweeper
 from tests.processes import ROOT, free_port, until
 
@@ -432,7 +432,7 @@ def test_a_witness_that_hangs_holds_up_nothing(transactional_db, events, setting
         until(lambda: Checkpoint.objects.count() == 1)
         events(1)
         until(lambda: sweeper._log.round() or Checkpoint.objects.count() == 2)
-        sweeper._log.stop()
+        sweeper._log.finish()
 
     assert took < witnesses.TIMEOUT_S / 2
 
@@ -441,7 +441,7 @@ def test_the_keeper_asks_again_until_the_witness_is_back(
     transactional_db, events, example, settings, monkeypatch
 ):
     at_once = Backoff(first=timedelta(milliseconds=20), longest=timedelta(minutes=10))
-    monkeypatch.setattr("ledger.log.keeper.BACKOFF", at_once)
+    monkeypatch.setattr("ledger.proof.log.keeper.BACKOFF", at_once)
     settings.CHECKPOINT_EVERY_S = 0
     started = example.start()
     settings.WITNESSES = [f"http://127.0.0.1:{free_port()} {started.key}"]
@@ -451,7 +451,7 @@ def test_the_keeper_asks_again_until_the_witness_is_back(
 
     settings.WITNESSES = [f"{started.url} {started.key}"]
     until(lambda: keeper.round() or Cosignature.objects.exists())
-    keeper.stop()
+    keeper.finish()
 
 
 def test_a_stored_cosignature_that_was_changed_is_found(events, forge, trusted, witness):

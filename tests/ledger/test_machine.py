@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from ledger import execution
-from ledger.audit import verification
 from ledger.errors import LedgerError
 from ledger.models import Transaction
 from ledger.principals import Principal, user
+from ledger.proof.audit import verification
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper

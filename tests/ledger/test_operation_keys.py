@@ -8,8 +8,9 @@ from datetime import date
 import pytest
 from django.core.checks import run_checks
 
-from ledger import contracts, execution, retention
-from ledger.checks import unsafe
+from ledger import contracts, execution
+from ledger.proof import retention
+from ledger.tools.checks import unsafe
 from tests.forgery import end_retention
 
 pytestmark = pytest.mark.django_db

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ledger.outcomes import outcome_of
 from ledger.states import Ending, State
+from ledger.transactions.outcomes import outcome_of
+from tests.cases import Failures
 
 ENDINGS = ("", *Ending.values)
 
@@ -60,29 +62,25 @@ def expected(state: str, ending: str) -> tuple[str, bool]:
     return BY_ENDING[ending][0 if state == State.ROLLING_BACK else 1]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("state", State.values)
-def test_every_state_with_every_ending_has_its_typed_outcome(state, ending):
-    outcome = outcome_of(row(state, ending))
+def test_every_state_with_every_ending_has_its_typed_outcome_and_says_what_to_do_next():
+    failures = Failures()
+    for state, ending in itertools.product(State.values, ENDINGS):
+        with failures.of(f"{state}, {ending}"):
+            outcome = outcome_of(row(state, ending))
 
-    assert (outcome.kind, outcome.do_not_retry) == expected(state, ending)
-    assert outcome.is_final == (outcome.kind not in {"pending", "in_doubt"})
-    assert outcome.as_json() == {
-        "kind": outcome.kind,
-        "is_final": outcome.is_final,
-        "sentence": outcome.sentence,
-        "do_not_retry": outcome.do_not_retry,
-    }
+            assert (outcome.kind, outcome.do_not_retry) == expected(state, ending)
+            assert outcome.is_final == (outcome.kind not in {"pending", "in_doubt"})
+            assert outcome.as_json() == {
+                "kind": outcome.kind,
+                "is_final": outcome.is_final,
+                "sentence": outcome.sentence,
+                "do_not_retry": outcome.do_not_retry,
+            }
+            assert ("Do not propose it again" in outcome.sentence) == outcome.do_not_retry
+            assert ("wait for the outcome" in outcome.sentence) == (not outcome.is_final)
+            assert outcome.sentence.endswith(".")
 
-
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("state", State.values)
-def test_the_sentence_says_what_to_do_next(state, ending):
-    outcome = outcome_of(row(state, ending))
-
-    assert ("Do not propose it again" in outcome.sentence) == outcome.do_not_retry
-    assert ("wait for the outcome" in outcome.sentence) == (not outcome.is_final)
-    assert outcome.sentence.endswith(".")
+    assert not failures
 
 
 @pytest.mark.parametrize("state", ["rolling_back", "aborted", "failed"])

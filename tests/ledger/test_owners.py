@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from ledger import safe_http
+from ledger.delivery.webhooks import channel
+from ledger.delivery.webhooks.owners import Owner
 from ledger.events import outbox
+from ledger.foundation.http_out import safe_http
 from ledger.models import Delivery, Event, Tenant, Transaction
-from ledger.webhooks import channel
-from ledger.webhooks.owners import Owner
 from tests.conftest import propose
 
 SECRET = "whsec_" + "A" * 43 + "="

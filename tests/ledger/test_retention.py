@@ -13,13 +13,15 @@ from django.db import IntegrityError, connection, transaction
 
 from approvals import metrics
 from examples import verify as second
-from ledger import execution, retention, seals
+from ledger import execution
 from ledger.api.rendering import render_token
-from ledger.audit import decision_records, exports, verification
 from ledger.errors import InvalidRequest, NotPossible, PlanRefused
-from ledger.log import checkpoints
 from ledger.models import Checkpoint, Decision, Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
+from ledger.proof import retention
+from ledger.proof.audit import decision_records, exports, verification
+from ledger.proof.log import checkpoints
+from ledger.seals import seals
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 from ledger.workers import sweeper
@@ -336,7 +338,7 @@ def test_a_step_of_the_sweeper_that_fails_stops_neither_erasure_nor_checkpoints(
     round_of_sweeping.sweep()
 
     until(Checkpoint.objects.exists)
-    round_of_sweeping._log.stop()
+    round_of_sweeping._log.finish()
     assert Transaction.objects.get(pk=row.pk).content_erased_at is not None
     assert "Exceeds the limit" in caplog.text
 

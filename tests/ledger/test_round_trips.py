@@ -11,10 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.django import TestCase
 
-from ledger import execution, seals
+from ledger import execution
 from ledger.execution import recording
-from ledger.intents import canonical_as_stored
 from ledger.models import Event, Transaction
+from ledger.seals import seals
+from ledger.seals.intents import canonical_as_stored
 from ledger.transactions import sign_offs
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -17,8 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ledger import safe_http
-from ledger.safe_http import AddressRefused, AnswerRefused, NotAccepted
+from ledger.foundation.http_out import safe_http
+from ledger.foundation.http_out.safe_http import AddressRefused, AnswerRefused, NotAccepted
 
 FORBIDDEN = [
     "http://127.0.0.1/",

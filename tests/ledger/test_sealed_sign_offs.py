@@ -9,10 +9,11 @@ from django.db import DatabaseError, connection, models
 from django.db.models import F
 from django.db.transaction import atomic
 
-from ledger import execution, intents, seals
+from ledger import execution
 from ledger.errors import Expired
 from ledger.models import Decision, Event, Transaction
 from ledger.principals import Principal
+from ledger.seals import intents, seals
 from ledger.states import State
 from ledger.transactions import coordinator
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from django.db.models.functions import Now
 
-from approvals.desk import inbox, policies
+from approvals.desk import policies
+from approvals.desk.inbox import inbox
 from ledger import contracts, execution
-from ledger.audit import verification
-from ledger.audit.verification import verify
 from ledger.contracts import NothingHappened
 from ledger.errors import InvalidRequest, NotPossible
 from ledger.events import chains
 from ledger.models import Transaction
+from ledger.proof.audit import verification
+from ledger.proof.audit.verification import verify
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper

@@ -12,10 +12,10 @@ from django.db.transaction import atomic
 
 from examples import verify as foreign_verifier
 from ledger.agents import policy_documents
-from ledger.audit import decision_records, exports, verification
 from ledger.errors import NotAllowed
-from ledger.log import checkpoints
 from ledger.models import Agent, PolicyDocument, Transaction, paragraphs_of
+from ledger.proof.audit import decision_records, exports, verification
+from ledger.proof.log import checkpoints
 from ledger.states import State
 from ledger.transactions import coordinator
 from tests.conftest import propose

@@ -7,10 +7,10 @@ the signature.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -19,30 +19,32 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import call_command
 from django.db.models import Max
-from django.db.transaction import atomic, set_rollback
 
 from examples import verify as second
-from ledger import execution, retention, seals
-from ledger.audit import exports, verification
-from ledger.audit.verification import Broken
+from ledger import execution
 from ledger.events import account_changes
-from ledger.log import checkpoints
-from ledger.models import Decision, Event, Transaction
-from ledger.models.log import Tile
-from ledger.principals import Principal
+from ledger.foundation.crypto.signed_notes import TreeHead, signed
+from ledger.models import Decision, Event, Tenant, Transaction
+from ledger.models.events import Tile
+from ledger.principals import Principal, user
+from ledger.proof import retention
+from ledger.proof.audit import exports, verification
+from ledger.proof.audit.verification import Broken
+from ledger.proof.log import checkpoints
+from ledger.seals import seals
 from ledger.transactions import coordinator
-from ledger.transparency.signed_notes import TreeHead, signed
+from tests.conftest import propose
 from tests.forgery import end_retention, forge, reseal, reseal_row
 from tests.processes import until
+from tests.tables import taken_back
 
 OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))
 PUBLIC_KEY = OWN_KEY.public_key().public_bytes_raw()
 SUPERVISOR = Principal("agent", "acme/supervisor", "Supervisor")
 
 
-@pytest.fixture
-def olga() -> Principal:
-    return Principal("user", "olga", "Olga Novak")
+OLGA = user("olga", "Olga Novak")
+APPROVERS = user("alice", "Alice Moreau"), user("bob", "Bob Tanaka")
 
 
 @dataclass
@@ -63,22 +65,43 @@ class Ledger:
         return Event.objects.get(subject=row.pk, kind=kind)
 
 
+@pytest.fixture(scope="module")
+def untouched_ledger(django_db_setup, django_db_blocker) -> Iterator[Ledger]:
+    """Made once, in a database transaction that stays open until all of them have been tried."""
+    with django_db_blocker.unblock(), taken_back():
+        Tenant.objects.create(slug="acme", name="Acme Travel", tools=["*"])
+        yield make_ledger()
+
+
 @pytest.fixture
-def ledger(acme, a_transaction, approved, alice, bob, olga) -> Ledger:
+def ledger(untouched_ledger: Ledger, db: None) -> Ledger:
+    """The one ledger; what a test does to it is taken back after the test."""
+    return copy.deepcopy(untouched_ledger)
+
+
+def approved(tool: str = "pay", **arguments: str) -> Transaction:
+    row = propose(tool, **arguments)
+    for approver in APPROVERS[: row.quorum]:
+        row = coordinator.approve(row.pk, digest=row.intent_digest, by=approver, via="web")
+    return row
+
+
+def make_ledger() -> Ledger:
+    alice, bob = APPROVERS
     paid, scuttled = approved(), approved("scuttle", rocket="r1")
     undone = approved()
     for row in (paid, scuttled, undone):
         execution.commit(row.pk)
     coordinator.compensate(undone.pk, by=alice, via="web", reason="wrong")
     execution.compensate(undone.pk)
-    rejected = a_transaction()
+    rejected = propose()
     coordinator.reject(rejected.pk, digest=rejected.intent_digest, by=bob, via="web", reason="no")
     execution.roll_back(rejected.pk)
     with pytest.raises(Exception, match="no such payment"):
-        a_transaction("pay", reference="unknown")
+        propose("pay", reference="unknown")
     refused = Transaction.objects.get(state="refused")
-    noted = a_transaction("write_note", text="hello")
-    waiting = a_transaction("scuttle", rocket="r2")
+    noted = propose("write_note", text="hello")
+    waiting = propose("scuttle", rocket="r2")
     coordinator.approve(waiting.pk, digest=waiting.intent_digest, by=alice, via="slack")
     account_changes.record("user:7", "user_created", by=alice, via="admin", tenant="")
     for tenant in ("acme", "globex"):  # one person, and roles in two tenants
@@ -90,9 +113,9 @@ def ledger(acme, a_transaction, approved, alice, bob, olga) -> Ledger:
     for row in (erased, erasable):
         execution.commit(row.pk)
         end_retention(row.pk)
-    retention.hold(erasable.pk, by=olga, via="admin", reason="a dispute")
+    retention.hold(erasable.pk, by=OLGA, via="admin", reason="a dispute")
     assert retention.erase_batch() == 1
-    retention.release(erasable.pk, by=olga, via="admin", reason="settled")
+    retention.release(erasable.pk, by=OLGA, via="admin", reason="settled")
     return Ledger(paid, scuttled, rejected, refused, noted, waiting, undone, erased, erasable)
 
 
@@ -650,14 +673,6 @@ ONLY_BY_CHECKPOINT = {
 }
 
 
-@contextmanager
-def taken_back() -> Iterator[None]:
-    """What happens in here is undone, so that the next tampering begins with a whole ledger."""
-    with atomic():
-        yield
-        set_rollback(True)
-
-
 @pytest.mark.parametrize("name", TABLE)
 def test_what_was_changed_is_noticed_by_both_and_the_row_is_named(ledger, name):
     with taken_back():
@@ -764,7 +779,7 @@ def test_the_second_verifier_imports_nothing_of_ours():
 
 
 def test_numbers_of_every_kind_are_sealed_alike_by_both(a_transaction):
-    from ledger.intents import canonical_as_stored
+    from ledger.seals.intents import canonical_as_stored
 
     values = [
         0,

@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.transaction import atomic
 from hypothesis import given, strategies as st
 
-from ledger import execution, retention
+from ledger import execution
 from ledger.errors import LedgerError
 from ledger.models import (
     Event,
@@ -25,9 +25,10 @@ from ledger.models import (
     UsageDecider,
     UsageHour,
 )
+from ledger.proof import retention
+from ledger.reporting.usage import buckets, counting, subjects, usual
 from ledger.states import EventKind
 from ledger.transactions import coordinator
-from ledger.usage import buckets, counting, subjects, usual
 from tests.conftest import propose
 from tests.forgery import end_retention
 

@@ -7,8 +7,8 @@ import socket
 import pytest
 from django.db.models.functions import Now
 
-from ledger import safe_http
 from ledger.events import outbox
+from ledger.foundation.http_out import safe_http
 from ledger.models import Delivery
 from ledger.transactions import coordinator
 from tests.ledger.webhook_receiver import SECRET

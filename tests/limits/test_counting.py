@@ -13,8 +13,8 @@ import pytest
 from django.db import connection, connections
 from django.db.models.functions import Now
 
-from approvals.http import gate
-from approvals.http.gate import Gate, Holders
+from approvals.http.admission import gate
+from approvals.http.admission.gate import Gate, Holders
 from ledger.errors import LimitReached
 from ledger.limits import rates, terms
 from ledger.limits.rates import Holder

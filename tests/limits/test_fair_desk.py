@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from approvals.desk.fair_share import PER_AGENT
+from approvals.desk.inbox.fair_share import PER_AGENT
 from approvals.slack.rendering import home
 from ledger.models import Transaction
 from tests.conftest import propose

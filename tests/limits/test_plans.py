@@ -17,7 +17,7 @@ from ledger.errors import InProgress, LimitReached, PlanTimedOut
 from ledger.execution import roll_back
 from ledger.models import Ending, Transaction
 from ledger.states import State
-from ledger.transactions import plan_pool
+from ledger.transactions.prepare import plan_pool
 from tests.conftest import propose
 from tests.limits.test_caps import limit
 from tests.processes import until
@@ -102,7 +102,7 @@ def test_a_late_plan_does_not_release_the_hold_that_another_process_plans_with(
     helpdesk, gate, monkeypatch, caplog
 ):
     time_out_after(monkeypatch, 0.2)
-    caplog.set_level("INFO", logger="ledger.transactions.abandoned")
+    caplog.set_level("INFO", logger="ledger.transactions.prepare.abandoned_plans")
     assert isinstance(attempt(**PAYMENT), PlanTimedOut)
     time_out_after(monkeypatch, 60)
     plan_pool._late.clear()  # another process has none of these

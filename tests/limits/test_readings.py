@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 
 from approvals.asgi import application
-from ledger.api.readings import MOST_OF_ONE
+from ledger.api.fast.readings import MOST_OF_ONE
 from ledger.contracts import readonly_tools
 from ledger.models import AgentToken, Reading, Scope
 from tests.processes import until

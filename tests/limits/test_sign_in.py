@@ -11,8 +11,9 @@ import httpx
 import pytest
 from django.test import Client
 
-from approvals.http.pages import Pages
-from approvals.http.sign_ins import SignIns
+from approvals import lanes
+from approvals.http.admission.long_polls import network_of_peer
+from approvals.http.admission.pages import Pages
 
 pytestmark = pytest.mark.django_db
 
@@ -76,8 +77,9 @@ class Hashing:
 
 def test_the_sign_ins_of_one_address_wait_for_each_other_and_another_address_for_none():
     hashing = Hashing()
-    pages = Pages(hashing, threads=2, largest_body=1000, body_within_s=5)
-    sign_ins = SignIns(pages, pages)
+    sign_ins = Pages(
+        hashing, lanes.hashing, largest_body=1000, body_within_s=5, whose=network_of_peer
+    )
 
     async def post(address: str) -> int:
         transport = httpx.ASGITransport(sign_ins, client=(address, 1))

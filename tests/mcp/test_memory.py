@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 from django.db import connections
 
-from a2a.mcp import waiting
+from a2a.doors.mcp_server import waiting
 from approvals.asgi import application
 from ledger.models import AgentToken, Scope
 from tests.conftest import propose

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
@@ -12,9 +13,11 @@ from django.utils import timezone
 from a2a import tasks
 from a2a.models import Question
 from a2a.tasks import questions
+from approvals import asgi
+from approvals.asgi import application
 from ledger import execution
-from ledger.batches import in_thread
 from ledger.execution import recording
+from ledger.foundation.batches import in_thread
 from ledger.models import AgentToken, Reading, Scope, Transaction
 from ledger.states import State
 from ledger.transactions import coordinator
@@ -112,16 +115,30 @@ def test_a_call_that_needs_nobody_brings_its_receipt_at_once(token):
     assert told["structuredContent"]["receipt"]
 
 
-def test_a_call_that_is_held_brings_the_receipt_and_progress_to_whoever_asked(token, alice):
+def test_a_call_that_is_held_brings_the_receipt_and_progress_to_whoever_asked(
+    token, alice, monkeypatch
+):
+    was_told = asyncio.Event()
+
+    async def heard(scope: Any, receive: Any, send: Any) -> None:
+        async def hear(message: Any) -> None:
+            if b"progressToken" in message.get("body", b""):
+                was_told.set()
+            await send(message)
+
+        await application(scope, receive, hear)
+
     async def story() -> httpx.Response:
         meta = {"progressToken": "p-1"}
         params = {"name": "pay", "arguments": payment(), "_meta": meta}
         calling = asyncio.create_task(said(token, "tools/call", params))
         row = await until_there()
         await in_thread(coordinator.approve, row.pk, digest=row.intent_digest, by=alice, via="web")
+        await asyncio.wait_for(was_told.wait(), 20)
         await in_thread(execution.commit, row.pk)
         return await calling
 
+    monkeypatch.setattr(asgi, "application", heard)
     answer = in_a_loop(story())
 
     assert result_of(answer)["structuredContent"]["status"] == "succeeded"

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from django.core.management import call_command
 
-from ledger.mcp_tools import client
 from ledger.models import McpUpstream, Tenant, Transaction, UpstreamTool
+from ledger.tools.mcp import client
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.upstreams import Scripted, scripted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import manifests, mcp_upstreams
-from ledger.catalogue import readonly_named, tool_named
-from ledger.loosening import loosened
-from ledger.models import Event, McpUpstream, ToolChange, UpstreamTool
+from ledger.models import ChangeRequest, Event, McpUpstream, UpstreamTool
+from ledger.tools import manifests, mcp_upstreams, watched
+from ledger.tools.catalogue import readonly_named, tool_named
+from ledger.tools.loosening import loosened
 from tests.http_tools.test_tool_admin import operator
 from tests.mcp_gateway.conftest import gateway, read_again
 from tests.mcp_gateway.upstreams import REFUND
@@ -50,7 +50,7 @@ def test_a_release_without_sign_off_takes_two_operators(olga, acme, listed):
 
     assert "another operator has confirmed it" in page.content.decode()
     assert readonly_named("acme", "billing_refund") is None
-    change = ToolChange.objects.get()
+    change = ChangeRequest.objects.get()
     operator("omar2", acme).post(
         f"/admin/ledger/registeredtool/changes/{change.pk}/", {"confirm": change.sha256}
     )
@@ -108,12 +108,12 @@ def test_an_operator_registers_a_server_whose_list_is_read_soon(olga, acme, upst
     row = McpUpstream.objects.get()
     (event,) = Event.objects.filter(kind="mcp_server_added")
     assert event.via == "admin"
-    assert mcp_upstreams.due() == [row.pk]
-    mcp_upstreams.read_again(row.pk)
-    assert mcp_upstreams.due() == []
+    assert watched.due() == [row.watched_id]
+    watched.read_again(row.watched_id)
+    assert watched.due() == []
 
     olga.post(SERVERS, {"action": "read_again", "_selected_action": [row.pk]})
-    assert mcp_upstreams.due() == [row.pk]
+    assert watched.due() == [row.watched_id]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from ledger import execution
-from ledger.mcp_tools import client
 from ledger.models import UpstreamTool
+from ledger.tools.mcp import client
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway
@@ -248,8 +248,13 @@ def test_a_server_that_is_not_there_was_sent_nothing(billing, signed_off):
     row = signed_off()
     billing.stop()
 
-    assert committed(row).state in {"failed", "rolling_back"}
-    assert "Nothing was" in row.error
+    committed(row)
+    assert (row.state, row.ending) == ("rolling_back", "failed")
+    assert row.error.startswith("Nothing was sent: ")
+    assert billing.calls() == []
+    execution.roll_back(row.pk)
+    row.refresh_from_db()
+    assert (row.state, row.receipt) == ("failed", "")
 
 
 def test_what_is_too_large_to_keep_is_left_out_and_the_receipt_kept(billing, signed_off):

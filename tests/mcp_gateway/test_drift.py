@@ -9,14 +9,14 @@ from threading import Barrier, Thread
 import pytest
 from django.core.management import CommandError
 from django.db import connections
-from django.db.models.functions import Now
 
 from approvals import metrics
-from ledger import execution, mcp_upstreams
-from ledger.catalogue import tool_named
+from ledger import execution
 from ledger.errors import ToolHeld
-from ledger.mcp_tools import client, wire
-from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool
+from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool, Watched
+from ledger.tools import watched
+from ledger.tools.catalogue import tool_named
+from ledger.tools.mcp import client, wire
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway, read_again
@@ -205,7 +205,7 @@ def test_a_list_that_is_none_is_told_and_changes_nothing(billing, what):
     with pytest.raises(CommandError, match="could not be read"):
         read_again()
 
-    assert McpUpstream.objects.get().problem
+    assert Watched.objects.get().error
     assert tool_named("acme", "billing_refund") is not None
 
 
@@ -221,7 +221,7 @@ def test_a_session_whose_id_cannot_be_sent_back_is_told_and_changes_nothing(bill
     with pytest.raises(CommandError, match="could not be read"):
         read_again()
 
-    assert "cannot be sent back" in McpUpstream.objects.get().problem
+    assert "cannot be sent back" in Watched.objects.get().error
     assert tool_named("acme", "billing_refund") is not None
 
 
@@ -278,15 +278,15 @@ def test_a_server_that_is_removed_takes_its_tools_along(billing, signed_off):
 
 
 def test_two_workers_read_a_list_once(billing):
-    McpUpstream.objects.update(read_again_at="2020-01-01T00:00Z")
-    (upstream_id,) = mcp_upstreams.due()
+    Watched.objects.update(read_again_at="2020-01-01T00:00Z")
+    (pk,) = watched.due()
     billing.asked.clear()
     barrier = Barrier(2)
 
     def read():
         try:
             barrier.wait()
-            mcp_upstreams.read_again(upstream_id)
+            watched.read_again(pk)
         finally:
             connections.close_all()
 
@@ -297,7 +297,7 @@ def test_two_workers_read_a_list_once(billing):
         thread.join()
 
     assert billing.methods().count("tools/list") == 1
-    assert mcp_upstreams.due() == []
+    assert watched.due() == []
 
 
 def test_operators_are_told_of_a_server_that_is_out_of_reach_until_it_answers(billing, acme):
@@ -305,12 +305,12 @@ def test_operators_are_told_of_a_server_that_is_out_of_reach_until_it_answers(bi
         return metrics.gathered(frozenset({"acme"}))["assent_mcp_server_failing"]
 
     assert failing().values == {(("server", "acme/billing"),): 0.0}
-    McpUpstream.objects.update(address="http://127.0.0.1:1/mcp", read_again_at=Now())
-    mcp_upstreams.read_again(McpUpstream.objects.get().pk)
+    McpUpstream.objects.update(address="http://127.0.0.1:1/mcp")
+    watched.read_now(Watched.objects.get().pk)
 
     assert failing().of(server="acme/billing") == 1
     assert metrics.gathered(frozenset({"globex"}))["assent_mcp_server_failing"].values == {}
 
-    McpUpstream.objects.update(address=billing.address, read_again_at=Now())
-    mcp_upstreams.read_again(McpUpstream.objects.get().pk)
+    McpUpstream.objects.update(address=billing.address)
+    watched.read_now(Watched.objects.get().pk)
     assert failing().of(server="acme/billing") == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.audit.verification import verify
-from ledger.log import checkpoints
+from ledger.proof.audit.verification import verify
+from ledger.proof.log import checkpoints
 from tests.second_workers import TwoAnswers, late_after_the_second, late_before_the_second
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,8 +7,8 @@ import threading
 import pytest
 from django.db.models.functions import Now
 
-from ledger.catalogue import tool_named
-from ledger.models import McpUpstream, RegisteredTool, Transaction
+from ledger.models import RegisteredTool, Transaction, Watched
+from ledger.tools.catalogue import tool_named
 from tests.mcp_gateway.conftest import gateway
 from tests.mcp_gateway.upstreams import REFUND
 from tests.processes import running, until
@@ -51,7 +51,7 @@ def test_a_definition_that_changes_is_held_by_the_processes_themselves(billing, 
     billing.tools = [{**REFUND, "description": "Other."}]
 
     with running("courier", "sweeper", **LOOPBACK):
-        McpUpstream.objects.update(read_again_at=Now())
+        Watched.objects.update(read_again_at=Now())
         until(lambda: RegisteredTool.objects.exclude(held="").exists(), 60, "it is held")
 
     assert tool_named("acme", "billing_refund") is None

@@ -11,8 +11,8 @@ import pytest
 from django.core.management import CommandError
 
 from ledger import execution
-from ledger.mcp_tools import client
 from ledger.models import McpUpstream
+from ledger.tools.mcp import client
 from tests.mcp_gateway.conftest import PEER, gateway
 from tests.peers import PEERS, installed, python_with
 
@@ -87,7 +87,7 @@ def test_a_program_that_falls_silent_is_in_doubt_once_its_time_is_over(
     row = signed_off("files_write")
     talk = client.talk
     monkeypatch.setattr(
-        "ledger.mcp_tools.tool.client.talk",
+        "ledger.tools.mcp.tool.client.talk",
         lambda *args, timeout_s, **options: talk(*args, timeout_s=1, **options),
     )
 

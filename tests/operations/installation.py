@@ -194,9 +194,12 @@ class Proposer(threading.Thread):
 
 
 @contextmanager
-def installed(database: str, owner: str, *processes: str) -> Iterator[Installation]:
+def installed(
+    database: str, owner: str, *processes: str, **environment: str
+) -> Iterator[Installation]:
     """Set up on an empty database, with these processes running."""
     installation = Installation(database, owner)
+    installation.environment |= environment
     try:
         installation.set_up()
         installation.start(*processes)

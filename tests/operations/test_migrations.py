@@ -1,8 +1,12 @@
-"""``migrate`` is interrupted, by the death of its host, and run again."""
+"""``migrate`` is interrupted, by the death of its host, and run again.
+
+The migrations are those of the product and of a made-up later release (``trees.later_release``).
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,103 +14,110 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.house.source import ROOMS
+from tests.operations import trees
 from tests.operations.clusters import Cluster, home, until
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-# What is built beside a running installation, so that a step may be done and not recorded; every
-# other migration is one transaction, with its record. In an order that their dependencies allow.
-BUILT_BESIDE = [
-    ("ledger", "0003"),
-    ("ledger", "0005"),
-    ("ledger", "0006"),
-    ("ledger", "0007"),
-    ("ledger", "0009"),
-    ("ledger", "0018"),
-    ("a2a", "0002"),
-    ("a2a", "0003"),
-    ("a2a", "0006"),
-]
 BROKEN = "SELECT string_agg(indexrelid::regclass::text, ' ') FROM pg_index WHERE NOT indisvalid"
+RECORDED = "SELECT count(*) FROM django_migrations WHERE app = '{}' AND name = '{}'"
+
+
+class Upgrade:
+    """A database, and the code that migrates it."""
+
+    def __init__(self, cluster: Cluster, tree: Path) -> None:
+        self.cluster, self.ask, self.tree = cluster, cluster.ask, tree
+
+    def manage(self, *arguments: str) -> str:
+        process = self.start(*arguments)
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+        return output
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "manage.py", *arguments],
+            cwd=self.tree,
+            env=os.environ | {"DATABASE_URL": self.cluster.url("postgres")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def interrupt_where_it_waits_for(self, statement: str, is_there: str) -> None:
+        """Kill ``migrate`` and its session while ``statement`` is in the way, at ``is_there``."""
+        with psycopg.connect(self.cluster.url("postgres")) as in_the_way:
+            in_the_way.execute(statement)  # type: ignore[arg-type]
+            process = self.start("migrate")
+            try:
+                until(lambda: self.ask(is_there), what=is_there)
+            finally:
+                process.kill()
+                process.communicate()
+            ours = in_the_way.info.backend_pid
+            others = (
+                "FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                f"AND pid NOT IN ({ours}, pg_backend_pid())"
+            )
+            self.ask(f"SELECT count(pg_terminate_backend(pid)) {others}")
+            until(lambda: self.ask(f"SELECT count(*) {others}") == 0)
 
 
 @pytest.fixture
-def main():
+def upgrade(tmp_path):
     with home() as folder:
-        yield Cluster(folder, "main").create()
+        tree = trees.later_release(tmp_path / "later")
+        yield Upgrade(Cluster(folder, "main").create(), tree)
 
 
-def start(main: Cluster, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "manage.py", "migrate", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"DATABASE_URL": main.url("postgres")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def migrate(main: Cluster, *arguments: str) -> None:
-    process = start(main, *arguments)
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-
-
-def interrupt_where_it_waits_for(statement: str, main: Cluster, is_there: str) -> None:
-    """Kill ``migrate`` and its session while ``statement`` is in the way and ``is_there`` holds."""
-    with psycopg.connect(main.url("postgres")) as in_the_way:
-        in_the_way.execute(statement)  # type: ignore[arg-type]
-        process = start(main)
-        until(lambda: main.ask(is_there), what=is_there)
-        process.kill()
-        process.communicate()
-        ours = in_the_way.info.backend_pid
-        others = f"FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> {ours}"
-        main.ask(f"SELECT count(pg_terminate_backend(pid)) {others} AND pid <> pg_backend_pid()")
-        until(lambda: main.ask(f"SELECT count(*) {others} AND pid <> pg_backend_pid()") == 0)
-
-
-def test_a_migration_goes_on_wherever_it_was_interrupted(main):
-    migrate(main, "ledger", "0004")
-    # While the table of words is there, and its triggers are not.
-    interrupt_where_it_waits_for(
+def test_a_migration_goes_on_wherever_it_was_interrupted(upgrade):
+    Upgrade(upgrade.cluster, ROOT).manage("migrate")
+    # While the table of notes is there, and its trigger is not.
+    upgrade.interrupt_where_it_waits_for(
         "LOCK TABLE ledger_transaction IN SHARE MODE",
-        main,
-        "SELECT to_regclass('ledger_searchterm') IS NOT NULL",
+        "SELECT to_regclass('ledger_note') IS NOT NULL",
     )
-    assert main.ask("SELECT count(*) FROM django_migrations WHERE name LIKE '0005%'") == 0
-    migrate(main, "ledger", "0005")
-    # While the first index is being built, and the fifth, after four whole ones.
+    assert upgrade.ask(RECORDED.format("ledger", "9001_notes")) == 0
+    upgrade.manage("migrate", "ledger", "9001")
+    # While the first index is being built, and the third, after two whole ones.
     for table, index in (
-        ("ledger_event", "ledger_event_of_tenant"),
-        ("ledger_transaction", "ledger_tx_by_state"),
+        ("ledger_event", "later_event_kind"),
+        ("ledger_transaction", "later_tx_tool"),
     ):
-        interrupt_where_it_waits_for(
-            f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE",
-            main,
-            f"SELECT ({BROKEN}) = '{index}'",
+        upgrade.interrupt_where_it_waits_for(
+            f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE", f"SELECT ({BROKEN}) = '{index}'"
         )
-        assert main.ask(BROKEN) == index
+        assert upgrade.ask(BROKEN) == index
 
-    migrate(main)
+    upgrade.manage("migrate")
 
-    assert main.ask(BROKEN) is None
-    assert main.ask("SELECT count(*) FROM django_migrations WHERE name LIKE '0006_lists%'") == 1
-
-
-def test_what_was_done_and_not_recorded_is_done_again(main):
-    beside = {path.parts[-3:] for path in ROOT.glob("*/migrations/0*.py") if is_beside(path)}
-    assert {(app, name[:4]) for app, _, name in beside} == set(BUILT_BESIDE)
-    for app, number in BUILT_BESIDE:
-        migrate(main, app, number)
-        this = f"FROM django_migrations WHERE app = '{app}' AND name LIKE '{number}%'"
-        with psycopg.connect(main.url("postgres")) as session:
-            session.execute(f"DELETE {this}")  # type: ignore[arg-type]
-        migrate(main, app, number)
-        assert main.ask(f"SELECT count(*) {this}") == 1
-        assert not main.ask(BROKEN)
+    assert upgrade.ask(BROKEN) is None
+    assert upgrade.ask(RECORDED.format("ledger", "9002_indexes")) == 1
 
 
-def is_beside(path: Path) -> bool:
-    return "atomic = False" in path.read_text()
+def test_what_was_done_and_not_recorded_is_done_again(upgrade):
+    steps = built_beside(upgrade)
+    assert {("ledger", "9001_notes"), ("ledger", "9002_indexes")} <= set(steps)
+    for app, name in steps:
+        upgrade.manage("migrate", app, name)
+        with psycopg.connect(upgrade.cluster.url("postgres")) as session:
+            session.execute(
+                "DELETE FROM django_migrations WHERE (app, name) = (%s, %s)", [app, name]
+            )
+        upgrade.manage("migrate", app, name)
+        assert upgrade.ask(RECORDED.format(app, name)) == 1
+        assert not upgrade.ask(BROKEN)
+
+
+def built_beside(upgrade: Upgrade) -> list[tuple[str, str]]:
+    """The migrations beside running processes, in the order in which they are done.
+
+    Such a step may be done and not recorded; every other one is one database transaction, with its
+    record.
+    """
+    paths = [path for room in ROOMS for path in (upgrade.tree / room).rglob("migrations/*.py")]
+    beside = {(path.parts[-3], path.stem) for path in paths if "atomic = False" in path.read_text()}
+    plan = re.findall(r"^\[.\] +(\w+)\.(\w+)$", upgrade.manage("showmigrations", "--plan"), re.M)
+    return [step for step in plan if step in beside]

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ledger.database import sessions
-from ledger.start_checks import EXIT_UNSAFE
+from ledger.foundation.postgres import sessions
+from ledger.workers.start_checks import EXIT_UNSAFE
 from tests.operations.clusters import SERVICE_USER, Cluster, from_the_page, home, shell, until
 from tests.operations.installation import installed
 from tests.processes import _listens, free_port

@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 
 from approvals.people import principal_of
-from ledger import manifests, registrations
-from ledger.manifests import Manifest
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Surface, system
+from ledger.tools import manifests, registrations
+from ledger.tools.manifests import Manifest
 from ledger.transactions import coordinator
 
 OPERATOR = system("command", "olga on the server")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from a2a import signatures
+from a2a.cards import signatures
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,10 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings as django_settings
 from django.test import Client
 
-from ledger import permits, registrations, signing_keys
-from ledger.manifests import ManifestRefused, read
+from ledger.foundation.crypto import signing_keys
 from ledger.models import Agent, Event, Permit, RegisteredTool, Tenant, Transaction
-from ledger.permits import PermitRefused
+from ledger.tools import permits, registrations
+from ledger.tools.manifests import ManifestRefused, read
+from ledger.tools.permits import PermitRefused
 from tests.conftest import propose
 from tests.forgery import forge
 from tests.permits.conftest import Hand, introspect, manifest, post, redeem_bare, register

@@ -7,12 +7,14 @@ import pytest
 from django.conf import settings
 from django.db.models.functions import Now
 
-from a2a import signatures
-from ledger import execution, intents, permits
-from ledger.audit import verification
+from a2a.cards import signatures
+from ledger import execution
 from ledger.execution import redemption
-from ledger.log import checkpoints
 from ledger.models import Event, Permit, Transaction
+from ledger.proof.audit import verification
+from ledger.proof.log import checkpoints
+from ledger.seals import intents
+from ledger.tools import permits
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
 from tests.forgery import forge

@@ -14,32 +14,28 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 
 from a2a.models import Question
-from approvals.models import SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
+from approvals.models import SlackCommand, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
 from approvals.slack.api import credentials
-from approvals.slack.interactions import replies
-from ledger import doorbell
+from approvals.slack.interactions import command_queue
+from approvals.slack.interactions.commands import Click, Reply
 from ledger.events import outbox
+from ledger.foundation.redis import doorbell
 from ledger.models import Delivery, Tenant, Transaction
+from ledger.workers import jobs
 from ledger.workers.queues import work
 from tests.fake_slack import FakeSlack, Message, SlackUser, Team
 
 CHANNEL = "C0FINANCE"
 
 
-@pytest.fixture(autouse=True)
-def _nothing_later() -> Iterator[None]:
-    """What would be tried again after a test belongs to the test."""
-    yield
-    for timer in list(replies.pending_retries):
-        timer.cancel()
-    replies.pending_retries.clear()
-
-
 def try_again() -> None:
-    """As if the time had come for those who could not be answered yet."""
-    for timer in list(replies.pending_retries):
-        timer.cancel()
-        timer.function()
+    """As if the time had come for the commands that wait, and the sweeper had found them."""
+    from django.db.models.functions import Now
+
+    SlackCommand.objects.filter(done_at=None).update(due_at=Now() - timedelta(seconds=5))
+    for kind in (Click, Reply):
+        for command_id in command_queue.due(kind):
+            jobs.enqueue(kind.queue, command_id)
 
 
 @pytest.fixture

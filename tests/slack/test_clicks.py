@@ -48,7 +48,7 @@ def test_an_approval_in_slack_is_carried_out_and_the_message_says_so(
     assert buttons_of(message) == ["open"]
     assert thread_of(slack, message) == [
         "Approved\n by Alice Moreau in Slack",
-        f"Committed\n · receipt \n{row.receipt}",
+        f"Done\n · receipt \n{row.receipt}",
     ]
 
 
@@ -65,7 +65,7 @@ def test_a_rejection_needs_a_reason_that_the_agent_reads(slack, posted, served, 
     assert state_of(row) == "aborted"
     assert (row.ending, row.ending_reason) == ("rejected", "Paid already.")
     shown_text = FakeSlack.plain(message)
-    assert "Rejected by Alice Moreau in Slack\n · nothing was done" in shown_text
+    assert "Rejected by Alice Moreau in Slack\n · ended without any effect" in shown_text
     assert "Paid already." in shown_text
     assert buttons_of(message) == ["open"]
     assert thread_of(slack, message)[0].startswith("Rejected\n by Alice Moreau in Slack")

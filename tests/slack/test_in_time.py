@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.db import OperationalError, connection
 from django.db.models.functions import Now
 
 from approvals.desk import decisions
-from approvals.models import SlackClick
-from approvals.slack.interactions import click_queue, handle_click, replies
-from approvals.slack.interactions.commands import read_click
-from approvals.slack.interactions.deadlines import READS
-from ledger import doorbell
+from approvals.models import SlackCommand
+from approvals.slack.interactions import command_queue, handle_click
+from approvals.slack.interactions.commands import Click, Reply
+from approvals.slack.interactions.deadlines import READS, WRITES
+from ledger.foundation.redis import doorbell
 from ledger.transactions import coordinator
+from ledger.workers import jobs, sweeper
+from tests import faults
 from tests.fake_slack import FakeSlack
+from tests.processes import until
 from tests.slack.conftest import catch_up, pass_pauses, settle, state_of, try_again
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,6 +30,24 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def posts(slack, method="chat.postMessage"):
     return [item for item in slack.calls if item.method == method]
+
+
+@contextmanager
+def slow_commits():
+    """A database that takes 0.8 s for the COMMIT of what is to be done in Slack."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql"
+            " AS 'BEGIN PERFORM pg_sleep(0.8); RETURN NULL; END';"
+            "CREATE CONSTRAINT TRIGGER be_slow AFTER INSERT ON approvals_slackcommand"
+            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION be_slow()"
+        )
+    try:
+        yield
+    finally:
+        finish(WRITES)
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION be_slow CASCADE")
 
 
 @contextmanager
@@ -51,14 +74,14 @@ def locked_tables(*more):
     finally:
         ends.set()
         holder.join()
-        finish_reads()
+        finish(READS)
 
 
-def finish_reads():
-    """Wait for the reads that had to wait: their locks would stand in the way of the clean-up."""
-    barrier = threading.Barrier(READS.threads + 1)
-    for _ in range(READS.threads):
-        READS.start(barrier.wait)
+def finish(pool):
+    """Wait for what had to wait: its locks would stand in the way of the clean-up."""
+    barrier = threading.Barrier(pool.threads + 1)
+    for _ in range(pool.threads):
+        pool.start(barrier.wait)
     barrier.wait(30)
 
 
@@ -114,31 +137,66 @@ def test_when_the_database_stays_away_the_person_is_told(
     assert "may still be carried out" in FakeSlack.plain(slack.ephemerals[0])
     monkeypatch.undo()
     assert state_of(row) == "prepared"
-    SlackClick.objects.update(claimed_until=Now(), created_at=Now() - timedelta(seconds=5))
-    for click_id in click_queue.due():
-        handle_click.handle(click_id)
+    try_again()
+    settle_only()
     assert state_of(row) == "approved"
 
 
 def test_when_not_even_the_click_could_be_stored_the_person_is_told_so(
-    slack, posted, served, slack_alice, monkeypatch
+    slack, posted, served, slack_alice, slack_bob
 ):
     row, message = posted()
-    monkeypatch.setattr(handle_click, "PATIENCE_S", (0, 0))
-    options = {**connection.settings_dict["OPTIONS"], "options": "-c lock_timeout=50"}
+    slack.click(message, "reject", slack_bob)
 
-    with locked_tables("approvals_slackclick"):
+    with locked_tables("approvals_slackcommand"):
         click = slack.click(message, "approve", slack_alice)
-        monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
-        connection.close()
-        settle_only()
-    connection.close()
-    settle_only("respond")
+        slack.wait_for(lambda: slack.ephemerals)
+        submission = slack.submit(slack.modals[-1], {("reason", "reason"): "no"}, slack_bob)
+    settle()
+
+    assert (click.status, click.is_late, submission.is_late) == (200, False, False)
+    assert "Nothing was decided: try again" in FakeSlack.plain(slack.ephemerals[0])
+    assert "Nothing was decided: try again" in FakeSlack.plain(slack.modals[-1])
+    assert state_of(row) == "prepared"
+    slack.click(message, "approve", slack_alice)
+    settle()
+    assert state_of(row) == "committed"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_nothing_is_stored_after_the_person_was_told_so(slack, posted, served, slack_alice):
+    """The database stands still, and then goes on."""
+    row, message = posted()
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW data_directory")
+        (folder,) = cursor.fetchone()
+    postgres = int(Path(folder, "postmaster.pid").read_text().split()[0])
+
+    with faults.frozen(*faults.family(postgres)):
+        click = slack.click(message, "approve", slack_alice)
+        slack.wait_for(lambda: slack.ephemerals)
+    finish(WRITES)
 
     assert not click.is_late
-    assert "press again if it has not changed" in FakeSlack.plain(slack.ephemerals[0])
-    monkeypatch.undo()
+    assert "Nothing was decided: try again" in FakeSlack.plain(slack.ephemerals[0])
+    assert not SlackCommand.objects.filter(queue=Click.queue).exists()
     assert state_of(row) == "prepared"
+
+
+def test_while_it_is_unknown_whether_a_click_is_stored_nobody_is_told_that_it_is_not(
+    slack, posted, served, slack_alice
+):
+    """The COMMIT was sent, and its answer does not come in time."""
+    row, message = posted()
+    with slow_commits():
+        click = slack.click(message, "approve", slack_alice)
+        slack.wait_for(lambda: slack.ephemerals)
+
+    assert not click.is_late
+    assert "may still be carried out" in FakeSlack.plain(slack.ephemerals[0])
+    try_again()
+    settle()
+    assert state_of(row) == "committed"
 
 
 def settle_only(queue="react"):
@@ -205,7 +263,7 @@ def test_the_message_of_an_expired_transaction_is_updated(slack, posted):
     coordinator.expire(row.pk)
     settle()
 
-    assert "Expired; nobody decided in time" in FakeSlack.plain(message)
+    assert "Expired: nobody decided in time" in FakeSlack.plain(message)
     assert message.blocks[-1]["elements"][0]["action_id"] == "open"
     assert len(message.blocks[-1]["elements"]) == 1
 
@@ -217,30 +275,41 @@ def test_a_click_survives_a_flush_of_redis(slack, posted, served, slack_alice):
     row, message = posted()
     slack.click(message, "approve", slack_alice)
     doorbell.redis().flushdb()
-    assert click_queue.due() == []  # its own job gets a moment
+    assert command_queue.due(Click) == []  # its own job gets a moment
 
-    SlackClick.objects.update(created_at=Now() - timedelta(seconds=5))
-    (click_id,) = click_queue.due()
+    SlackCommand.objects.update(due_at=Now() - timedelta(seconds=5))
+    (click_id,) = command_queue.due(Click)
     handle_click.handle(click_id)
     settle()
 
     assert state_of(row) == "committed"
-    assert click_queue.due() == []
+    assert command_queue.due(Click) == []
+
+
+def test_a_reply_survives_a_flush_of_redis(slack, posted, served, mallory):
+    _, message = posted()
+    slack.click(message, "approve", mallory)
+    settle_only()
+    doorbell.redis().flushdb()
+
+    try_again()
+    settle()
+
+    assert "does not know who you are" in FakeSlack.plain(slack.ephemerals[0])
+    assert command_queue.due(Reply) == []
 
 
 def test_a_click_survives_the_worker_that_took_it(slack, posted, served, slack_alice):
     row, message = posted()
     slack.click(message, "approve", slack_alice)
     doorbell.redis().flushdb()
-    command = SlackClick.objects.get().command
-    assert click_queue.claim(read_click(command))  # and then it was killed
-    SlackClick.objects.update(created_at=Now() - timedelta(minutes=5))
+    click_id = SlackCommand.objects.get().pk
+    assert command_queue.claim(Click, click_id)  # and then it was killed
 
-    handle_click.handle(command)
+    handle_click.handle(click_id)
     assert state_of(row) == "prepared"  # somebody may still be at it
-    SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    for click_id in click_queue.due():
-        handle_click.handle(click_id)
+    try_again()
+    settle_only()
 
     assert state_of(row) == "approved"
 
@@ -248,13 +317,30 @@ def test_a_click_survives_the_worker_that_took_it(slack, posted, served, slack_a
 def test_a_click_that_is_done_is_done_once(slack, posted, served, slack_alice):
     row, message = posted()
     slack.click(message, "approve", slack_alice)
-    command = SlackClick.objects.get().command
+    click_id = SlackCommand.objects.get().pk
     settle()
 
-    handle_click.handle(command)
+    handle_click.handle(click_id)
 
     assert not slack.ephemerals
     assert state_of(row) == "committed"
+
+
+def test_what_was_typed_is_erased_once_it_is_carried_out_and_the_row_after_a_day(
+    slack, posted, served, slack_alice
+):
+    _, message = posted()
+    slack.click(message, "reject", slack_alice)
+    slack.submit(slack.modals[0], {("reason", "reason"): "Ms Moreau is ill"}, slack_alice)
+    assert "Moreau" in SlackCommand.objects.get().command
+    settle()
+    assert set(SlackCommand.objects.values_list("command", flat=True)) == {""}
+
+    command_queue.delete_old()
+    assert SlackCommand.objects.exists()
+    SlackCommand.objects.update(created_at=Now() - timedelta(days=1, seconds=1))
+    command_queue.delete_old()
+    assert not SlackCommand.objects.exists()
 
 
 def test_a_click_that_fails_is_reported_and_not_tried_for_ever(
@@ -270,8 +356,8 @@ def test_a_click_that_fails_is_reported_and_not_tried_for_ever(
     settle()
 
     assert "Assent failed at this" in FakeSlack.plain(slack.ephemerals[0])
-    SlackClick.objects.update(created_at=Now() - timedelta(minutes=5))
-    assert click_queue.due() == []
+    SlackCommand.objects.update(due_at=Now() - timedelta(minutes=5))
+    assert command_queue.due(Click) == []
 
 
 def test_a_click_waits_for_the_database_only_and_no_commit_waits_behind_it(
@@ -371,26 +457,27 @@ def a_question_in_slack(slack, workspace, a_claimed_task, worker):
     return slack.messages[-1]
 
 
-def test_without_a_queue_no_decision_waits_for_slack(
+def test_without_a_queue_the_sweeper_decides_and_no_decision_waits_for_slack(
     slack, posted, served, slack_alice, monkeypatch
 ):
-    """The sweeper carries clicks then, with the same hands as commits."""
-    from ledger.workers import jobs
-
+    """Replies have a thread of their own there."""
     row, message = posted()
+    monkeypatch.setattr(jobs, "enqueue", lambda *_: False)
+    monkeypatch.setattr(sweeper, "enqueue", lambda *_: False)
     slack.click(message, "approve", slack_alice)
-    command = SlackClick.objects.get().command
-    answered_by = []
-    monkeypatch.setattr(jobs, "enqueue", lambda *_, **__: False)
-    monkeypatch.setattr(
-        replies, "respond", lambda _: answered_by.append(threading.current_thread().name)
-    )
+    slack.fail("*", times=1000, delay_s=1)
+    SlackCommand.objects.update(due_at=Now() - timedelta(seconds=5))
+    working = sweeper.Sweeper()
 
-    handle_click.handle(command)
+    working._enqueue_further(Click.queue)
+    until(lambda: state_of(row) == "approved", what="it is decided")
+    until(lambda: not working._in_hand, what="the click is carried out")
+    slack.heal()
+    SlackCommand.objects.update(due_at=Now() - timedelta(seconds=5))
+    working._enqueue_further(Reply.queue)
+    until(lambda: not working._in_hand, what="the reply is shown")
 
-    slack.wait_for(lambda: answered_by)
-    assert answered_by[0].startswith("slack-replies")
-    assert state_of(row) == "approved"
+    assert command_queue.due(Reply) == []
 
 
 # --- one click, several tries ----------------------------------------------------------------
@@ -432,19 +519,14 @@ def test_while_it_fails_again_and_again_the_person_is_told_once(
     slack.click(message, "approve", slack_alice)
     settle()
     for _ in range(4):
-        SlackClick.objects.update(
-            claimed_until=Now() - timedelta(seconds=1), created_at=Now() - timedelta(minutes=1)
-        )
-        for click_id in click_queue.due():
-            handle_click.handle(click_id)
+        try_again()
         settle()
 
     assert len(slack.ephemerals) == 1
-    assert SlackClick.objects.get().tries == 5
+    assert SlackCommand.objects.get(queue=Click.queue).tries == 5
     monkeypatch.undo()
-    SlackClick.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    for click_id in click_queue.due():
-        handle_click.handle(click_id)
+    try_again()
+    settle_only()
     assert state_of(row) == "approved"
 
 
@@ -454,16 +536,18 @@ def test_the_same_request_again_is_the_same_click(slack, posted, served, slack_a
     slack.retry(first)
     settle()
 
-    assert SlackClick.objects.count() == 1
+    assert SlackCommand.objects.filter(queue=Click.queue).count() == 1
     assert slack.ephemerals == []
 
 
 def test_a_click_of_another_version_is_put_aside(slack, workspace):
-    row = SlackClick.objects.create(
-        id="01a1fb78-53c5-70b5-af29-92d7960ba506", command='{"kind": "click", "from": "the future"}'
+    row = SlackCommand.objects.create(
+        id="01a1fb78-53c5-70b5-af29-92d7960ba506",
+        queue=Click.queue,
+        command='{"kind": "click", "from": "the future"}',
     )
-    SlackClick.objects.update(created_at=Now() - timedelta(seconds=9))
-    (click_id,) = click_queue.due()
+    SlackCommand.objects.update(due_at=Now() - timedelta(seconds=9))
+    (click_id,) = command_queue.due(Click)
 
     handle_click.handle(click_id)
 
@@ -478,7 +562,7 @@ def test_hanging_reads_do_not_keep_a_click_from_being_stored(slack, posted, serv
             slack.command(slack_alice)
         slack.click(message, "approve", slack_alice)
 
-        assert SlackClick.objects.count() == 1
+        assert SlackCommand.objects.count() == 1
 
 
 def test_a_person_who_cannot_be_told_without_a_database_is_told_later(
@@ -495,7 +579,8 @@ def test_a_person_who_cannot_be_told_without_a_database_is_told_later(
         connection.close()
         settle_only("respond")
     connection.close()
-    assert len(replies.pending_retries) == 1
+    waiting = SlackCommand.objects.get(queue=Reply.queue, tries=1, done_at=None)
+    assert json.loads(waiting.command)["kind"] == "tell"
 
     pass_pauses()
     try_again()

@@ -18,9 +18,9 @@ from ledger import contracts
 from ledger.api.rendering import render_token
 from ledger.models import Delivery, Transaction
 from ledger.principals import Principal
+from ledger.reporting.usage import counting
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
-from ledger.usage import counting
 from tests.fake_slack import FakeSlack
 from tests.fake_slack.block_kit import refuse_bad_blocks
 from tests.slack.conftest import CHANNEL, catch_up, make_due, only_message, route, settle, thread_of

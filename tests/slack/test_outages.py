@@ -82,7 +82,7 @@ def test_a_decision_does_not_wait_for_slack_and_the_message_catches_up(
     slack.heal()
     catch_up()
     assert "Approved by Bob Tanaka on the desk" in FakeSlack.plain(message)
-    assert [note.splitlines()[0] for note in thread_of(slack, message)] == ["Approved", "Committed"]
+    assert [note.splitlines()[0] for note in thread_of(slack, message)] == ["Approved", "Done"]
 
 
 def test_while_slack_is_silent_not_every_message_waits_for_it(slack, workspace, a_transaction):
@@ -131,7 +131,7 @@ def test_a_thread_reply_whose_answer_got_lost_is_found_and_not_made_again(slack,
     settle()
     catch_up()
 
-    assert [note.splitlines()[0] for note in thread_of(slack, message)] == ["Approved", "Committed"]
+    assert [note.splitlines()[0] for note in thread_of(slack, message)] == ["Approved", "Done"]
 
 
 def test_without_the_right_to_look_a_second_post_may_happen_and_is_dealt_with_when_clicked(

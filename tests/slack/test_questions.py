@@ -9,10 +9,13 @@ import pytest
 from django.db.models.functions import Now
 
 from a2a import tasks
-from a2a.models import BusRequest, GitBus, Progress, Question, Task
+from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
+from a2a.models import Question, Task
 from a2a.tasks import questions
 from a2a.tasks.questions import lapse
 from approvals.models import SlackMessage
+from approvals.presentation.forms import values
+from approvals.presentation.forms.fields import answer_form
 from approvals.slack.messages.channel import SlackChannel
 from approvals.slack.rendering import modals
 from ledger.events import outbox
@@ -472,9 +475,18 @@ def test_the_end_of_the_task_is_told_below_the_last_question_that_was_asked(
 
 
 def test_errors_without_a_field_go_to_the_first():
-    errors = [{"field": "", "message": "wrong"}, {"field": "/rooms/0", "message": "no room"}]
+    errors = [{"field": "", "message": "wrong"}, {"field": "rooms.0", "message": "no room"}]
+    form = answer_form(FORM)
+    values.place(form, errors)
 
-    assert modals.errors_for(errors, FORM) == {"field.0": "wrong", "field.1": "no room"}
+    assert modals.errors_in(form) == {
+        f"field.{number}": text
+        for number, text in [(0, "wrong"), (field_number(form, "rooms"), "no room")]
+    }
+
+
+def field_number(form, name):
+    return [field.path[-1] for field in form.fields].index(name)
 
 
 def test_a_question_of_a_task_that_came_over_a_git_bus_says_how_far_its_sender_is_known(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from a2a.doors.humanlayer.calls import bindings
 from approvals.models import SlackMessage
-from ledger import bindings
 from ledger.models import AgentToken, Transaction
 from tests.fake_slack import FakeSlack
 from tests.humanlayer.conftest import OPTIONS, HumanLayer

@@ -16,8 +16,9 @@ from approvals.models import SlackMessage, SlackWorkspace
 from approvals.presentation import labels, shown_in_full
 from approvals.slack.rendering import render
 from approvals.slack.rendering.signed_values import ButtonValue
-from ledger import contracts, intents
+from ledger import contracts
 from ledger.models import Transaction
+from ledger.seals import intents
 from tests.conftest import propose
 from tests.fake_slack import FakeSlack
 from tests.slack.conftest import buttons_of, ephemeral_text, only_message, settle, state_of
@@ -141,6 +142,7 @@ any_value = some.recursive(
 any_words = some.text(some.characters(exclude_categories=("Cs", "Cc")), max_size=200)
 
 
+@pytest.mark.slow
 @hypothesis_settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -12,8 +12,8 @@ from hashlib import sha256
 from itertools import chain, count
 from typing import Any
 
-from a2a.git_bus import files
-from a2a.git_bus.files import Attachment
+from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository.files import Attachment
 from a2a.models import Artifact, Task
 
 UNUSABLE = re.compile(r"[^A-Za-z0-9._-]+")

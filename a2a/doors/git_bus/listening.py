@@ -9,23 +9,18 @@ from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from a2a.git_bus import (
-    answering,
-    collecting,
-    files,
-    manifests,
-    oversight,
-    receiving,
-    sending,
-)
-from a2a.git_bus.files import BusUnusable
-from a2a.git_bus.git import Entry, GitFailed, PushDeclined, Remote, Repository
-from a2a.git_bus.passes import HOLD, HoldLost, Pass
-from a2a.models import GitBus
-from ledger.characters import without_nul
-from ledger.database import update_returning
-from ledger.database.sessions import CONNECTION_LOST
-from ledger.encryption import SecretUnreadable
+from a2a.doors.git_bus import oversight, participant_file
+from a2a.doors.git_bus.inbound import answering, receiving
+from a2a.doors.git_bus.models import GitBus
+from a2a.doors.git_bus.outbound import collecting, sending
+from a2a.doors.git_bus.passes import HOLD, HoldLost, Pass
+from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository.files import BusUnusable
+from a2a.doors.git_bus.repository.git import Entry, GitFailed, PushDeclined, Remote, Repository
+from ledger.foundation.characters import without_nul
+from ledger.foundation.crypto.encryption import SecretUnreadable
+from ledger.foundation.postgres import update_returning
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +84,7 @@ def _tidy(bus: GitBus, repository: Repository) -> None:
 
 def _serve(here: Pass) -> None:
     oversight.note_history(here)
-    declined = _publish_manifest(here)
+    declined = _publish_participant_file(here)
     oversight.grant_wishes(here)
     receiving.recover(here)
     answering.answer_all(here)
@@ -104,10 +99,10 @@ def _serve(here: Pass) -> None:
         raise declined
 
 
-def _publish_manifest(here: Pass) -> PushDeclined | None:
+def _publish_participant_file(here: Pass) -> PushDeclined | None:
     """A host that declines it may take everything else; operators are told after the turn."""
     try:
-        manifests.publish(here)
+        participant_file.publish(here)
     except PushDeclined as declined:
         return declined
     return None
@@ -129,7 +124,7 @@ def remote_of(bus: GitBus) -> Remote:
 
 
 def state_of(bus: GitBus) -> list[str]:
-    """What ``manage.py bus check`` prints: whether the repository is a bus, and who is there.
+    """The lines of ``manage.py bus check``: whether the repository is a bus, and who is there.
 
     Raises ``GitFailed, BusUnusable``.
     """
@@ -139,11 +134,11 @@ def state_of(bus: GitBus) -> list[str]:
         for name in ("inbox", "processing", "archive"):
             path = getattr(here.folders, name)
             lines.append(f"{path}/: {len(_files_in(here, path))} requests")
-        for entry in _files_in(here, here.folders.manifests):
-            manifest = files.manifest_of(entry.name, repository.read(entry))
-            if manifest is not None:
-                methods = ", ".join(manifest.methods) or "names no methods"
-                lines.append(f"participant {manifest.agent_id}: {methods}")
+        for entry in _files_in(here, here.folders.participants):
+            participant = files.read_participant(entry.name, repository.read(entry))
+            if participant is not None:
+                methods = ", ".join(participant.methods) or "names no methods"
+                lines.append(f"participant {participant.agent_id}: {methods}")
     return lines
 
 

@@ -12,7 +12,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
 
 from a2a.models.tasks import Task
-from ledger.encryption import SecretField
+from ledger.errors import Sentence
+from ledger.foundation.crypto.encryption import SecretField
 from ledger.models import Agent
 
 POLL_EVERY = timedelta(seconds=30)
@@ -22,7 +23,7 @@ is_id = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._-]*$", "Letters, digits, dots, 
 
 
 class Strangers(models.TextChoices):
-    """What happens to a request whose commit no allowed signer has signed."""
+    """Treatment of a request whose commit no allowed signer has signed."""
 
     ACCEPT = "accept", "take it"
     ASK = "ask", "ask a person first"
@@ -48,7 +49,7 @@ class GitBus(models.Model):
     known_hosts = models.TextField(blank=True, help_text="Lines of ssh-keyscan for the server.")
     password = SecretField(blank=True, help_text="Over https: an access token.")
     participant = models.CharField(
-        "our id there", max_length=100, validators=[is_id], help_text="Names our manifest."
+        "our id there", max_length=100, validators=[is_id], help_text="Names our participant file."
     )
     strangers = models.CharField(
         "requests without a good signature",
@@ -107,7 +108,7 @@ class BusMethod(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(name="a2a_bus_method_once", fields=["bus", "method"])
+            models.UniqueConstraint(name="git_bus_method_once", fields=["bus", "method"])
         ]
 
     def __str__(self) -> str:
@@ -115,25 +116,25 @@ class BusMethod(models.Model):
 
 
 class Progress(models.TextChoices):
-    """How far a request of the bus is."""
+    """Stages of a request of the bus."""
 
-    LEFT = "left", "left in the inbox"
-    HELD = "held", "a person is asked whether to take it"
-    CLAIMING = "claiming", "being claimed"
-    TAKEN = "taken", "a task"
-    ELSEWHERE = "elsewhere", "taken by another participant"
-    SENDING = "sending", "being sent"
-    SENT = "sent", "waiting for its answer"
-    DONE = "done", "answered"
-    PROBLEM = "problem", "waits for an operator"
+    LEFT = "left", Sentence("left in the inbox")
+    HELD = "held", Sentence("a person is asked whether to take it")
+    CLAIMING = "claiming", Sentence("being claimed")
+    TAKEN = "taken", Sentence("a task")
+    ELSEWHERE = "elsewhere", Sentence("taken by another participant")
+    SENDING = "sending", Sentence("being sent")
+    SENT = "sent", Sentence("waiting for its answer")
+    DONE = "done", Sentence("answered")
+    PROBLEM = "problem", Sentence("waits for an operator")
 
 
 class Wish(models.TextChoices):
-    """What an operator wants to be done with a request; the next pass does it."""
+    """An operator's wish for a request; the next pass carries it out."""
 
-    RELEASE = "release", "put it back into the inbox"
-    REFUSE = "refuse", "answer with an error"
-    RETRY = "retry", "look at it again"
+    RELEASE = "release", Sentence("put it back into the inbox")
+    REFUSE = "refuse", Sentence("answer with an error")
+    RETRY = "retry", Sentence("look at it again")
 
 
 class BusRequestQuerySet(models.QuerySet["BusRequest"]):
@@ -151,6 +152,9 @@ class BusRequest(models.Model):
     is_ours = models.BooleanField(default=False)
     progress = models.CharField(max_length=10, choices=Progress)
     problem = models.TextField(blank=True)
+    problem_source = models.JSONField(
+        null=True, help_text="Code and values that the text was made from."
+    )
     wish = models.CharField(max_length=10, choices=Wish, blank=True)
     wished_by = models.CharField(max_length=200, blank=True)
     wished_blob = models.CharField(
@@ -189,11 +193,11 @@ class BusRequest(models.Model):
     class Meta:
         constraints = [
             # Clones on some systems do not tell upper from lower case in names of files.
-            models.UniqueConstraint("bus", Lower("request_id"), name="a2a_bus_request_once")
+            models.UniqueConstraint("bus", Lower("request_id"), name="git_bus_request_once")
         ]
         indexes = [
             models.Index(
-                name="a2a_bus_request_open",
+                name="git_bus_request_open",
                 fields=["bus", "progress"],
                 condition=~Q(progress="done"),
             )

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from django.db.models import Q
 
-from a2a.git_bus.senders import trust_in
-from a2a.models import BusRequest, Progress, Task
-from ledger.models import Transaction
+from a2a.doors.git_bus.models import BusRequest, Progress
+from a2a.doors.git_bus.senders import trust_in
+from a2a.models import Task
+from a2a.origins import Origin
 
-__all__ = ("Origin", "of_task", "of_transaction", "trust_in")
+__all__ = ("of_task", "trust_in")
 
 SHORT = 10  # characters of a commit's id
 HIGHEST = 20  # levels that are looked at above a task
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What people are shown; ``trust`` is empty where nothing is known, or it is said elsewhere."""
-
-    bus: str
-    commit: str
-    named: str  # the sender, or who has answered, by their own word
-    trust: str
-    is_ours: bool  # we have sent it, and another did it
-    is_above: bool  # it was delegated by the task that came over the bus
-
-    def __str__(self) -> str:
-        if self.is_ours:
-            answer = f" The answer: {self.trust}" if self.trust else ""
-            return f"Sent over the git bus {self.bus}.{answer}"
-        came = "Delegated by a task that came" if self.is_above else "Came"
-        commit = f" with commit {self.commit}" if self.commit else ""
-        named = f"; the request names {self.named} as its sender" if self.named else ""
-        return f"{came} over the git bus {self.bus}{commit}{named}. {self.trust}".strip()
 
 
 def of_task(task: Task) -> Origin | None:
@@ -47,12 +26,6 @@ def of_task(task: Task) -> Origin | None:
         parent = Task.objects.only("parent_id").get(pk=above)
         above, row = parent.parent_id, _received_as(parent.pk)
     return _origin(row, task) if row is not None else None
-
-
-def of_transaction(transaction: Transaction) -> Origin | None:
-    """Of the task that the transaction stands for."""
-    task = Task.objects.filter(transaction=transaction).order_by("pk").first()
-    return of_task(task) if task is not None else None
 
 
 def _request_of(task_id: UUID) -> BusRequest | None:

@@ -1,14 +1,16 @@
-"""What operators are shown and may do: claims of others that stand still, and what is stuck."""
+"""Views and actions of operators: claims of others that stand still, and what is stuck."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from a2a.git_bus import admission, answering, record
-from a2a.git_bus.git import Change, Entry
-from a2a.git_bus.passes import Pass
-from a2a.models import BusRequest, Progress, Wish
-from ledger.events.account_changes import ChangeKind
+from a2a.doors.git_bus import record
+from a2a.doors.git_bus.changes import BusChange
+from a2a.doors.git_bus.inbound import admission, answering
+from a2a.doors.git_bus.models import BusRequest, Progress, Wish
+from a2a.doors.git_bus.passes import Pass
+from a2a.doors.git_bus.repository.git import Change, Entry
+from a2a.states import TaskReasons
 
 WITHDRAWN = "It is in the inbox no more, and nobody has claimed it."
 # Nobody else's, or left to an operator with a reason of its own.
@@ -87,7 +89,7 @@ def grant_wishes(here: Pass) -> None:
         if problems:
             record.note_problem(row, problems[0])
             details["problem"] = problems[0]
-        record.change(here.bus, ChangeKind.BUS_REQUEST_SETTLED, details | {"asked_by": by})
+        record.change(here.bus, BusChange.REQUEST_SETTLED, details | {"asked_by": by})
 
 
 def _grant(here: Pass, row: BusRequest, wish: Wish) -> str:
@@ -113,7 +115,7 @@ def _release(here: Pass, row: BusRequest) -> str:
     commit = here.publish(change)
     if commit is not None and not row.is_ours:
         columns: dict[str, Any] = {"progress": Progress.LEFT, "claimed_at": None, "blob": ""}
-        record.note(row, **columns, processed_by="", problem="Put back by an operator.")
+        record.note(row, **columns, processed_by="", problem=TaskReasons.PUT_BACK())
     return commit or ""
 
 

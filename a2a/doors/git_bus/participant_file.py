@@ -1,16 +1,17 @@
-"""Our manifest in the repository: which methods we offer there."""
+"""Our participant file in the repository: which methods we offer there."""
 
 from __future__ import annotations
 
-from a2a.git_bus import files
-from a2a.git_bus.git import Change
-from a2a.git_bus.passes import Pass
-from a2a.models import BusMethod, Skill
+from a2a.doors.git_bus.models import BusMethod
+from a2a.doors.git_bus.passes import Pass
+from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository.git import Change
+from a2a.models import Skill
 
 
 def publish(here: Pass) -> None:
     """Write or refresh it, if it is not as it should be."""
-    path, content = here.folders.manifest(here.bus.participant), _manifest_of(here)
+    path, content = here.folders.participant_file(here.bus.participant), _content(here)
 
     def change() -> Change | None:
         entry = here.entry(path)
@@ -21,7 +22,7 @@ def publish(here: Pass) -> None:
     here.publish(change)
 
 
-def _manifest_of(here: Pass) -> bytes:
+def _content(here: Pass) -> bytes:
     offered = dict(
         BusMethod.objects.filter(bus=here.bus, is_ours=True).values_list("method", "skill")
     )
@@ -29,7 +30,7 @@ def _manifest_of(here: Pass) -> bytes:
     skills = Skill.objects.offered_to(agent.tenant_id).filter(slug__in=offered.values())
     texts = {skill.slug: skill.description for skill in skills}
     lines = [f"{method}: {texts.get(slug, slug)}" for method, slug in sorted(offered.items())]
-    return files.manifest_file(
+    return files.write_participant(
         here.bus.participant,
         here.folders,
         role=agent.name,

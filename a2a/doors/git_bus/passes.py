@@ -14,10 +14,10 @@ from datetime import timedelta
 
 from django.db.models.functions import Lower, Now
 
-from a2a.git_bus import files
-from a2a.git_bus.files import BusUnusable, Folders
-from a2a.git_bus.git import Change, Entry, GitFailed, Repository
-from a2a.models import BusRequest, GitBus
+from a2a.doors.git_bus.models import BusRequest, GitBus
+from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository.files import BusUnusable, Folders
+from a2a.doors.git_bus.repository.git import Change, Entry, GitFailed, Repository
 from ledger.execution import crash_points
 
 HOLD = timedelta(minutes=5)  # longer than the longest call of git
@@ -64,7 +64,7 @@ class Pass:
 
     @property
     def is_over(self) -> bool:
-        """Whether the next bus should have its turn; asked between two requests."""
+        """True if the next bus should have its turn; asked between two requests."""
         return time.monotonic() > self.ends_at
 
     def entry(self, path: str) -> Entry | None:

@@ -1,4 +1,4 @@
-"""What happens on a bus, on the rows and in the audit log."""
+"""Records of what happens on a bus, on the rows and in the audit log."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from a2a import tasks
-from a2a.git_bus.git import GitFailed, PushDeclined
-from a2a.git_bus.passes import HoldLost, Pass
-from a2a.models import BusRequest, GitBus, Progress
-from ledger.database.sessions import CONNECTION_LOST
+from a2a.doors.git_bus.changes import BusChange
+from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
+from a2a.doors.git_bus.passes import HoldLost, Pass
+from a2a.doors.git_bus.repository.git import GitFailed, PushDeclined
+from ledger.errors import cut, with_sources
 from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.principals import Principal, Surface, system
 
 logger = logging.getLogger(__name__)
 
-VIA = Surface.GIT
+VIA = Surface("git")
 BUS = system("bus", "Git bus")
 OUR_ERROR = "It could not be handled: an error within Assent, which is in the log."
 
 
 @contextmanager
 def isolated(row: BusRequest, or_else: Callable[[str], None]) -> Iterator[None]:
-    """What is wrong with one request stops no other: ``or_else`` is told what it was.
+    """Keep a fault of one request from stopping others: ``or_else`` is told what it was.
 
     What concerns the whole bus is raised: ``GitFailed, HoldLost``, a lost database.
     """
@@ -45,6 +46,7 @@ def isolated(row: BusRequest, or_else: Callable[[str], None]) -> Iterator[None]:
 
 def note(row: BusRequest, **columns: Any) -> None:
     """Write these columns of the row; a new row is written whole."""
+    columns = with_sources(BusRequest, columns)
     for name, value in columns.items():
         setattr(row, name, value)
     if row._state.adding:
@@ -55,12 +57,12 @@ def note(row: BusRequest, **columns: Any) -> None:
 
 def problem(row: BusRequest, text: str) -> None:
     """Leave the request to an operator, who reads why."""
-    note(row, progress=Progress.PROBLEM, problem=text[:2000], blob=row.blob)
+    note(row, progress=Progress.PROBLEM, problem=cut(text, 2000), blob=row.blob)
 
 
 def note_problem(row: BusRequest, text: str) -> None:
     """Tell operators; it is tried again in a later pass."""
-    note(row, problem=text[:2000])
+    note(row, problem=cut(text, 2000))
 
 
 def leave(row: BusRequest, reason: str, columns: dict[str, Any]) -> None:
@@ -70,7 +72,7 @@ def leave(row: BusRequest, reason: str, columns: dict[str, Any]) -> None:
 
 
 def done(row: BusRequest, text: str = "", **columns: Any) -> None:
-    note(row, progress=Progress.DONE, problem=text[:2000], ended_at=Now(), **columns)
+    note(row, progress=Progress.DONE, problem=cut(text, 2000), ended_at=Now(), **columns)
 
 
 def exchanged(here: Pass, row: BusRequest, commit: str, path: str) -> None:
@@ -91,11 +93,11 @@ def rewritten(here: Pass, known: str) -> None:
     here.bus.rewritten_at = timezone.now()
     GitBus.objects.filter(pk=here.bus.pk).update(rewritten_at=here.bus.rewritten_at)
     details = {"was_at": known, "is_at": here.head}
-    change(here.bus, ChangeKind.BUS_HISTORY_REWRITTEN, details)
+    change(here.bus, BusChange.HISTORY_REWRITTEN, details)
 
 
 def change(
-    bus: GitBus, kind: ChangeKind, details: dict[str, Any], *, by: Principal = BUS, reason: str = ""
+    bus: GitBus, kind: BusChange, details: dict[str, Any], *, by: Principal = BUS, reason: str = ""
 ) -> None:
     """Seal what concerns the bus and no task."""
     account_changes.record(

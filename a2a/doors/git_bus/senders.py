@@ -1,12 +1,12 @@
-"""Who sent a request: named in the file, named by its commit, and proven by a signature."""
+"""The sender of a request: named in the file and by its commit, and proven by a signature."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from a2a.git_bus.passes import Pass
-from a2a.models import BusRequest, Strangers
-from ledger.sentences import Sentence
+from a2a.doors.git_bus.models import BusRequest, Strangers
+from a2a.doors.git_bus.passes import Pass
+from ledger.errors import Sentence
 
 NOT_SIGNED = Sentence("The commit is not signed.")
 # Columns that say who made the commit.
@@ -24,7 +24,7 @@ def note_author(here: Pass, row: BusRequest, path: str) -> None:
 
 
 def is_signed(here: Pass, path: str) -> bool:
-    """Whether an allowed signer has signed the file as it is."""
+    """True if an allowed signer has signed the file as it is."""
     author = here.repository.author_of(here.head, path, here.bus.allowed_signers)
     return author is not None and bool(author.signer) and bool(here.bus.allowed_signers.strip())
 
@@ -35,7 +35,7 @@ def is_stranger(row: BusRequest) -> bool:
 
 
 def columns_of(row: BusRequest) -> dict[str, Any]:
-    """What was read of the file and of its commit, to be saved."""
+    """The columns read of the file and of its commit, to be saved."""
     names = ("blob", "method", "sender_id", "parent_id", *OF_AUTHOR)
     return {name: getattr(row, name) for name in names}
 

@@ -1,23 +1,25 @@
 """Turns of the buses in threads, some at the same time: a server that hangs stops its own bus only.
 
-A thread lives for one turn, and gives its database session back at the end.
+A thread gives its database session back at the end of a turn.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections import Counter
+from concurrent.futures import wait
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from django.db import connection
 from django.db.models.functions import Now
 
-from a2a.git_bus import git, listening
-from a2a.models import GitBus
-from ledger.database.sessions import CONNECTION_LOST
-from ledger.encryption import SecretUnreadable
+from a2a.doors.git_bus import listening
+from a2a.doors.git_bus.models import GitBus
+from a2a.doors.git_bus.repository import git
+from ledger.foundation.crypto.encryption import SecretUnreadable
+from ledger.foundation.lanes import Busy, Job, Lane
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 logger = logging.getLogger(__name__)
 
@@ -33,42 +35,28 @@ class Turns:
     """Begins a turn of each bus that is due, in a thread of its own, until it is told to stop."""
 
     def __init__(self) -> None:
-        self._running: dict[int, threading.Thread] = {}  # by the key of the bus
-        self._hosts: dict[int, str] = {}  # likewise
+        self._running: dict[int, Job[None]] = {}  # by the key of the bus
+        self._lane = Lane(
+            "bus turns", AT_ONCE, most_of_one=OF_ONE_HOST, most_waiting=0, daemon=True
+        )
 
     def run(self, stop: threading.Event) -> None:
         """Return when ``stop`` is set. Turns that last are ended; the next process repeats them."""
         while not stop.is_set():
             self._begin_due()
             stop.wait(LOOK_EVERY_S)
-        self._join(PATIENCE_S)
+        wait(self._running.values(), PATIENCE_S)
         git.end_calls()
-        self._join(LAST_S)
+        wait(self._running.values(), LAST_S)
 
     def _begin_due(self) -> None:
-        self._running = {pk: turn for pk, turn in self._running.items() if turn.is_alive()}
-        for pk in self._chosen():
-            turn = threading.Thread(target=_turn, args=[pk], name=f"bus {pk}", daemon=True)
-            self._running[pk] = turn
-            turn.start()
-
-    def _chosen(self) -> list[int]:
-        """The buses that there are places for, and not too many of one host."""
-        chosen: list[int] = []
-        places = AT_ONCE - len(self._running)
-        at_work = Counter(self._hosts[pk] for pk in self._running)
-        for pk, url in _due(but=set(self._running)) if places else []:
-            host = host_of(url)
-            if len(chosen) < places and at_work[host] < OF_ONE_HOST:
-                self._hosts[pk] = host
-                at_work[host] += 1
-                chosen.append(pk)
-        return chosen
-
-    def _join(self, patience_s: float) -> None:
-        deadline = time.monotonic() + patience_s
-        for turn in self._running.values():
-            turn.join(max(0.0, deadline - time.monotonic()))
+        """Begin the turns that there are places for, and not too many of one host."""
+        self._running = {pk: turn for pk, turn in self._running.items() if not turn.done()}
+        if len(self._running) == AT_ONCE:
+            return
+        for pk, url in _due(but=set(self._running)):
+            with suppress(Busy):
+                self._running[pk] = self._lane.start(host_of(url), _turn, pk)
 
 
 def host_of(url: str) -> str:
@@ -106,8 +94,6 @@ def _turn(pk: int) -> None:
     except Exception as failure:
         logger.exception("bus %s: a pass failed", pk)
         _note(pk, f"A pass failed, which the log of the process shows: {type(failure).__name__}.")
-    finally:
-        connection.close()
 
 
 def _note(pk: int, error: str) -> None:

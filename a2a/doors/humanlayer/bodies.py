@@ -1,4 +1,4 @@
-"""What the clients send: read, checked, and without what is never kept."""
+"""The bodies that clients send: read, checked, and without what is never kept."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from a2a.validation.parts import refuse_unstorable
-from ledger import intents
 from ledger.errors import InvalidRequest
+from ledger.seals import intents
 
 Json = dict[str, Any]
 CALL_ID_MAX, RUN_ID_MAX = 100, 200
@@ -40,7 +40,7 @@ class Option(BaseModel):
 
     @property
     def text(self) -> str:
-        """What the agent is told when it is chosen."""
+        """The text that the agent is told when it is chosen."""
         return self.prompt_fill or self.title or self.name
 
 
@@ -157,7 +157,7 @@ def _without_tokens(value: Any) -> Any:
 
 
 def refuse_responders(channel: Channel | None) -> None:
-    """Who may answer is not for the client to say, and it must not believe that it did."""
+    """Refuse a client's choice of who may answer, so that it does not believe it has made one."""
     slack = channel.slack if channel is not None else None
     if slack is not None and slack.allowed_responder_ids is not None:
         raise InvalidRequest(

@@ -8,9 +8,8 @@ from uuid import uuid4
 from django.conf import settings
 
 from a2a import submissions, tasks
-from a2a.errors import CallIdTaken, Reason
-from a2a.humanlayer import notes
-from a2a.humanlayer.bodies import (
+from a2a.doors.humanlayer import notes
+from a2a.doors.humanlayer.bodies import (
     Contact,
     Json,
     escalation_in,
@@ -19,16 +18,17 @@ from a2a.humanlayer.bodies import (
     refuse_responders,
     without_secrets,
 )
+from a2a.errors import CallIdTaken, Reason
 from a2a.models import Message, QuestionState, Role, Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from ledger import intents
 from ledger.agents.callers import Caller
+from ledger.api.http import address_of
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, NotFound
-from ledger.http import address_of
 from ledger.models import Scope
 from ledger.principals import Surface
+from ledger.seals import intents
 
 KEY_PREFIX = "humanlayer:"  # of the idempotency keys
 KEPT = "humanlayer"  # the member of a task's metadata that has the request
@@ -56,7 +56,7 @@ def create(caller: Caller, body: Any) -> Json:
         idempotency_key=_key(contact.call_id),
     )
     try:
-        submitted = submissions.submit(submission, caller=caller, via=Surface.HUMANLAYER)
+        submitted = submissions.submit(submission, caller=caller, via=Surface("humanlayer"))
     except IdempotencyKeyReused:
         raise CallIdTaken() from None
     task = submitted.task
@@ -100,7 +100,7 @@ def _title(option: Any) -> str:
 
 
 def read_one(caller: Caller, call_id: str) -> Json:
-    """How a contact of the agent stands. Raises ``NotFound``."""
+    """The present state of a contact of the agent. Raises ``NotFound``."""
     return rendered(task_of(caller, call_id), call_id)
 
 
@@ -116,7 +116,7 @@ def escalate(caller: Caller, call_id: str, body: Any) -> Json:
         parts=[{"text": said}],
         metadata={},
     )
-    tasks.add_client_message(task, message, caller=caller, via=Surface.HUMANLAYER)
+    tasks.add_client_message(task, message, caller=caller, via=Surface("humanlayer"))
     return read_one(caller, call_id)
 
 

@@ -10,10 +10,7 @@ from ledger.models.agents import Agent, Tenant
 
 
 class Binding(models.Model):
-    """The tool that stands in for a function; what waits for a second operator beside it.
-
-    Written by ``ledger.bindings`` only.
-    """
+    """The tool that stands in for a function. Only ``calls.bindings`` writes it."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
     agent = models.ForeignKey(
@@ -28,25 +25,18 @@ class Binding(models.Model):
     tool = models.CharField(
         max_length=100, blank=True, help_text="Empty: the agent runs the function itself."
     )
-    wanted = models.CharField(  # noqa: DJ001
-        max_length=100, null=True, help_text="What one operator asked for; empty text: no tool."
-    )
-    loosens = models.JSONField(default=list, help_text="Why that takes a second operator.")
-    asked_by = models.CharField(max_length=150, blank=True)
-    asked_by_name = models.CharField(max_length=200, blank=True)
-    expires_at = models.DateTimeField(null=True, help_text="Until when it can be confirmed.")
 
     class Meta:
         verbose_name = "function carried out here"
         verbose_name_plural = "functions carried out here"
         constraints = [
             models.UniqueConstraint(
-                fields=["tenant", "agent", "function"], name="ledger_binding_one_per_agent"
+                fields=["tenant", "agent", "function"], name="humanlayer_binding_one_per_agent"
             ),
             models.UniqueConstraint(
                 fields=["tenant", "function"],
                 condition=Q(agent=None),
-                name="ledger_binding_one_for_all_agents",
+                name="humanlayer_binding_one_for_all_agents",
             ),
         ]
 
@@ -72,12 +62,12 @@ class BoundCall(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["agent", "key"], name="ledger_bound_call_one_per_key")
+            models.UniqueConstraint(fields=["agent", "key"], name="humanlayer_call_one_per_key")
         ]
         indexes = [
             # What the sweeper erases.
             models.Index(
-                name="ledger_bound_call_to_erase",
+                name="humanlayer_call_to_erase",
                 fields=["retain_until"],
                 condition=~Q(spec={}),
             )

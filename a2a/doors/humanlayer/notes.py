@@ -1,11 +1,11 @@
-"""What people are told of a request besides its content: whom its client wanted to reach."""
+"""Notes for people besides a request's content: whom its client wanted to reach."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from a2a.humanlayer.bodies import Channel, FunctionSpec
-from ledger.characters import one_line
+from a2a.doors.humanlayer.bodies import Channel, FunctionSpec
+from ledger.foundation.characters import one_line
 
 NO_ARGUMENTS = (
     "The client did not send the arguments. It never sends positional ones: approve this only if "

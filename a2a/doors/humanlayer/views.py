@@ -9,11 +9,12 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from a2a.humanlayer import contacts, function_calls
-from a2a.humanlayer.bodies import Json
+from a2a.doors.humanlayer import contacts
+from a2a.doors.humanlayer.bodies import Json
+from a2a.doors.humanlayer.calls import function_calls
 from ledger.agents.callers import Caller, caller_with
+from ledger.api.http import json_response, not_authenticated, parse_json, problem, problem_of
 from ledger.errors import InvalidRequest, LedgerError, NotAllowed, NotFound
-from ledger.http import json_response, not_authenticated, parse_json, problem, problem_of
 
 # What an address does, given who asks, the body, and the id in the path if there is one.
 Act = Callable[..., Json]

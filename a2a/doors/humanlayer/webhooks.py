@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from a2a.humanlayer import bound_calls, contacts, function_calls
-from a2a.humanlayer.bodies import Json
+from a2a.doors.humanlayer import contacts
+from a2a.doors.humanlayer.bodies import Json
+from a2a.doors.humanlayer.calls import bound_calls, function_calls
 from a2a.models import Task
 from a2a.states import TaskEventKind
-from ledger import handed_over
+from ledger.delivery.webhooks.channel import agent_of, signed
 from ledger.events.outbox import HttpChannel, Owed
+from ledger.foundation.http_out.safe_http import Post
 from ledger.models import Agent, Delivery, Event, IdempotencyKey, Transaction
-from ledger.models.agents import WebhookForm
 from ledger.principals import Principal, PrincipalKind
-from ledger.safe_http import Post
+from ledger.tools.handed_over import is_for_agent
 from ledger.transactions.coordinator import PREPARE_ROUTE
-from ledger.webhooks.channel import agent_of, signed
 
 CALL, CONTACT = "function_call.completed", "human_contact.completed"
+BARE = "humanlayer_bare"
 # After each, nothing more comes; what completes the task was answered before.
 ENDS = frozenset(
     {
@@ -35,7 +36,12 @@ ENDS = frozenset(
 
 
 class CallForm:
-    """How the agents' webhooks tell of function calls."""
+    """The form in which the agents' webhooks tell of function calls."""
+
+    choices = (
+        ("humanlayer", "HumanLayer's events: type and event"),
+        (BARE, "HumanLayer's bare objects"),
+    )
 
     def concerns(self, row: Transaction) -> bool:
         return bool(_call_ids(row))
@@ -49,7 +55,7 @@ class CallForm:
 def _call_ids(row: Transaction) -> list[str]:
     """Under which ids its agent asked for it; the first one is told of. None of what it proposed
     elsewhere under a key that only looks like one."""
-    if not handed_over.is_for_agent(row) and bound_calls.of_transaction(row) is None:
+    if not is_for_agent(row) and bound_calls.of_transaction(row) is None:
         return []
     keys = IdempotencyKey.objects.filter(
         transaction=row, route=PREPARE_ROUTE, key__startswith=function_calls.KEY_PREFIX
@@ -91,6 +97,6 @@ def _told(principal: Principal) -> Agent | None:
 
 
 def _in_form(form: str, kind: str, event: Json) -> Json:
-    if form == WebhookForm.HUMANLAYER_BARE:
+    if form == BARE:
         return event
     return {"is_test": False, "type": kind, "event": event}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from a2a.mcp.requests import (
+from a2a.doors.mcp_server.requests import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -18,8 +16,8 @@ from a2a.mcp.requests import (
     Fault,
     Json,
 )
+from ledger.api.waiting.clients import EventStream, Send
 
-Send = Callable[[Any], Awaitable[None]]
 # The status of an error, in the revision without sessions; in older ones errors come with a 200.
 STATUS = dict.fromkeys(
     (
@@ -32,13 +30,6 @@ STATUS = dict.fromkeys(
     ),
     400,
 ) | {METHOD_NOT_FOUND: 404}
-# Seconds for which a client may leave an event unread.
-SLOW_S = 30.0
-_EVENTS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 def result_message(request_id: str | int | None, result: Json) -> Json:
@@ -63,26 +54,11 @@ async def send_json(send: Send, body: Any, status: int = 200, **headers: str) ->
     await send({"type": "http.response.body", "body": text})
 
 
-class Events:
-    """The answer to one request as a stream. It begins with the first event or sign of life."""
-
-    def __init__(self, send: Send) -> None:
-        self._send, self.has_begun = send, False
+class Events(EventStream):
+    """The answer to one request as a stream; a sign of life begins it as well."""
 
     async def quiet(self) -> None:
-        await self._write(b": still waiting\r\n\r\n")
+        await self.write(b": still waiting\r\n\r\n")
 
     async def message(self, body: Json) -> None:
-        await self._write(f"event: message\r\ndata: {json.dumps(body)}\r\n\r\n".encode())
-
-    async def close(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
-
-    async def _write(self, text: bytes) -> None:
-        """Raises ``TimeoutError`` for a client that does not read."""
-        async with asyncio.timeout(SLOW_S):
-            if not self.has_begun:
-                self.has_begun = True
-                start = {"type": "http.response.start", "status": 200, "headers": _EVENTS}
-                await self._send(start)
-            await self._send({"type": "http.response.body", "body": text, "more_body": True})
+        await self.write(f"event: message\r\ndata: {json.dumps(body)}\r\n\r\n".encode())

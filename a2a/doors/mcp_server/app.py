@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from a2a.mcp import answers, methods
-from a2a.mcp.answers import Events, Send, error_message, result_message, send_json
-from a2a.mcp.requests import (
+from a2a.doors.mcp_server import answers, methods
+from a2a.doors.mcp_server.answers import Events, error_message, result_message, send_json
+from a2a.doors.mcp_server.requests import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -21,15 +21,15 @@ from a2a.mcp.requests import (
     id_of,
     read,
 )
-from a2a.mcp.resource import METADATA
-from a2a.mcp.standings import Standing
-from a2a.mcp.waiting import Client
+from a2a.doors.mcp_server.resource import METADATA
+from a2a.doors.mcp_server.statuses import Standing
+from a2a.doors.mcp_server.waiting import Client
 from ledger.agents.callers import callers_with
-from ledger.batches import Batcher, in_thread
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.api.http import database_away, is_allowed_host, parse_json, token_in
+from ledger.api.waiting.clients import ClientGone, Send, read_body, unless_gone
 from ledger.errors import DatabaseAway, LedgerError
-from ledger.http import database_away, is_allowed_host, parse_json
-from ledger.waiting.clients import ClientGone, unless_gone
+from ledger.foundation.batches import Batcher, in_thread
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 logger = logging.getLogger(__name__)
 PATHS = frozenset({"/mcp", "/mcp/"})
@@ -45,7 +45,7 @@ async def application(scope: Any, receive: Any, send: Send) -> None:
     if (refusal := _refused(headers)) is not None:
         await send_json(send, error_message(None, refusal), 403)
         return
-    token = _token(headers)
+    token = token_in(headers.get(b"authorization", b""))
     try:
         caller = await _callers.ask(token) if token else None
     except CONNECTION_LOST as failure:
@@ -71,7 +71,7 @@ def is_ours(path: str) -> bool:
 async def _post(client: Client, headers: Headers, receive: Any, send: Send) -> None:
     try:
         async with asyncio.timeout(settings.BODY_S):
-            body = await _body(receive)
+            body = await read_body(receive, _largest_body())
     except TimeoutError:
         await _refuse_body(send, 408, "The body did not come in time. Nothing was done.")
     except ClientGone:
@@ -186,28 +186,8 @@ def _our_origins() -> set[str]:
     return {f"{part.scheme}://{part.netloc}" for part in parts}
 
 
-def _token(headers: Headers) -> str:
-    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
 def _largest_body() -> int:
     return 2 * int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-
-
-async def _body(receive: Any) -> bytes | None:
-    """The body; ``None`` if it is too large. Raises ``ClientGone``."""
-    chunks, size = [], 0
-    while True:
-        part = await receive()
-        if part["type"] != "http.request":
-            raise ClientGone
-        chunks.append(part.get("body", b""))
-        size += len(chunks[-1])
-        if size > _largest_body():
-            return None
-        if not part.get("more_body"):
-            return b"".join(chunks)
 
 
 async def _parsed(body: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""What the tools do, in a thread: propose, read, ask, look, withdraw. None of them decides."""
+"""The work of the tools, in a thread: propose, read, ask, look, withdraw. None decides."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from a2a import submissions, tasks
+from a2a.doors.mcp_server.catalogue import ASK, CANCEL, REASON, REASON_MAX, WAIT
+from a2a.doors.mcp_server.requests import INVALID_PARAMS, Fault, Json
+from a2a.doors.mcp_server.statuses import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.errors import TaskNotPossible
-from a2a.mcp.catalogue import ASK, CANCEL, REASON, REASON_MAX, WAIT
-from a2a.mcp.requests import INVALID_PARAMS, Fault, Json
-from a2a.mcp.standings import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.submissions import Submission
 from ledger.agents.callers import Caller, caller_with
-from ledger.api.readings import ToolFailed, read_with
+from ledger.api.fast.readings import ToolFailed, read_with
+from ledger.api.http.polling import Pace, pace_of
 from ledger.api.rendering import render_token
-from ledger.catalogue import readonly_named, tool_named
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
-from ledger.http.polling import Pace, pace_of
 from ledger.models import Scope
 from ledger.principals import Surface
+from ledger.tools.catalogue import readonly_named, tool_named
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 
-VIA = Surface.MCP
+VIA = Surface("mcp")
 # A client's own name for a call, in ``_meta``: whoever repeats it gets the same transaction.
 OUR_KEY, CLAUDE_KEY = "assent/idempotency-key", "claudecode/toolUseId"
 KEY_MAX = 200
@@ -111,7 +111,7 @@ def withdraw_if_possible(caller: Caller, subject: Any) -> None:
 
 
 def look(token: str, subject: UUID) -> Standing | None:
-    """How it stands now; ``None`` if the token, perhaps revoked by now, does not show it."""
+    """The standing now; ``None`` if the token, perhaps revoked by now, does not show it."""
     caller = caller_with(token)
     try:
         return None if caller is None else standing_of(caller, subject)
@@ -120,7 +120,7 @@ def look(token: str, subject: UUID) -> Standing | None:
 
 
 def poll(caller: Caller, subject: Any) -> tuple[Standing, bool]:
-    """How it stands, and whether the agent asks for it too often."""
+    """The standing now, and whether the agent asks for it too often."""
     standing = standing_of(caller, subject)
     return standing, pace_of(caller, standing.subject) is Pace.REFUSED
 

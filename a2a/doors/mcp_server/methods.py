@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from a2a.mcp import calls, catalogue
-from a2a.mcp.requests import (
+from a2a.doors.mcp_server import calls, catalogue
+from a2a.doors.mcp_server.requests import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
@@ -21,8 +21,8 @@ from a2a.mcp.requests import (
     Incoming,
     Json,
 )
-from a2a.mcp.standings import Standing, refusal_of
-from a2a.mcp.waiting import Client, until_final
+from a2a.doors.mcp_server.statuses import Standing, refusal_of
+from a2a.doors.mcp_server.waiting import Client, until_final
 from a2a.protocol.threads import patient, quick
 from ledger.errors import InProgress, LedgerError, NotAllowed, NotFound
 
@@ -106,7 +106,7 @@ async def _call_tool(message: Incoming, client: Client, tell: Tell) -> Json:
 
 
 async def _called(client: Client, name: str, arguments: Json, meta: Json) -> calls.Called:
-    """What a call did. A request that is repeated while the first still plans waits for that."""
+    """The result of a call. A request repeated while the first still plans waits for that."""
     do = partial(calls.call, client.caller, name, arguments, meta)
     deadline = time.monotonic() + catalogue.LONGEST_HOLD_S / 2
     while True:
@@ -119,7 +119,7 @@ async def _called(client: Client, name: str, arguments: Json, meta: Json) -> cal
 
 
 def _hold_of(name: str, arguments: Json, meta: Json) -> float:
-    """How long this call may be held, in seconds. Raises ``InvalidRequest``."""
+    """Seconds for which this call may be held. Raises ``InvalidRequest``."""
     wanted: Any = meta.get(HOLD_KEY)
     if name == catalogue.WAIT:
         wanted = arguments.get("seconds", wanted)
@@ -144,7 +144,7 @@ async def _cancel_task(message: Incoming, client: Client, tell: Tell) -> Json:
 
 
 async def _update_task(message: Incoming, client: Client, tell: Tell) -> Json:
-    """What a client says to a task is not for it to say: people decide on the desk."""
+    """Ignore what a client says to a task: people decide on the desk."""
     await _of_task(calls.poll, message, client)
     return {}
 

@@ -1,4 +1,4 @@
-"""What a client sends: one JSON-RPC message, of the revision with envelopes or of an older one.
+"""Messages of clients: one of JSON-RPC, of the revision with envelopes or of an older one.
 
 Revision 2026-07-28 has no handshake: each request says in ``_meta`` which version its client
 speaks and what it can do, and repeats version, method and name in headers.
@@ -54,7 +54,7 @@ class Incoming:
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether this very request says that its client follows tasks."""
+        """True if this very request says that its client follows tasks."""
         capabilities = self.meta.get(CAPABILITIES_KEY) if self.is_modern else None
         extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
         return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
@@ -95,7 +95,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _is_modern(params: Json, headers: Headers) -> bool:
-    """Whether the envelope or the header speaks of a revision without a handshake."""
+    """True if the envelope or the header speaks of a revision without a handshake."""
     meta = params.get("_meta")
     has_envelope = isinstance(meta, dict) and VERSION_KEY in meta
     return has_envelope or _header(headers, b"mcp-protocol-version") == MODERN

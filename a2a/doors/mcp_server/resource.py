@@ -1,4 +1,4 @@
-"""What a client reads to learn how ``/mcp`` is protected (RFC 9728)."""
+"""The resource that tells a client how ``/mcp`` is protected (RFC 9728)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from ledger.http import json_response
+from ledger.api.http import json_response
 from ledger.models import Scope
 
 METADATA = "/.well-known/oauth-protected-resource/mcp"

@@ -1,4 +1,4 @@
-"""How a call stands: a transaction, or a question to people, as the result of a tool or a task."""
+"""The standing of a call: a transaction, or a question, as the result of a tool or a task."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from uuid import UUID
 from django.utils import timezone
 
 from a2a import tasks
+from a2a.doors.mcp_server.catalogue import WAIT
 from a2a.errors import TaskNotFound
-from a2a.mcp.catalogue import WAIT
 from a2a.models import Task
 from a2a.states import TaskState
 from ledger.agents.callers import Caller
+from ledger.api.http import address_of
 from ledger.api.rendering import versioned
 from ledger.api.visibility import visible_to
-from ledger.catalogue import acts_itself
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError, NotFound, PlanRefused
-from ledger.http import address_of
 from ledger.models import Transaction, id_or_none
-from ledger.outcomes import (
+from ledger.states import Ending
+from ledger.tools.catalogue import acts_itself
+from ledger.transactions.outcomes import (
     FOR_ITS_AGENT,
     NOT_FINAL,
     OutcomeForAgent,
@@ -31,7 +32,6 @@ from ledger.outcomes import (
     outcome_of,
     refused_by_tool,
 )
-from ledger.states import Ending
 
 Json = dict[str, Any]
 SUCCEEDED = OutcomeKind.SUCCEEDED
@@ -67,7 +67,7 @@ class Standing:
 
     @property
     def has_news(self) -> bool:
-        """Whether waiting longer would bring nothing."""
+        """True if waiting longer would bring nothing."""
         return self.is_final or self.waits_for_agent
 
     def as_result(self) -> Json:
@@ -129,7 +129,7 @@ def refusal_of(refusal: LedgerError) -> Json:
 
 
 def standing_of(caller: Caller, subject: Any) -> Standing:
-    """How a transaction or task stands that the caller may see. Raises ``NotFound``."""
+    """The standing of a transaction or task that the caller may see. Raises ``NotFound``."""
     pk = id_or_none(subject) if isinstance(subject, str) else subject
     if not isinstance(pk, UUID):
         raise NotFound()

@@ -6,15 +6,15 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from a2a.mcp import calls
-from a2a.mcp.standings import Standing
+from a2a.doors.mcp_server import calls
+from a2a.doors.mcp_server.statuses import Standing
 from a2a.protocol.threads import quick
 from a2a.rest import long_polls as task_polls
 from ledger.agents.callers import Caller
 from ledger.api import long_polls as transaction_polls
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.api.waiting import Poll
 from ledger.errors import LedgerError
-from ledger.waiting import Poll
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 # So often a client that waits is told that it still does.
 SIGN_OF_LIFE_S = 10.0
@@ -22,7 +22,7 @@ SIGN_OF_LIFE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who calls, and from where."""
+    """The caller, and the address that it calls from."""
 
     caller: Caller
     token: str
@@ -39,7 +39,7 @@ async def until_final(
     seconds: float,
     tell: Callable[[Standing], Awaitable[None]] | None = None,
 ) -> Standing:
-    """How it stands once it has ended, or its agent has to act, or after ``seconds``.
+    """The standing once it has ended, or its agent has to act, or after ``seconds``.
 
     ``tell`` is called now and then.
     """
@@ -55,7 +55,7 @@ async def until_final(
 
 
 async def _changed(client: Client, standing: Standing, seconds: float) -> Standing | None:
-    """How it stands after a change or that time; ``None``: nothing is to be waited for."""
+    """The standing after a change or that time; ``None``: nothing is to be waited for."""
     polls = task_polls.tasks if standing.is_task else transaction_polls.transactions
     poll = Poll(client.token, standing.subject, standing.etag)
     try:

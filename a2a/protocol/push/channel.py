@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterable
 from uuid import uuid4
 
-from a2a import signatures
+from a2a.cards import signatures
 from a2a.models import PUSH, PushConfig
 from a2a.wire import sdk, to_json
 from ledger.events.outbox import HttpChannel, Owed
+from ledger.foundation.http_out.safe_http import Post
 from ledger.models import Delivery, Event
-from ledger.safe_http import Post
 
 VALID_S = 300  # seconds from the signature to its expiry
 

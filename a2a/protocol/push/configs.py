@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import uuid4
 
 from django.db.models import QuerySet
 
 from a2a import tasks
 from a2a.models import PushConfig, Task
-from ledger import safe_http
+from a2a.protocol.calls import Json
 from ledger.agents.callers import Caller
 from ledger.errors import InvalidRequest
+from ledger.foundation.http_out import safe_http
 
 MOST_CONFIGS = 10  # of one task
 TEXT_MAX = 2000  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class PushFields:
-    """A config as the client sends it. An empty ``config_id`` makes a new one."""
-
-    config_id: str
-    url: str
-    token: str
-    scheme: str
-    credentials: str
 
 
 def of_task(task_id: str, caller: Caller) -> QuerySet[PushConfig]:
@@ -33,9 +22,9 @@ def of_task(task_id: str, caller: Caller) -> QuerySet[PushConfig]:
     return _own_task(task_id, caller).push_configs.order_by("pk")
 
 
-def create(task_id: str, fields: PushFields, caller: Caller) -> PushConfig:
+def create(task_id: str, sent: Json, caller: Caller) -> PushConfig:
     """Raises ``TaskNotFound, NotAllowed``, and what ``store`` raises."""
-    return store(_own_task(task_id, caller), fields)
+    return store(_own_task(task_id, caller), sent)
 
 
 def _own_task(task_id: str, caller: Caller) -> Task:
@@ -44,33 +33,41 @@ def _own_task(task_id: str, caller: Caller) -> Task:
     return task
 
 
-def store(task: Task, fields: PushFields) -> PushConfig:
+def store(task: Task, sent: Json) -> PushConfig:
     """A new config, or a changed one with the same id. Raises ``InvalidRequest``."""
-    _check(fields)
-    if task.push_configs.exclude(config_id=fields.config_id).count() >= MOST_CONFIGS:
+    authentication = sent.get("authentication", {})
+    config = PushConfig(
+        config_id=sent.get("id", ""),
+        url=sent.get("url", ""),
+        token=sent.get("token", ""),
+        scheme=authentication.get("scheme", ""),
+        credentials=authentication.get("credentials", ""),
+    )
+    _check(config)
+    if task.push_configs.exclude(config_id=config.config_id).count() >= MOST_CONFIGS:
         raise InvalidRequest(f"A task has at most {MOST_CONFIGS} push notification configs.")
-    config, _ = PushConfig.objects.update_or_create(
+    stored, _ = PushConfig.objects.update_or_create(
         task=task,
-        config_id=fields.config_id or str(uuid4()),
+        config_id=config.config_id or str(uuid4()),
         defaults={
-            "url": fields.url,
-            "token": fields.token,
-            "scheme": fields.scheme[:50],
-            "credentials": fields.credentials,
+            "url": config.url,
+            "token": config.token,
+            "scheme": config.scheme[:50],
+            "credentials": config.credentials,
         },
     )
-    return config
+    return stored
 
 
-def _check(fields: PushFields) -> None:
-    texts = (fields.url, fields.token, fields.credentials, fields.config_id)
+def _check(config: PushConfig) -> None:
+    texts = (config.url, config.token, config.credentials, config.config_id)
     if any(len(text) > TEXT_MAX or "\x00" in text for text in texts):
         raise InvalidRequest("A push notification config has texts of at most 2,000 characters.")
     if not all(
-        " " <= letter <= "~" for letter in fields.token + fields.scheme + fields.credentials
+        " " <= letter <= "~" for letter in config.token + config.scheme + config.credentials
     ):
         raise InvalidRequest("The token and the credentials become headers: plain ASCII only.")
     try:
-        safe_http.check_form(fields.url)
+        safe_http.check_form(config.url)
     except safe_http.AddressRefused as refusal:
         raise InvalidRequest(f"Nothing is pushed to that address. {refusal}") from None

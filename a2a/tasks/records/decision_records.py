@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from a2a import digests
 from a2a.models import Question, Task
-from ledger.audit import decision_records
-from ledger.audit.decision_records import Record
+from a2a.tasks.records import digests
+from ledger.proof.audit import decision_records
+from ledger.proof.audit.decision_records import Record
 
 
 def _contents_of(question: Question, *, is_erased: bool) -> Record:

@@ -1,4 +1,4 @@
-"""What the events of a task seal about its content, its retention and its transaction. Pure.
+"""Facts that a task's events seal: its content, retention and transaction. Pure.
 
 A row may be changed by whoever has the application's database role; a sealed event may not. So the
 verifier and the sweeper take from the events alone when content may be erased, and what it was.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from a2a import digests, states
-from ledger.erasures import SealedContent
-from ledger.seals import Link
+from a2a import states
+from a2a.tasks.records import digests
+from ledger.events.erasures import SealedContent
+from ledger.seals.seals import Link
 
 # What an erasure gives the digest of: columns of the task, and what belongs to it.
 ERASED = frozenset(

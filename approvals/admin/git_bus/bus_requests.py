@@ -14,10 +14,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a.git_bus import origins
-from a2a.models import BusRequest, Wish
-from approvals.admin import bus_wishes
+from a2a.doors.git_bus import origins
+from a2a.doors.git_bus.models import BusRequest, Wish
 from approvals.admin.actions import ReasonForm, RowActions
+from approvals.admin.git_bus import bus_wishes
 from approvals.desk.policies import who_can
 from approvals.http.middleware import roles_of
 from approvals.models import Role
@@ -39,7 +39,7 @@ TITLES = {
 @admin.register(BusRequest)
 class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
     tenant_path = "bus__agent__tenant"
-    change_form_template = "admin/a2a/busrequest/change_form.html"
+    change_form_template = "admin/git_bus/busrequest/change_form.html"
     list_display = ("request_id", "bus_", "progress", "method", "sender_id", "trust", "task_", "at")
     list_filter = ("progress", "is_ours")
     search_help_text = "Whole id of a request, or of its task."

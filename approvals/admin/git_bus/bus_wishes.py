@@ -1,16 +1,15 @@
-"""What operators want to be done with a request; the process of the buses does it."""
+"""Operators' orders for requests on git buses; the process of the buses carries them out."""
 
 from __future__ import annotations
 
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from a2a.models import BusRequest, GitBus, Progress, Wish
-from ledger.errors import LedgerError, NotFound
+from a2a.doors.git_bus.changes import BusChange
+from a2a.doors.git_bus.models import BusRequest, GitBus, Progress, Wish
+from ledger.errors import LedgerError, NotFound, Sentence
 from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
 from ledger.principals import Principal, Surface
-from ledger.sentences import Sentence
 
 # From which progress each wish can be carried out, of requests that others have sent.
 POSSIBLE = {
@@ -31,7 +30,7 @@ class WishImpossible(LedgerError):
 
 
 def possible_for(row: BusRequest) -> list[Wish]:
-    """What an operator may wish for the request as it is."""
+    """The wishes that an operator may express for the request as it is."""
     if row.task_id is not None and not row.is_ours:
         return []  # the task is canceled at the desk, which answers the request as well
     table = OF_OURS if row.is_ours else POSSIBLE
@@ -52,7 +51,7 @@ def wish_for(pk: int, wish: Wish, *, by: Principal, via: Surface, reason: str) -
             raise WishImpossible(
                 Sentence(
                     "The request is {state} by now. Nothing was changed.",
-                    state=Sentence(row.get_progress_display()),
+                    state=row.get_progress_display(),
                 )
             )
         row.wish, row.wished_by, row.wished_blob = wish, by.name[:200], row.blob
@@ -60,7 +59,7 @@ def wish_for(pk: int, wish: Wish, *, by: Principal, via: Surface, reason: str) -
         GitBus.objects.filter(pk=row.bus_id).update(look_at=Now())
         account_changes.record(
             f"git_bus:{row.bus_id}",
-            ChangeKind.BUS_REQUEST_WISHED,
+            BusChange.REQUEST_WISHED,
             tenant=row.bus.agent.tenant_id,
             by=by,
             via=via,

@@ -12,8 +12,9 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from a2a.git_bus import access
-from a2a.models import BusMethod, GitBus, Skill
+from a2a.doors.git_bus.models import BusMethod, GitBus
+from a2a.doors.git_bus.repository import access
+from a2a.models import Skill
 from ledger.admin.base import OwnChoices, TenantAdmin, tenants_of
 from ledger.admin.sealed_changes import SealedEdits
 from ledger.events import account_changes

@@ -13,18 +13,15 @@ from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 
-from approvals.admin.tool_pages import VIA
-from approvals.admin.tools import operated_by, person_of
-from approvals.people import principal_of
-from ledger import credentials
-from ledger.admin.base import TenantAdmin
-from ledger.credentials import CredentialRefused
+from approvals.admin.operator_pages import OperatorPages, operated_by, origin_of
 from ledger.errors import NotFound
-from ledger.models import Credential, CredentialKind, Tenant
+from ledger.models import Credential, CredentialKind
+from ledger.tools import credentials
+from ledger.tools.credentials import CredentialRefused
 
 
 class WrittenOnly(forms.Textarea):
-    """What was entered is not sent back, neither with an error of another field."""
+    """A text field whose value is never sent back, not even with an error of another field."""
 
     def format_value(self, value: Any) -> str:
         return ""
@@ -100,7 +97,7 @@ class CredentialForm(forms.ModelForm):
 
 
 @admin.register(Credential)
-class CredentialAdmin(TenantAdmin):
+class CredentialAdmin(OperatorPages):
     form = CredentialForm
     list_display = ("name", "tenant", "kind", "hosts_", "header", "expires_at")
     list_select_related = ("tenant",)
@@ -109,11 +106,6 @@ class CredentialAdmin(TenantAdmin):
         """Of the tenants that the person operates, and without what is secret."""
         rows = super().get_queryset(request).defer("secret")
         return rows.filter(tenant__in=operated_by(request))
-
-    def choices_of(self, related: Any, request: HttpRequest) -> QuerySet[Any] | None:
-        if related is Tenant:
-            return Tenant.objects.filter(slug__in=operated_by(request))
-        return super().choices_of(related, request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and bool(operated_by(request))
@@ -130,8 +122,8 @@ class CredentialAdmin(TenantAdmin):
         return super().changeform_view(*args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Credential, form: Any, change: bool) -> None:
-        fields, by = form.cleaned_data, principal_of(person_of(request))
-        common: dict[str, Any] = {"hosts": fields["hosts"], "by": by, "via": VIA}
+        fields = form.cleaned_data
+        common: dict[str, Any] = {"hosts": fields["hosts"], **origin_of(request)}
         secret = fields["new_secret"].strip()
         match form.kind_of(fields):
             case CredentialKind.HEADER:
@@ -144,9 +136,8 @@ class CredentialAdmin(TenantAdmin):
         obj.pk = Credential.objects.defer("secret").get(tenant=obj.tenant, name=obj.name).pk
 
     def delete_model(self, request: HttpRequest, obj: Credential) -> None:
-        by = principal_of(person_of(request))
         try:
-            credentials.remove(obj.tenant, obj.name, by=by, via=VIA)
+            credentials.remove(obj.tenant, obj.name, **origin_of(request))
         except NotFound:
             self.message_user(request, _("Somebody else has removed it."), messages.WARNING)
 

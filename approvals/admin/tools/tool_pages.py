@@ -1,21 +1,21 @@
-"""What the pages of registered tools show: versions, what differs, and what takes two operators."""
+"""Contents of the pages of registered tools: versions, differences, what takes two operators."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from ledger import manifests, registrations, tool_changes
-from ledger.loosening import loosened
-from ledger.manifests import Manifest, ManifestRefused
-from ledger.models import RegisteredTool, Tenant, ToolChange, ToolVersion
+from ledger import four_eyes
+from ledger.models import ChangeRequest, RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Surface
-from ledger.registrations import Refused
+from ledger.tools import changes, manifests, registrations
+from ledger.tools.loosening import loosened
+from ledger.tools.manifests import Manifest, ManifestRefused
+from ledger.tools.registrations import Refused
 
 VIA = Surface.ADMIN
 NEWEST = 50  # versions on a page
@@ -33,7 +33,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What registering a text would change; nothing of it is done yet."""
+    """The changes that registering a text would make; nothing of it is done yet."""
 
     manifest: Manifest
     in_place_of: str
@@ -45,7 +45,7 @@ class Preview:
         return any(difference.loosens for difference in self.differences)
 
     def is_confirmed_by(self, posted: Mapping[str, str]) -> bool:
-        """Whether the person has seen just this, in place of just that."""
+        """True if the person has seen just this, in place of just that."""
         seen = (posted.get("seen"), posted.get("in_place_of"))
         return seen == (self.manifest.sha256, self.in_place_of)
 
@@ -100,14 +100,14 @@ def versions_of(tool: RegisteredTool) -> list[Version]:
     rows = ToolVersion.objects.filter(tenant=tool.tenant_id, name=tool.name).order_by("-pk")
     kept = list(rows[: NEWEST + 1])
     read = [_read(row.manifest) for row in kept]
-    found = []
+    versions = []
     for place, row in enumerate(kept[:NEWEST]):
         manifest = read[place]
         before = read[place + 1] if place + 1 < len(read) else None
         differences = differences_of(before, manifest) if manifest and before else []
         text = manifests.texts.text_of(manifest) if manifest else shown_value(row.manifest)
-        found.append(Version(row, row.sha256 == tool.version, text, differences))
-    return found
+        versions.append(Version(row, row.sha256 == tool.version, text, differences))
+    return versions
 
 
 def _read(value: Any) -> Manifest | None:
@@ -117,13 +117,9 @@ def _read(value: Any) -> Manifest | None:
         return None
 
 
-def all_waiting(tenants: Iterable[str]) -> QuerySet[ToolChange]:
-    return tool_changes.open_changes().filter(tenant__in=tenants).order_by("pk")
-
-
-def waiting_for(tenant: str, name: str) -> ToolChange | None:
+def waiting_for(row: RegisteredTool) -> ChangeRequest | None:
     """The change of this tool that waits for a second operator."""
-    return tool_changes.open_changes().filter(tenant=tenant, name=name).first()
+    return four_eyes.waiting_for(changes.KIND, row.tenant_id, row.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +131,19 @@ class ShownChange:
     is_overtaken: bool
 
 
-def shown_change(change: ToolChange) -> ShownChange:
-    manifest = _read(change.manifest)
-    if manifest is None or manifest.sha256 != change.sha256:
-        return ShownChange([], shown_value(change.manifest), is_overtaken=True)
-    current = registrations.current(change.tenant, change.name)
-    before = current or registrations.latest(change.tenant, change.name)
+def shown_change(change: ChangeRequest) -> ShownChange:
+    manifest, tenant = _read(change.after), Tenant(slug=change.tenant)
+    if manifest is None:
+        return ShownChange([], shown_value(change.after), is_overtaken=True)
+    current = registrations.current(tenant, change.subject)
+    before = current or registrations.latest(tenant, change.subject)
     is_overtaken = change.in_place_of != (current.sha256 if current else "")
     differences = differences_of(before, manifest, change.loosens)
     return ShownChange(differences, manifests.texts.text_of(manifest), is_overtaken)
 
 
 def contract_differences(pinned: Any, seen: Any) -> list[Difference]:
-    """What of the contract that an owner publishes is not as it was pinned."""
+    """Differences between the contract that an owner publishes and the pinned one."""
     before, after = _members(pinned), _members(seen)
     return [
         Difference(member, shown_value(before.get(member)), shown_value(after.get(member)))
@@ -158,22 +154,22 @@ def contract_differences(pinned: Any, seen: Any) -> list[Difference]:
 
 def _members(contract: Any) -> dict[str, Any]:
     """``promises.plan`` for a member of a member; schemas stay whole."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in (contract or {}).items():
         if name == "promises" and isinstance(value, dict):
-            found |= {f"promises.{inner}": one for inner, one in value.items()}
+            members |= {f"promises.{inner}": promise for inner, promise in value.items()}
         else:
-            found[name] = value
-    return found
+            members[name] = value
+    return members
 
 
 def standing(row: RegisteredTool) -> str:
-    """How a tool stands, in a few words."""
+    """The state of a tool, in a few words."""
     if row.is_withdrawn:
         return _("withdrawn")
     if row.held:
         return _("held")
-    if waiting_for(row.tenant_id, row.name):
+    if waiting_for(row):
         return _("a change waits for a second operator")
     return _("agents may propose it")
 

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import URLPattern, path
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _, gettext_lazy
 
-from approvals.admin import published_contracts, tool_pages
-from approvals.admin.tool_pages import VIA, Preview
-from approvals.http.middleware import DeskRequest
-from approvals.models import Role
-from approvals.people import principal_of, require_another_person
+from approvals.admin.operator_pages import OwnRowPages, operated_by, origin_of
+from approvals.admin.tools import published_contracts, tool_pages
+from approvals.admin.tools.tool_pages import Preview
 from approvals.presentation.sentences import refusal_and_hint
-from ledger import manifests, registrations, tool_changes
-from ledger.admin.base import ReadOnly, TenantAdmin
+from ledger import four_eyes
+from ledger.admin.base import ReadOnly
 from ledger.errors import LedgerError
-from ledger.manifests import ManifestRefused
-from ledger.models import RegisteredTool, Tenant, ToolChange
-from ledger.pins import NotPinned
-from ledger.registrations import Refused
+from ledger.models import ChangeRequest, RegisteredTool, Tenant
+from ledger.tools import changes, manifests, registrations
+from ledger.tools.manifests import ManifestRefused
+from ledger.tools.pins import NotPinned
+from ledger.tools.registrations import Refused
 
-OPERATE_TOOLS = "ledger.change_registeredtool"
 BEGINNING = """\
 name: refund_invoice
 kind: http
@@ -48,16 +44,6 @@ contract:
   owner_service: billing
   operation_key: "refund_invoice:{tenant}:{invoice}"
 """
-
-
-def operated_by(request: HttpRequest) -> set[str]:
-    """The tenants whose tools this person may change."""
-    person = getattr(request, "user", None)
-    if not isinstance(person, User) or not person.has_perm(OPERATE_TOOLS):
-        return set()
-    return {
-        slug for slug, roles in cast(DeskRequest, request).roles.items() if Role.OPERATOR in roles
-    }
 
 
 class ManifestForm(forms.Form):
@@ -78,7 +64,7 @@ class NewManifestForm(ManifestForm):
 
 
 @admin.register(RegisteredTool)
-class RegisteredToolAdmin(ReadOnly, TenantAdmin):
+class RegisteredToolAdmin(ReadOnly, OwnRowPages):
     """Tools that are not Python. Each change is a preview first, and then a compare-and-set."""
 
     change_list_template = "admin/ledger/tools.html"
@@ -105,8 +91,9 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """With the changes that wait: that of a new tool has no row in the list yet."""
-        waiting = {"waiting": tool_pages.all_waiting(operated_by(request))}
-        return super().changelist_view(request, {**waiting, **(extra_context or {})})
+        waiting = four_eyes.waiting(changes.KIND).filter(tenant__in=operated_by(request))
+        context = {"waiting": waiting.order_by("pk"), **(extra_context or {})}
+        return super().changelist_view(request, context)
 
     # --- pages ------------------------------------------------------------------------------------
 
@@ -124,18 +111,9 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
     def _name(self, page: str) -> str:
         return f"ledger_registeredtool_{page}"
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """One tool: how it stands, what waits, and every version with what it changed."""
-        row = self.get_object(request, object_id)
-        if row is None or not self.has_view_permission(request, row):
-            return super().change_view(request, object_id, form_url, extra_context)
-        return self._page(
+    def row_page(self, request: HttpRequest, row: RegisteredTool) -> HttpResponse:
+        """The state of a tool, what waits, and every version with what it changed."""
+        return self.page(
             request,
             "admin/ledger/tool.html",
             title=row.name,
@@ -143,7 +121,7 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
             standing=tool_pages.standing(row),
             kind=tool_pages.kind_of(row),
             versions=tool_pages.versions_of(row),
-            waiting=tool_pages.waiting_for(row.tenant_id, row.name),
+            waiting=tool_pages.waiting_for(row),
             may_change=row.tenant_id in operated_by(request),
         )
 
@@ -160,7 +138,7 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
 
     def version_page(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Change one tool."""
-        row = self._operated(request, pk)
+        row = self.operated(request, pk)
         latest = registrations.latest(row.tenant, row.name)
         text = manifests.texts.text_of(latest) if latest else ""
         return self._edit(request, ManifestForm(request.POST or None, initial={"text": text}), row)
@@ -181,28 +159,22 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
                 preview = None
         title = _("Change {name}").format(name=row.name) if row else _("Register a tool")
         page = {"title": title, "form": form, "row": row, "preview": preview}
-        return self._page(request, "admin/ledger/tool_edit.html", **page)
+        return self.page(request, "admin/ledger/tool_edit.html", **page)
 
     def _carry_out(self, request: HttpRequest, tenant: Tenant, preview: Preview) -> HttpResponse:
-        manifest, by = preview.manifest, principal_of(person_of(request))
-        change = tool_changes.change(
-            tenant, manifest, in_place_of=preview.in_place_of, by=by, via=VIA
-        )
+        done = _("Agents get this version of {name} from now on.")
+        manifest = preview.manifest
+        change = self.change_tool(request, tenant, manifest, preview.in_place_of, done)
         if change is not None:
-            text = _("{name} changes when another operator has confirmed it.")
-            self.message_user(request, text.format(name=manifest.name), messages.WARNING)
             return redirect("admin:ledger_registeredtool_waiting", change.pk)
-        text = _("Agents get this version of {name} from now on.").format(name=manifest.name)
-        self.message_user(request, text, messages.SUCCESS)
         row = RegisteredTool.objects.get(tenant=tenant, name=manifest.name)
         return redirect("admin:ledger_registeredtool_change", row.pk)
 
     def withdraw_page(self, request: HttpRequest, pk: int) -> HttpResponse:
-        row = self._operated(request, pk)
+        row = self.operated(request, pk)
         if request.method == "POST":
-            by = principal_of(person_of(request))
             try:
-                registrations.withdraw(row.tenant, row.name, by=by, via=VIA)
+                registrations.withdraw(row.tenant, row.name, **origin_of(request))
             except LedgerError as refusal:
                 self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
             else:
@@ -210,79 +182,34 @@ class RegisteredToolAdmin(ReadOnly, TenantAdmin):
                 self.message_user(request, text, messages.SUCCESS)
             return redirect("admin:ledger_registeredtool_change", pk)
         title = _("Withdraw {name}").format(name=row.name)
-        return self._page(request, "admin/ledger/tool_withdraw.html", title=title, row=row)
+        return self.page(request, "admin/ledger/tool_withdraw.html", title=title, row=row)
 
     def contract_page(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """What its owner publishes: pin it, see what differs, accept that."""
-        row = self._operated(request, pk)
+        """The contract that its owner publishes: pin it, see what differs, accept that."""
+        row = self.operated(request, pk)
         shown: dict[str, Any] = {"offered": None}
         if request.method == "POST":
             try:
-                shown["offered"] = published_contracts.act(row, request.POST, person_of(request))
+                shown["offered"] = published_contracts.act(row, request.POST, **origin_of(request))
             except NotPinned as refusal:
                 self.message_user(request, str(refusal), messages.ERROR)
             if shown["offered"] is None:
                 return redirect(request.path)
         title = _("What the owner of {name} publishes").format(name=row.name)
         shown |= {"title": title, "row": row, **published_contracts.shown(row, shown["offered"])}
-        return self._page(request, "admin/ledger/tool_contract.html", **shown)
+        return self.page(request, "admin/ledger/tool_contract.html", **shown)
 
     def waiting_page(self, request: HttpRequest, change_id: int) -> HttpResponse:
-        """A change that waits: exactly what it does, and confirming or declining it."""
-        rows = ToolChange.objects.select_related("tenant")
-        change = rows.filter(pk=change_id, tenant__in=operated_by(request)).first()
+        rows = ChangeRequest.objects.filter(kind=changes.KIND, tenant__in=operated_by(request))
+        change = rows.filter(pk=change_id).first()
         if change is None:
             raise Http404
-        if request.method == "POST":
-            self._settle(request, change)
-            return redirect(request.path)
-        is_open = tool_changes.open_changes().filter(pk=change_id).exists()
-        return self._page(
+        tool = RegisteredTool.objects.filter(tenant=change.tenant, name=change.subject).first()
+        return self.waiting(
             request,
             "admin/ledger/tool_waiting.html",
-            title=_("Change of {name}").format(name=change.name),
-            change=change,
-            is_open=is_open,
-            is_own=change.asked_by == str(principal_of(person_of(request))),
+            change,
+            title=_("Change of {name}").format(name=change.subject),
             shown=tool_pages.shown_change(change),
-            tool=RegisteredTool.objects.filter(tenant=change.tenant, name=change.name).first(),
+            tool=tool,
         )
-
-    def _settle(self, request: HttpRequest, change: ToolChange) -> None:
-        person = person_of(request)
-        origin: dict[str, Any] = {"by": principal_of(person), "via": VIA}
-        try:
-            if "confirm" in request.POST:
-                require_another_person(
-                    person, [change.asked_by], _("{name} has asked for this change.")
-                )
-                tool_changes.confirm(change.pk, sha256=request.POST["confirm"], **origin)
-                self.message_user(request, _("It is confirmed."), messages.SUCCESS)
-            else:
-                tool_changes.decline(change.pk, **origin)
-                self.message_user(request, _("It is declined."), messages.SUCCESS)
-        except LedgerError as refusal:
-            self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
-        except Refused as refusal:
-            lines = format_html_join("", "{} ", ((line,) for line in str(refusal).splitlines()))
-            self.message_user(request, lines, messages.ERROR)
-
-    # --- what they share --------------------------------------------------------------------------
-
-    def _operated(self, request: HttpRequest, pk: int) -> RegisteredTool:
-        rows: QuerySet[RegisteredTool] = self.get_queryset(request).select_related("tenant")
-        row = rows.filter(pk=pk).first()
-        if row is None:
-            raise Http404
-        if row.tenant_id not in operated_by(request):
-            raise PermissionDenied
-        return row
-
-    def _page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
-        every = self.admin_site.each_context(request)
-        return render(request, template, {**every, "opts": self.opts, **context})
-
-
-def person_of(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user

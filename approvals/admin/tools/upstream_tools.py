@@ -6,25 +6,24 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _, gettext_lazy
 
-from approvals.admin.tool_pages import VIA, Difference, differences_of, shown_value
-from approvals.admin.tools import operated_by, person_of
-from approvals.people import principal_of
+from approvals.admin.operator_pages import OperatorPages, OwnRowPages, operated_by, origin_of
+from approvals.admin.tools.tool_pages import Difference, differences_of, shown_value
 from approvals.presentation.sentences import refusal_and_hint
-from ledger import mcp_upstreams, registrations, tool_changes
-from ledger.admin.base import ReadOnly, TenantAdmin
-from ledger.characters import cleaned
+from ledger.admin.base import ReadOnly, related
 from ledger.errors import LedgerError
-from ledger.loosening import loosened
-from ledger.mcp_upstreams import UpstreamRefused
-from ledger.models import McpUpstream, RegisteredTool, Tenant, UpstreamTool, UpstreamToolState
-from ledger.registrations import Refused
+from ledger.foundation.characters import cleaned
+from ledger.models import McpUpstream, RegisteredTool, UpstreamTool, UpstreamToolState
+from ledger.tools import mcp_upstreams, registrations, watched
+from ledger.tools.loosening import loosened
+from ledger.tools.mcp_upstreams import UpstreamRefused
+from ledger.tools.registrations import Refused
 
 State = UpstreamToolState
 STANDINGS = {
@@ -54,14 +53,16 @@ class McpUpstreamForm(forms.ModelForm):
 
 
 @admin.register(McpUpstream)
-class McpUpstreamAdmin(TenantAdmin):
+class McpUpstreamAdmin(OperatorPages):
     """MCP servers: registered here, or on the server with ``manage.py mcp_upstream``."""
 
     form = McpUpstreamForm
     list_display = ("name", "tenant", "address", "revision", "read_at", "problem")
-    list_select_related = ("tenant",)
+    list_select_related = ("tenant", "watched")
     ordering = ("tenant", "name")
     actions = ("read_again",)
+    read_at = related("watched.read_at", "read at")
+    problem = related("watched.error", "problem")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(operated_by(request))
@@ -72,20 +73,13 @@ class McpUpstreamAdmin(TenantAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def choices_of(self, related: Any, request: HttpRequest) -> QuerySet[Any] | None:
-        """Tenants whose tools the person may change."""
-        if related is Tenant:
-            return Tenant.objects.filter(slug__in=operated_by(request))
-        return super().choices_of(related, request)
-
     def save_model(self, request: HttpRequest, obj: McpUpstream, form: Any, change: bool) -> None:
         added = mcp_upstreams.add(
             obj.tenant,
             obj.name,
             obj.address,
             credential=obj.credential,
-            by=principal_of(person_of(request)),
-            via=VIA,
+            **origin_of(request),
         )
         obj.pk = added.pk
         self.message_user(request, _("Its list of tools is being read."))
@@ -93,12 +87,12 @@ class McpUpstreamAdmin(TenantAdmin):
     @admin.action(description=gettext_lazy("Read the list of tools again"), permissions=["add"])
     def read_again(self, request: HttpRequest, rows: QuerySet[McpUpstream]) -> None:
         for row in rows.filter(tenant__in=operated_by(request)):
-            mcp_upstreams.read_soon(row.tenant_id, row.name)
+            watched.read_soon(row.watched_id)
         self.message_user(request, _("It is read within seconds."))
 
 
 @admin.register(UpstreamTool)
-class UpstreamToolAdmin(ReadOnly, TenantAdmin):
+class UpstreamToolAdmin(ReadOnly, OwnRowPages):
     """One page for each tool: what its server says now and said then; release and hold."""
 
     tenant_path = "upstream__tenant"
@@ -124,80 +118,53 @@ class UpstreamToolAdmin(ReadOnly, TenantAdmin):
         name = "ledger_upstreamtool_settle"
         return [path("<int:pk>/settle/", view, name=name), *super().get_urls()]
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        row = self.get_object(request, object_id)
-        if row is None or not self.has_view_permission(request, row):
-            return super().change_view(request, object_id, form_url, extra_context)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": row.name,
-            "row": row,
-            "standing": self.standing(row),
-            "definition": [(name, _shown(value)) for name, value in row.definition.items()],
-            "changed": [
+    def row_page(self, request: HttpRequest, row: UpstreamTool) -> HttpResponse:
+        return self.page(
+            request,
+            "admin/ledger/upstream_tool.html",
+            title=row.name,
+            row=row,
+            standing=self.standing(row),
+            definition=[(name, _shown(value)) for name, value in row.definition.items()],
+            changed=[
                 Difference(name, _shown(before), _shown(now))
                 for name, (before, now) in row.differences.items()
             ],
             **_release_of(row, may=row.upstream.tenant_id in operated_by(request)),
-        }
-        return render(request, "admin/ledger/upstream_tool.html", context)
+        )
 
     def settle_page(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Release what was on the screen, or hold it."""
-        rows = self.get_queryset(request).select_related("upstream__tenant")
-        row = rows.filter(pk=pk).first()
-        if row is None:
-            raise Http404
-        if row.upstream.tenant_id not in operated_by(request):
-            raise PermissionDenied
+        row = self.operated(request, pk)
         if request.method == "POST":
-            self._settle(request, row)
+            self._settle_tool(request, row)
         return redirect("admin:ledger_upstreamtool_change", pk)
 
-    def _settle(self, request: HttpRequest, row: UpstreamTool) -> None:
-        by = principal_of(person_of(request))
+    def _settle_tool(self, request: HttpRequest, row: UpstreamTool) -> None:
         try:
             if "hold" in request.POST:
-                mcp_upstreams.hold(row, "", by=by, via=VIA)
+                mcp_upstreams.hold(row, "", **origin_of(request))
                 self.message_user(request, _("{name} is held.").format(name=row.name))
             else:
-                self._release(request, row, by)
+                self._release(request, row)
         except (UpstreamRefused, Refused) as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
         except LedgerError as refusal:
             self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
 
-    def _release(self, request: HttpRequest, row: UpstreamTool, by: Any) -> None:
-        """What loosens it waits for a second operator, as with every tool."""
-        is_readonly = "read_only" in request.POST
+    def _release(self, request: HttpRequest, row: UpstreamTool) -> None:
+        """Release it. A change that loosens waits for a second operator, as with every tool."""
         if row.sha256 != request.POST.get("seen"):
             raise UpstreamRefused(_("It has changed since you looked at it: look again."))
-        manifest = mcp_upstreams.draft(row, is_readonly=is_readonly)
-        current = registrations.current(row.upstream.tenant, manifest.name)
-        change = tool_changes.change(
-            row.upstream.tenant,
-            manifest,
-            in_place_of=current.sha256 if current else "",
-            by=by,
-            via=VIA,
-        )
-        if change is None:
-            text = _("Agents may use {name} from now on.")
-            self.message_user(request, text.format(name=manifest.name), messages.SUCCESS)
-        else:
-            text = _("{name} changes when another operator has confirmed it.")
-            self.message_user(request, text.format(name=manifest.name), messages.WARNING)
+        manifest = mcp_upstreams.draft(row, is_readonly="read_only" in request.POST)
+        tenant = row.upstream.tenant
+        current = registrations.current(tenant, manifest.name)
+        done = _("Agents may use {name} from now on.")
+        self.change_tool(request, tenant, manifest, current.sha256 if current else "", done)
 
 
 def _release_of(row: UpstreamTool, *, may: bool) -> dict[str, Any]:
-    """What releasing it would register, if this person may do that."""
+    """The tool that a release would register, if this person may release it."""
     registered = RegisteredTool.objects.filter(tenant=row.upstream.tenant_id, name=row.tool)
     shown: dict[str, Any] = {"may_settle": may, "registered": registered.first()}
     if not may or row.state == State.RELEASED:
@@ -213,5 +180,5 @@ def _release_of(row: UpstreamTool, *, may: bool) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """What a server says, without characters that hide or turn round."""
+    """Text of a server, without characters that hide text or reverse its direction."""
     return cleaned(shown_value(value))

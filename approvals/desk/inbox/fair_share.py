@@ -1,4 +1,4 @@
-"""Which rows of a list are shown, so that no agent pushes another's off it.
+"""Selection of the rows that a list shows, so that no agent pushes another's off it.
 
 Each agent has its most urgent rows on the list; what it has beyond them is counted.
 """
@@ -22,7 +22,7 @@ URGENT_FIRST = ("rank", "expires_at", "pk")
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """What one agent has waiting beyond the rows that are shown."""
+    """The rows of one agent that wait beyond those that are shown."""
 
     agent: str  # the principal
     name: str

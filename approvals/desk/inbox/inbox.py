@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from a2a.models import Question, QuestionQuerySet
-from approvals.desk import fair_share
-from approvals.desk.fair_share import MOST_ROWS, More, Share
+from approvals.desk.inbox import fair_share
+from approvals.desk.inbox.fair_share import MOST_ROWS, More, Share
 from approvals.desk.viewers import (
     BROKEN,
     FOR_OPERATORS,
@@ -25,10 +25,10 @@ from approvals.desk.viewers import (
     ranked,
     ranked_questions,
 )
-from ledger import search
-from ledger.characters import without_nul
 from ledger.contracts import tools
+from ledger.foundation.characters import without_nul
 from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
+from ledger.reporting import search
 from ledger.states import OPEN, State
 from ledger.transactions.settlements import STUCK_AFTER
 
@@ -129,7 +129,7 @@ class Group:
 
     @property
     def rest(self) -> int:
-        """How many of its rows are on further pages."""
+        """The number of its rows that are on further pages."""
         return max(0, self.total - len(self.rows))
 
 

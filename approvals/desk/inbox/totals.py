@@ -1,4 +1,4 @@
-"""What the transactions of a search come to, per currency; bounded, so that it costs little."""
+"""Totals of the transactions of a search, per currency; bounded, so that they cost little."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from babel.numbers import format_currency
 from django.db.models import Count, Sum
 
 from approvals.presentation.amounts import reader_locale
-from ledger import search
 from ledger.models import Transaction
+from ledger.reporting import search
 
 MOST = 5_000  # transactions that are added up
 PAGE, PAGES = 500, 4  # where the words of the search have to be looked up
@@ -30,7 +30,7 @@ class Totals:
 def totals_of(wanted: search.Wanted) -> Totals:
     """The sums over the whole list, not only over the page."""
     if wanted.by_terms:
-        return _of_found(wanted)
+        return _of_matches(wanted)
     newest = search.filtered(wanted).order_by("-pk").values("pk")[:MOST]
     sums = (
         Transaction.objects.filter(pk__in=newest)
@@ -44,16 +44,16 @@ def totals_of(wanted: search.Wanted) -> Totals:
     return Totals(number, list(_written(amounts)), number >= MOST)
 
 
-def _of_found(wanted: search.Wanted) -> Totals:
+def _of_matches(wanted: search.Wanted) -> Totals:
     sums: Counter[str] = Counter()
     number, before = 0, None
     for _ in range(PAGES):
-        found = search.find(wanted, PAGE, before)
-        number += len(found.rows)
-        for row in found.rows:
+        matches = search.find(wanted, PAGE, before)
+        number += len(matches.rows)
+        for row in matches.rows:
             if row.amount is not None:
                 sums[row.currency] += row.amount  # type: ignore[assignment]
-        before = found.next
+        before = matches.next
         if before is None:
             break
     return Totals(number, list(_written(dict(sums))), before is not None)  # type: ignore[arg-type]

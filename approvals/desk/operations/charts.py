@@ -1,4 +1,4 @@
-"""What people decided in the last day, by hour, and how long it took."""
+"""People's decisions of the last day by hour, and the time that they took."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Waits:
 
 
 def time_to_decide(tenants: frozenset[str]) -> Waits | None:
-    """How long people took in the last 24 hours; ``None`` if they decided nothing."""
+    """The time that people took in the last 24 hours; ``None`` if they decided nothing."""
     decided = Event.objects.filter(
         tenant__in=tenants,
         at__gte=timezone.now() - HOURS * HOUR,

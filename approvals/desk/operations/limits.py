@@ -1,4 +1,4 @@
-"""Which agents are at their limits, and what was refused lately, for operators."""
+"""Agents at their limits, and what was refused lately, for operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from ledger.limits import terms
 from ledger.limits.stocks import every
-from ledger.limits.terms import MEANINGS, Limit, Of
+from ledger.limits.terms import MEANINGS, OF_WHOM, Limit, Of
 from ledger.models import Agent, LimitRefusal
 
 NEAR = 0.8  # of a limit
@@ -21,7 +21,7 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How much an agent has of what its limit counts."""
+    """The amount that an agent has of what its limit counts."""
 
     name: str
     tenant: str
@@ -50,13 +50,13 @@ def agents_near_a_limit(tenants: frozenset[str]) -> list[Fill]:
 
 
 def recent_refusals(tenants: frozenset[str]) -> list[dict[str, Any]]:
-    """What was refused in the last hour, by limit and agent; of addresses, in all tenants."""
+    """Refusals of the last hour, by limit and agent; of addresses, in all tenants."""
     rows = LimitRefusal.objects.filter(minute__gte=Now() - RECENTLY, tenant__in=[*tenants, ""])
     counted = rows.values("limit", "of", "tenant", "agent").annotate(
         number=Sum("number"), last=Max("minute")
     )
     return [
-        {**row, "unit": MEANINGS[Limit(row["limit"])].unit}
+        {**row, "unit": MEANINGS[Limit(row["limit"])].unit, "of": OF_WHOM[Of(row["of"])]}
         for row in counted.order_by("-number")[:SHOWN]
         if row["limit"] in set(Limit)
     ]

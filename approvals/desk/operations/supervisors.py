@@ -1,4 +1,4 @@
-"""How often people agreed with supervising agents, each by its name."""
+"""Agreement of people with supervising agents, each by its name."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from django.http import HttpResponse
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
+from approvals.http.admission.pages import environ_of
 from approvals.http.middleware import GetResponse, SecurityHeaders
-from approvals.http.pages import environ_of
 
 Headers = list[tuple[bytes, bytes]]
 

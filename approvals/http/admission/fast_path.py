@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from approvals.http.answers import Headers, headers_of_middleware
-from ledger.api import fast_path
-from ledger.api.fast_path import Request, Response
-from ledger.http import HAS_WAITED, TOKEN_IS_KNOWN, is_allowed_host
+from approvals.http.admission.answers import Headers, headers_of_middleware
+from ledger.api.fast import fast_path
+from ledger.api.fast.fast_path import Request, Response
+from ledger.api.http import HAS_WAITED, TOKEN_IS_KNOWN, is_allowed_host
 
 LARGEST_BODY = 16 * 1024  # bytes; what is larger is parsed in a thread
 PROTOCOLS = {None: None, b"http": "http", b"https": "https"}

@@ -14,18 +14,18 @@ from typing import Any
 
 from django.conf import settings
 
-from approvals.http.patience import HAS_STOOD_BACK
+from approvals.http.admission.throttled_polls import HAS_STOOD_BACK
 from ledger.agents.callers import callers_of, note_use
-from ledger.batches import Batcher, in_thread
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.api.http import TOKEN_IS_KNOWN, database_away, problem, problem_of, token_in
+from ledger.api.waiting.waiters import Waiter, Waiters, waiters
 from ledger.errors import LimitReached
-from ledger.http import TOKEN_IS_KNOWN, database_away, problem, problem_of
+from ledger.foundation.batches import Batcher, in_thread
+from ledger.foundation.bounded import Bounded
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import rates, terms
-from ledger.limits.bounded import Bounded
 from ledger.limits.rates import Holder
 from ledger.limits.terms import Limit, Of
 from ledger.models import AgentToken
-from ledger.waiting.waiters import Waiter, Waiters, waiters
 
 # Where files may be in a request: messages over A2A, and work that people give.
 WITH_FILES = ("/a2a/", "/tasks/")
@@ -90,7 +90,7 @@ def _check_holder(scope: Any, token_hash: str, holder: Holder, size: int) -> Non
 
 
 class Holders:
-    """Whom the tokens that came lately belong to.
+    """The holders of the tokens that came lately.
 
     Every ``LEARN_AGAIN_S`` the limits of a token that is used are read again, and whether it still
     authenticates: one that was revoked is forgotten.
@@ -163,7 +163,7 @@ def _holders_of(hashes: list[str]) -> list[Holder | None]:
 
 
 def address_of(scope: Any) -> str:
-    """Where the request comes from: what our own proxy says, if there is one, else the peer.
+    """The address of the client: as our own proxy states it, if there is one, else the peer's.
 
     A client may write anything into X-Forwarded-For; our proxy appends the last entry.
     """
@@ -192,9 +192,7 @@ def _authorizations_of(scope: Any) -> list[bytes]:
 
 
 def _token_of(scope: Any) -> str:
-    value = (_authorizations_of(scope) or [b""])[0]
-    scheme, _, token = value.decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    return token_in((_authorizations_of(scope) or [b""])[0])
 
 
 def _two_authorizations() -> Any:

@@ -17,15 +17,16 @@ from django.http import HttpResponse
 
 from a2a.rest import claims, long_polls as task_polls
 from a2a.rest.claims import ClaimWait
-from approvals.http.answers import send_response
-from approvals.http.pages import refuse
+from approvals.http.admission.answers import send_response
+from approvals.http.admission.pages import refuse
 from ledger.api import long_polls as transaction_polls
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.api.http import HAS_WAITED, database_away, parse_json, problem_of, token_in
+from ledger.api.http.polling import POLL_INTERVAL_S
+from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Poll
+from ledger.api.waiting.clients import ClientGone, unless_gone
 from ledger.errors import LedgerError
-from ledger.http import HAS_WAITED, database_away, parse_json, problem_of
-from ledger.http.polling import POLL_INTERVAL_S
-from ledger.waiting import LONGEST_WAIT_S, LongPolls, Poll
-from ledger.waiting.clients import ClientGone, unless_gone
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.limits.rates import network_of
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Query = dict[str, list[str]]
@@ -49,7 +50,7 @@ class PollRequest(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Addresses with ``?wait=``. ``detail`` is what the poll needs besides, of path and headers."""
+    """Addresses with ``?wait=``. ``detail`` is what the poll also needs of path and headers."""
 
     path: re.Pattern[str]
     polls: LongPolls
@@ -98,7 +99,7 @@ class Waits:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         poll = _poll_of(scope)
         is_claim = scope["method"] == "POST" and scope["path"] == CLAIM
-        is_claim = is_claim and bool(_token(dict(scope["headers"])))
+        is_claim = is_claim and bool(_token(scope))
         if poll is None and not is_claim:
             await self._inside(scope, receive, send)
             return
@@ -182,7 +183,7 @@ class _Unless204:
 
 
 class Received:
-    """What a client has sent so far, to be read again by the application that answers."""
+    """The part that a client has sent so far, to be read again by the application that answers."""
 
     def __init__(self, receive: Any) -> None:
         self.receive = receive
@@ -235,12 +236,11 @@ def _poll_of(scope: Any) -> PollRequest | None:
 def _usual_poll(
     route: Route, match: re.Match[str], query: dict[str, list[str]], scope: Any
 ) -> PollRequest | None:
-    headers = dict(scope["headers"])
-    wait_s, token = float(_only(query, "wait")), _token(headers)
+    wait_s, token = float(_only(query, "wait")), _token(scope)
     if not 0 < wait_s <= LONGEST_WAIT_S or not token:
         return None
     subject = UUID(match[1]) if route.path.groups else NOTHING
-    poll = Poll(token, subject, route.detail(match, query, headers))
+    poll = Poll(token, subject, route.detail(match, query, dict(scope["headers"])))
     return PollRequest(route.polls, (poll, wait_s, address_of_peer(scope)))
 
 
@@ -261,7 +261,7 @@ def _claim_of(scope: Any, body: bytes) -> ClaimWait | None:
     wait_s, skills = members.get("wait_s", 0), members.get("skills", [])
     is_number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
     are_texts = isinstance(skills, list) and all(_is_usual_skill(skill) for skill in skills)
-    token = _token(dict(scope["headers"]))
+    token = _token(scope)
     if not is_number or not are_texts or not 0 < wait_s <= LONGEST_WAIT_S or not token:
         return None
     return ClaimWait(token, frozenset(skills), wait_s, address_of_peer(scope))
@@ -271,12 +271,15 @@ def _is_usual_skill(skill: Any) -> bool:
     return isinstance(skill, str) and 0 < len(skill) <= LONGEST_SKILL and skill.isprintable()
 
 
-def _token(headers: Headers) -> str:
-    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+def _token(scope: Any) -> str:
+    return token_in(dict(scope["headers"]).get(b"authorization", b""))
 
 
 def address_of_peer(scope: Any) -> str:
     """The address that the connection comes from; a proxy's, if there is one."""
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def network_of_peer(scope: Any) -> str:
+    return network_of(address_of_peer(scope))

@@ -1,7 +1,7 @@
 """Pages and REST inside the asynchronous process: the WSGI application, in a few threads.
 
 Django's own ASGI handler takes a new thread, and with it a new database connection, for each
-request. These threads stay, keep their connections, and are as many as connections are wanted.
+request. Of these threads there are as many as connections are wanted.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
 
-from ledger.database import sessions
-from ledger.http import UNCERTAIN
+from ledger.api.http import UNCERTAIN
+from ledger.foundation.lanes import Busy, Lane
 
 logger = logging.getLogger(__name__)
 
-MOST_WAITING = 500  # requests that wait for a thread; more are refused at once
-# So long they wait at most: all threads are held up, most likely by a database that stands still.
-WAITS_FOR_THREAD_S = 5.0
 AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
 
 
@@ -39,22 +35,21 @@ class BodyRefused(Exception):
 
 
 class Pages:
-    """A WSGI application as an ASGI one, with a bound on threads, and on bodies and their time."""
+    """A WSGI application as an ASGI one, in a lane, with a bound on bodies and their time."""
 
     def __init__(
         self,
         inside: Any,
+        lane: Lane,
         *,
-        threads: int,
         largest_body: int,
         body_within_s: float,
-        most_waiting: int = MOST_WAITING,
         fast_path: FastPath | None = None,
+        whose: Callable[[Any], str] = lambda scope: "",
     ) -> None:
         """``fast_path`` is asked first, and answers without a thread where it can."""
         self._inside, self._fast_path = inside, fast_path
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pages")
-        self._room = threads + most_waiting
+        self._lane, self._whose = lane, whose
         self._largest, self._within_s = largest_body, body_within_s
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -86,31 +81,12 @@ class Pages:
             return
         answer = _Answer(asyncio.get_running_loop(), send, self._within_s)
         try:
-            if await self._has_run(scope, body, answer):
-                await answer.finish()
-            else:
-                await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, is_untouched=is_untouched)
+            await self._lane.run(self._whose(scope), self._run, scope, body, answer)
+            await answer.finish()
+        except Busy:
+            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, is_untouched=is_untouched)
         except ReaderTooSlow:
             logger.info("%s %s: nobody read the answer", scope["method"], scope["path"])
-
-    async def _has_run(self, scope: Any, body: bytes, answer: _Answer) -> bool:
-        """False, and nothing was done, if no thread was free in time."""
-        if self._room <= 0:
-            return False
-        self._room -= 1
-        running = self._pool.submit(self._run, scope, body, answer)
-        finished = asyncio.wrap_future(running)
-        give_up = asyncio.get_running_loop().call_later(WAITS_FOR_THREAD_S, running.cancel)
-        try:
-            await asyncio.wait([finished])
-        finally:
-            give_up.cancel()
-            finished.cancel()
-            self._room += 1
-        if running.cancelled():
-            return False
-        running.result()
-        return True
 
     async def _body(self, receive: Any) -> bytes:
         chunks, size = [], 0
@@ -126,7 +102,6 @@ class Pages:
                 return b"".join(chunks)
 
     def _run(self, scope: Any, body: bytes, answer: _Answer) -> None:
-        sessions.end_if_lost()  # outside of a pool, which checks them by itself
         chunks = self._inside(environ_of(scope, body), answer.start)
         try:
             answer.take(chunks)
@@ -175,7 +150,7 @@ class ReaderTooSlow(Exception):
 
 
 class _Answer:
-    """What the application says, gathered in its thread and sent from the loop."""
+    """The application's response, gathered in its thread and sent from the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, send: Any, within_s: float) -> None:
         self._loop, self._send, self._within_s = loop, send, within_s

@@ -42,22 +42,22 @@ class Patience:
     async def _answer(self, scope: Any) -> list[Any]:
         began = time.monotonic()
         while (left := self._longest_s - (time.monotonic() - began)) > 0:
-            said = await self._ask(scope)
-            if said[0]["status"] not in PASSING:
-                return said
+            response = await self._ask(scope)
+            if response[0]["status"] not in PASSING:
+                return response
             # Not all at the same instant.
             await asyncio.sleep(min(left, self._every_s * random.uniform(0.8, 1.2)))
         return await self._ask({**scope, HAS_STOOD_BACK: True})
 
     async def _ask(self, scope: Any) -> list[Any]:
-        said: list[Any] = []
-        await self._inside(dict(scope), _no_body, _kept_in(said))
-        return said
+        response: list[Any] = []
+        await self._inside(dict(scope), _no_body, _kept_in(response))
+        return response
 
 
-def _kept_in(said: list[Any]) -> Any:
+def _kept_in(response: list[Any]) -> Any:
     async def keep(message: Any) -> None:
-        said.append(message)
+        response.append(message)
 
     return keep
 

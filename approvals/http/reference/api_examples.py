@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from approvals.http.schema_words import Json, resolved
-from ledger.outcomes import BY_STATE
+from approvals.http.field_descriptions import Json, resolved
 from ledger.states import State
+from ledger.transactions.outcomes import BY_STATE
 
 TRANSACTION = "01a1fb78-53c5-70b5-af29-92d7960ba506"
 PERMIT_ID = "01a1fb79-5d02-7a10-8c44-1f0e9b7a2c31"
@@ -221,7 +221,7 @@ def _value(name: str, schema: Json, schemas: Json, own: Json) -> Any:
 
 
 def _holds_objects(schema: Json, schemas: Json) -> bool:
-    """Whether the schema says which fields there are; a value by name alone would not know."""
+    """True if the schema says which fields there are; a value by name alone would not know."""
     return "properties" in schema or any(
         "properties" in resolved(choice, schemas) for choice in schema.get("anyOf", ())
     )

@@ -16,8 +16,8 @@ from django.shortcuts import render
 from ninja import NinjaAPI
 from ninja.openapi.docs import DocsBase
 
-from approvals.http import api_examples
-from approvals.http.schema_words import Field, Json, fields_of, words
+from approvals.http.field_descriptions import Field, Json, fields_of, words
+from approvals.http.reference import api_examples
 
 JSON = "application/json"
 
@@ -52,7 +52,7 @@ class ApiPage(DocsBase):
         document = api.get_openapi_schema(path_params=kwargs)
         all_of_them = list(operations(document))
         parts = [
-            (tag, [one for one in all_of_them if one.tag == tag["name"]])
+            (tag, [operation for operation in all_of_them if operation.tag == tag["name"]])
             for tag in document["tags"]
         ]
         return render(
@@ -129,7 +129,7 @@ def _curl(method: str, path: str, described: Json, body: Any) -> str:
     lines = [f"curl {f'-X {method} ' if method != 'GET' else ''}{shlex.quote(address)}"]
     if "security" in described:
         lines.append('-H "Authorization: Bearer $TOKEN"')
-    if any(one["name"] == "Idempotency-Key" for one in described["parameters"]):
+    if any(parameter["name"] == "Idempotency-Key" for parameter in described["parameters"]):
         lines.append("-H 'Idempotency-Key: refund-1042'")
     if body is not None:
         lines += [f"-H 'Content-Type: {JSON}'", f"-d {shlex.quote(_readable(body))}"]

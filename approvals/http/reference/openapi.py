@@ -122,7 +122,7 @@ class DescribedAPI(NinjaAPI):
 
 
 def info() -> Json:
-    """What the document says about itself, besides its paths."""
+    """The document's description of itself, apart from its paths."""
     return {
         "info": {
             "license": {"name": "MIT", "identifier": "MIT"},

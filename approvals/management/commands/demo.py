@@ -13,14 +13,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.utils import timezone
 
-from approvals.local import embedded_services, processes
+from approvals.local import embedded_services, old_folder, processes
 from approvals.local.processes import environment_of
 from approvals.local.programs import Program
 from approvals.management.commands import up
-from approvals.management.commands.up import ROOT, Ports, program
+from approvals.management.commands.up import ROOT, Ports, has_bus, program
 from ledger.principals import Surface
 
 PEOPLE = {
@@ -59,6 +60,13 @@ class Command(up.Command):
         else:
             super().handle(*args, **options)
 
+    def leave_old_folder(self) -> None:
+        """Offer to set the folder aside, where somebody can answer."""
+        if not old_folder.is_to_be_set_aside():
+            super().leave_old_folder()
+        self.stdout.write(f"The data of before is in {old_folder.set_aside().name}/.")
+        old_folder.start_anew()
+
     def environment(self, ports: Ports) -> dict[str, str]:
         return super().environment(ports) | {
             "ASSENT_DEBUG": "1",
@@ -89,7 +97,8 @@ class Command(up.Command):
         bookkeeper = ["examples/mcp_client.py", "forever"]
         bookkeeper += ["--token-file", str(BOOKKEEPER_TOKEN_FILE)]
         forever = ("/bin/sh", str(SCRIPTS / "forever.sh"), str(PARTNER), "partner_agent")
-        partner = [Program("partner", forever, bare, ROOT)] if shutil.which("git") else []
+        optional = [program("bookkeeper", bookkeeper, bare)] if has_mcp_server() else []
+        optional += [Program("partner", forever, bare, ROOT)] if has_bus() else []
         return [
             [
                 program("sandbox", [*sandbox, "--data", data], bare),
@@ -106,8 +115,7 @@ class Command(up.Command):
                 program("archivist", [consolidation, *worker], bare),
                 program("orchestrator", [consolidation, "keep-submitting", *agent], bare),
                 program("supervisor", supervise, bare),
-                program("bookkeeper", bookkeeper, bare),
-                *partner,
+                *optional,
             ],
         ]
 
@@ -115,9 +123,10 @@ class Command(up.Command):
         make_demo_data(TOKEN_FILE)
         make_demo_worker(WORKER_TOKEN_FILE)
         make_demo_supervisor(SUPERVISOR_TOKEN_FILE)
-        make_demo_bookkeeper(BOOKKEEPER_TOKEN_FILE)
         register_http_tool(os.environ["ASSENT_BILLING_URL"])
-        if shutil.which("git"):
+        if has_mcp_server():
+            make_demo_bookkeeper(BOOKKEEPER_TOKEN_FILE)
+        if has_bus():
             make_demo_bus(BUS, PARTNER)
 
     def banner(self) -> str:
@@ -126,17 +135,22 @@ class Command(up.Command):
             f"    {username:<6} demo-{username:<6} {who}"
             for username, (_, _, who) in PEOPLE.items()
         )
+        bus = f"  The git bus   git -C {PARTNER} log --oneline\n" if has_bus() else ""
         return (
             f"\n  Ledger admin  {address}/admin/\n"
             f"  REST docs     {address}/api/v1/docs\n"
             f"  The sandbox   {os.environ['ASSENT_SANDBOX_URL']}\n"
             f"  HTTP tool     {os.environ['ASSENT_BILLING_URL']}\n"
-            f"  The git bus   git -C {PARTNER} log --oneline\n"
+            f"{bus}"
             "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n\n"
             f"    user   password    who\n{logins}\n\n"
             f"  Open {address}/ and sign in as alice.\n"
             "  Then approve the refund to Ana Ruiz, and watch its receipt appear.\n"
         )
+
+
+def has_mcp_server() -> bool:
+    return apps.is_installed("a2a.doors.mcp_server")
 
 
 def propose_when_somebody_comes() -> None:
@@ -176,7 +190,9 @@ def make_demo_data(token_file: Path) -> None:
             accounts.set_password(user, f"demo-{username}", **by)
         accounts.set_flag(user, "is_staff", role == "operator", **by)
         accounts.give_role(user, "acme", role, **by)
-    rights = Permission.objects.filter(content_type__app_label__in=["ledger", "a2a", "approvals"])
+    rights = Permission.objects.filter(
+        content_type__app_label__in=["ledger", "a2a", "approvals", "git_bus", "humanlayer"]
+    )
     for operator in User.objects.filter(username__in=["olga", "omar"]):
         accounts.set_permissions(operator, rights, **by)
     # Nobody has to be told of what made the demo.
@@ -227,7 +243,8 @@ def make_demo_worker(token_file: Path) -> None:
 def make_demo_bus(repository: Path, clone: Path) -> None:
     """A git bus with a participant that is a shell script; it asks us, and we ask it."""
     from a2a import submissions
-    from a2a.models import BusMethod, GitBus, Skill
+    from a2a.doors.git_bus.models import BusMethod, GitBus
+    from a2a.models import Skill
     from a2a.submissions import Submission
     from ledger.agents import enrolment
     from ledger.agents.callers import Caller
@@ -277,7 +294,7 @@ def _make_participant(repository: Path, clone: Path) -> str:
 
     Empty where git cannot sign.
     """
-    from a2a.git_bus import access
+    from a2a.doors.git_bus.repository import access
 
     subprocess.run(["/bin/sh", SCRIPTS / "new_bus.sh", repository], check=True)
     if not clone.exists():
@@ -299,7 +316,7 @@ def _make_participant(repository: Path, clone: Path) -> str:
 
 
 def make_demo_supervisor(token_file: Path) -> None:
-    """An agent that decides small refunds by a policy. It goes by fixed rules and is no model."""
+    """An agent that decides small refunds by a policy. Its rules are fixed; it is not a model."""
     from ledger.agents import enrolment
     from ledger.events import account_changes
     from ledger.models import Scope
@@ -332,9 +349,9 @@ def register_http_tool(address: str) -> None:
     """The tool of examples/http_tool, at the port that it has this time."""
     import yaml
 
-    from ledger import manifests, registrations
     from ledger.events import account_changes
     from ledger.models import Tenant
+    from ledger.tools import manifests, registrations
 
     content = yaml.safe_load((HTTP_TOOL / "tools.yaml").read_text("utf-8"))
     acme = Tenant.objects.get(slug=content["tenant"])

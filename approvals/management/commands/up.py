@@ -16,17 +16,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from approvals.local import embedded_services, processes
+from approvals.local import embedded_services, old_folder, processes
 from approvals.local.processes import Process, environment_of
 from approvals.local.programs import Program
 from approvals.local.supervisor import Supervisor, on_stop_signals
+from approvals.management.commands.migrate import EXIT_OTHER_VERSION
 from ledger import contracts
-from ledger.manifests import LONGEST_TIMEOUT_S
+from ledger.tools.manifests import LONGEST_TIMEOUT_S
 
 ROOT = Path(settings.BASE_DIR)
 TO_RECORD_S = 10.0  # after a call, for its outcome
@@ -65,8 +67,10 @@ class Command(BaseCommand):
         on_stop_signals(_leave)
         embedded_services.make_keys()
         try:
-            with embedded_services.running_services():
-                self._run(options["workers"])
+            with embedded_services.running_services() as started:
+                self._run(options["workers"], is_own_database="DATABASE_URL" in started)
+        except old_folder.OldFolder:
+            self.leave_old_folder()
         except (embedded_services.AlreadyRunning, embedded_services.EngineMissing) as refusal:
             raise CommandError(str(refusal)) from refusal
 
@@ -87,7 +91,12 @@ class Command(BaseCommand):
                     has_said = True
                 time.sleep(0.5)
 
-    def _run(self, workers: int) -> None:
+    def leave_old_folder(self) -> None:
+        """End, and say how to start anew. The engines have stopped."""
+        raise CommandError(old_folder.advice(), returncode=EXIT_OTHER_VERSION)
+
+    def _run(self, workers: int, *, is_own_database: bool) -> None:
+        """Raises ``OldFolder``."""
         ports = free_ports()
         environment = os.environ | self.environment(ports)
         prepared = subprocess.run(
@@ -98,6 +107,8 @@ class Command(BaseCommand):
             stdout=subprocess.PIPE,
             text=True,
         )
+        if prepared.returncode == EXIT_OTHER_VERSION and is_own_database:
+            raise old_folder.OldFolder
         if prepared.returncode != 0:
             sys.exit(prepared.returncode)
         self.stdout.write("Starting. The address comes as soon as it can be opened.")
@@ -106,7 +117,7 @@ class Command(BaseCommand):
         Supervisor(self.stages(ports, workers, environment)).run()
 
     def _say_when_up(self, text: str, port: int) -> None:
-        """Where it is and what to do next, below what the start has printed."""
+        """Print the address and the next steps, below what the start has printed."""
         give_up_at = time.monotonic() + UP_WITHIN_S
         while not _listens(port) and time.monotonic() < give_up_at:
             time.sleep(0.1)
@@ -114,7 +125,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def environment(self, ports: Ports) -> dict[str, str]:
-        """What the processes are told beyond our own environment."""
+        """Variables for the processes beyond our own environment."""
         address = f"http://localhost:{ports.web}"
         environment = {
             "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", address),
@@ -149,14 +160,14 @@ class Command(BaseCommand):
         working = [
             *(_program(processes.SWEEPER, environment, name=f"sweeper-{i}") for i in (1, 2)),
             _program(processes.COURIER, environment),
-            *([_program(processes.BUS, environment)] if shutil.which("git") else []),
+            *([_program(processes.BUS, environment)] if has_bus() else []),
             *(_program(processes.WORKER, environment, name=f"worker-{i}") for i in numbers),
         ]
         patience_s = longest_call_s() + TO_RECORD_S
         return [[replace(each, patience_s=patience_s) for each in working], asking]
 
     def prepare(self) -> None:
-        """What has to be there before the processes start."""
+        """Make everything that has to be there before the processes start."""
 
     def banner(self) -> str:
         from approvals.people import links
@@ -226,3 +237,7 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def has_bus() -> bool:
+    return apps.is_installed(processes.BUS.app) and shutil.which("git") is not None

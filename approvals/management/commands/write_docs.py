@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand
 from a2a import states as task_states
 from a2a.errors import Reason
 from a2a.states import TaskState
+from ledger.api.http import PROBLEM_TYPE
 from ledger.errors import LedgerError
-from ledger.http import PROBLEM_TYPE
 from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
 
 

@@ -32,11 +32,12 @@ WITHOUT_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 class Extraction(makemessages.Command):
     """Django's own, with entries in one order and never a guessed translation."""
 
-    # `Sentence` is the ledger's: English for machines, a text to translate for people.
+    # The ledger's: English for machines, texts to translate for people.
     xgettext_options = [
         *makemessages.Command.xgettext_options,
         "--sort-output",
         "--keyword=Sentence:1",
+        "--keyword=StandardReason:2",
     ]
     msgmerge_options = ["-q", "--backup=none", "--update", "--no-fuzzy-matching", "--sort-output"]
 

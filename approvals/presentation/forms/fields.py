@@ -1,7 +1,8 @@
-"""Form fields from the JSON Schema of a skill's input, which a stranger may have written.
+"""Form fields from a JSON Schema, of a skill's input or an answer; a stranger may have written it.
 
 Whatever cannot be drawn as fields (a schema too large, too deep, or of rarely used keywords) is one
-field for JSON, so that every skill can be used. ``schema_values`` fills the fields and reads them.
+field for JSON, so that every skill can be used and every question answered. ``values`` fills the
+fields and reads them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from approvals.presentation.answer_forms import Choice
-from ledger.characters import cleaned
+from ledger.foundation.characters import cleaned
 
 Schema = dict[str, Any]
 Path = tuple[str, ...]
@@ -25,10 +25,17 @@ BUDGET, OF_A_FIELD = 2_000, 10  # 200 fields, or 2,000 choices
 RADIOS = 5  # choices that stand side by side; more go into a list to open
 ONE_LINE = 200  # characters; a text that may be longer gets several lines
 LABEL_MAX, HELP_MAX = 120, 1_000
+CHOICE_MAX = 10_000  # as good as whole: who chooses has to see which is which
 # Keywords whose meaning no field shows.
 NOT_DRAWN = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "patternProperties", "prefixItems"})
 ONE_LINE_FORMATS = {"date": "date", "email": "email", "uri": "url", "date-time": "text"}
 EXAMPLES = {"date-time": "2026-11-30T17:00:00Z"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    value: str  # as JSON, so that 1 and "1" differ
+    label: str
 
 
 @dataclass(slots=True)
@@ -53,12 +60,13 @@ class Node:
     chosen: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     number: int = 0  # within the page, for ids
+    root: str = "input"  # begins the names of all inputs of the form
 
     @property
     def name(self) -> str:
         """The name of the input: a JSON pointer to the value."""
         steps = (step.replace("~", "~0").replace("/", "~1") for step in self.path)
-        return "/".join(("input", *steps)) + self.suffix
+        return "/".join((self.root, *steps)) + self.suffix
 
     @property
     def rows(self) -> int:
@@ -66,7 +74,7 @@ class Node:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a number has to be whole."""
+        """True if a number has to be whole."""
         return self.schema.get("type") == "integer"
 
     @property
@@ -78,10 +86,24 @@ class Node:
         """Characters that the text may have."""
         return whole_number(self.schema.get("maxLength"))
 
+    @property
+    def fields(self) -> list[Node]:
+        return self.children if self.kind == "group" else [self]
+
+    @property
+    def is_faulty(self) -> bool:
+        return any(node.errors for node in self.every())
+
     def every(self) -> Iterator[Node]:
         yield self
         for child in self.children:
             yield from child.every()
+
+    def numbered(self) -> Node:
+        """The form with a number in each field, for a page."""
+        for number, node in enumerate(self.every()):
+            node.number = number
+        return self
 
 
 class _NotDrawable(Exception):
@@ -95,22 +117,37 @@ def form_of(schema: Schema) -> Node:
             ("text",), {"type": "string"}, "lines", _("What is to be done"), is_required=True
         )
         return Node((), {"type": "object", "properties": {"text": {}}}, "group", children=[text])
+    return _drawn(schema, "input", _("Input"), MOST_DEEP)
+
+
+def answer_form(schema: Schema, most_deep: int = MOST_DEEP) -> Node:
+    """The fields of the answer to a question; one for any text where it asks for no form."""
+    label = _("Your answer")
+    if not schema:
+        return Node((), schema, "lines", label, is_required=True, root="answer")
+    return _drawn(schema, "answer", label, most_deep)
+
+
+def _drawn(schema: Schema, root: str, label: str, most_deep: int) -> Node:
     try:
-        return _Drawing(schema).node((), schema, is_required=True)
+        form = _Drawing(schema, label, most_deep).node((), schema, is_required=True)
     except (_NotDrawable, RecursionError):
-        return Node((), schema, "json", _("Input"), is_required=True)
+        form = Node((), schema, "json", label, is_required=True)
+    for node in form.every():
+        node.root = root
+    return form
 
 
 class _Drawing:
-    def __init__(self, root: Schema) -> None:
-        self._root = root
+    def __init__(self, root: Schema, label: str, most_deep: int) -> None:
+        self._root, self._label, self._most_deep = root, label, most_deep
         self._left = BUDGET
 
     def node(self, path: Path, schema: Any, *, is_required: bool) -> Node:
         plain, takes_null = self._plain(schema)
         self._spend(OF_A_FIELD)
         made = Node(path, plain, "json", is_required=is_required, takes_null=takes_null)
-        made.label = text_of(plain.get("title"), LABEL_MAX) or _label_of(path)
+        made.label = text_of(plain.get("title"), LABEL_MAX) or _label_of(path, self._label)
         made.help = text_of(plain.get("description"), HELP_MAX)
         made.choices = self._choices(plain)
         made.kind = self._kind(made)
@@ -127,7 +164,7 @@ class _Drawing:
             raise _NotDrawable
 
     def _children(self, group: Node) -> list[Node]:
-        """What is required comes first, in that list's order: jsonb keeps none of the names'."""
+        """Required members first, in that list's order: jsonb keeps none of the names'."""
         listed = group.schema.get("required")
         members: Schema = group.schema["properties"]
         first = (
@@ -148,7 +185,7 @@ class _Drawing:
             return "json"
         properties = schema.get("properties")
         if kind in {"object", None} and isinstance(properties, dict) and properties:
-            return "group" if len(node.path) < MOST_DEEP else "json"
+            return "group" if len(node.path) < self._most_deep else "json"
         if kind == "array":
             return self._kind_of_list(schema)
         if kind == "string" or (kind is None and "items" not in schema):
@@ -172,15 +209,15 @@ class _Drawing:
     def _choices(self, schema: Schema) -> list[Choice]:
         """The values of ``enum`` or ``const``, or of a ``oneOf`` of ``const`` and ``title``."""
         values, options = schema.get("enum"), schema.get("oneOf")
-        found: list[tuple[Any, Any]] = []
+        pairs: list[tuple[Any, Any]] = []
         if isinstance(values, list):
-            found = [(value, value) for value in values]
+            pairs = [(value, value) for value in values]
         elif "const" in schema:
-            found = [(schema["const"], schema["const"])]
+            pairs = [(schema["const"], schema["const"])]
         elif isinstance(options, list) and all(_is_option(option) for option in options):
-            found = [(option["const"], option.get("title", option["const"])) for option in options]
-        self._spend(len(found))
-        return [Choice(as_json(value), text_of(label, LABEL_MAX)) for value, label in found]
+            pairs = [(option["const"], option.get("title", option["const"])) for option in options]
+        self._spend(len(pairs))
+        return [Choice(as_json(value), text_of(label, CHOICE_MAX)) for value, label in pairs]
 
     def _plain(self, schema: Any) -> tuple[Schema, bool]:
         """The schema without references and wrappers, and whether it also takes null."""
@@ -211,7 +248,7 @@ class _Drawing:
         return schema, False
 
     def _at(self, reference: str) -> Schema:
-        """What a reference within the document names."""
+        """The schema that a reference within the document names."""
         if not reference.startswith("#"):
             raise _NotDrawable
         place: Any = self._root
@@ -238,8 +275,8 @@ def _kind_of_text(schema: Schema) -> str:
     return "text" if is_short else "lines"
 
 
-def _label_of(path: Path) -> str:
-    name = path[-1] if path else _("Input")
+def _label_of(path: Path, of_the_form: str) -> str:
+    name = path[-1] if path else of_the_form
     return text_of(name.replace("_", " ").strip(), LABEL_MAX).capitalize() or _("(no name)")
 
 

@@ -1,4 +1,4 @@
-"""Fills the fields of ``schema_forms`` with a value, and reads the value from what was sent.
+"""Fills the fields of a form with a value, and reads the value from what was sent.
 
 What does not fit is an error beside its field, in plain words. Nothing that was typed is lost.
 """
@@ -17,9 +17,9 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _, gettext_noop
 
 from approvals.presentation.amounts import number_written
-from approvals.presentation.schema_forms import Node, Schema, as_json, whole_number
+from approvals.presentation.forms.fields import Node, Schema, as_json, whole_number
 from approvals.presentation.sentences import in_words
-from ledger import json_schemas
+from ledger.contracts import json_schemas
 
 JSON, FURTHER = "~json", "~more"  # suffixes of names; no JSON pointer ends so
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -59,7 +59,9 @@ def _show_members(group: Node, value: dict[str, Any]) -> None:
 def _add_further(group: Node, text: str) -> None:
     """A field for members that the schema does not name."""
     label = _("Further values")
-    group.children.append(Node(group.path, {}, "json", label, suffix=FURTHER, text=text))
+    group.children.append(
+        Node(group.path, {}, "json", label, suffix=FURTHER, text=text, root=group.root)
+    )
 
 
 def _as_json_field(node: Node, text: str) -> None:
@@ -67,7 +69,7 @@ def _as_json_field(node: Node, text: str) -> None:
 
 
 def _is_shown(node: Node, value: Any) -> bool:
-    """Whether the field could show the value."""
+    """True if the field could show the value."""
     match node.kind:
         case "text" | "lines" | "email" | "url" | "date":
             node.text = value if isinstance(value, str) else node.text
@@ -102,16 +104,18 @@ def _is_line(item: Any) -> bool:
 
 
 def read(form: Node, data: QueryDict, schema: Schema) -> Any:
-    """The value that was sent, with the errors at their fields; ``None`` if there is no value.
+    """As ``taken``, with what does not fit the schema as well. Raises ``SchemaUnusable``."""
+    value = taken(form, data)
+    if not form.is_faulty:
+        place(form, json_schemas.misfits(schema, value))
+    return value
 
-    Raises ``SchemaUnusable``.
-    """
+
+def taken(form: Node, data: QueryDict) -> Any:
+    """The value that was sent, with the errors at their fields; ``None`` if there is no value."""
     _restore(form, data)
     value = _read(form, data)
-    value = None if value is NOTHING else value
-    if not any(node.errors for node in form.every()):
-        _place_misfits(form, json_schemas.misfits(schema, value))
-    return value
+    return None if value is NOTHING else value
 
 
 def _restore(form: Node, data: QueryDict) -> None:
@@ -176,8 +180,8 @@ def _empty(node: Node) -> Any:
         return None
     if node.kind == "list" and not whole_number(node.schema.get("minItems")):
         return []
-    one = _("Choose one.")
-    wanted = {"yes_no": _("Choose yes or no."), "choice": one, "select": one}
+    choose_one = _("Choose one.")
+    wanted = {"yes_no": _("Choose yes or no."), "choice": choose_one, "select": choose_one}
     node.errors.append(wanted.get(node.kind, _("This is needed.")))
     return NOTHING
 
@@ -293,15 +297,18 @@ READERS: dict[str, Callable[[Node, str], Any]] = {
 # --- what the schema says of the value --------------------------------------------------------
 
 
-def _place_misfits(form: Node, misfits: list[dict[str, str]]) -> None:
-    """Put each error at the innermost field that holds its place."""
+def place(form: Node, misfits: list[dict[str, str]]) -> None:
+    """Put each error at the innermost field that holds its place, and was read whole."""
     nodes = {".".join(node.path): node for node in form.every() if node.suffix != FURTHER}
+    unread = {id(node) for node in nodes.values() if node.errors}
     for misfit in misfits:
         place = misfit["field"]
         while place and place not in nodes:
             place = place.rpartition(".")[0]
         node = nodes.get(place, form)
-        node.errors.append(_in_words(node, misfit, misfit["field"][len(place) :].strip(".")))
+        if unread.isdisjoint(map(id, node.every())):
+            rest = misfit["field"][len(place) :].strip(".")
+            node.errors.append(_in_words(node, misfit, rest))
 
 
 def _in_words(node: Node, misfit: dict[str, str], rest: str) -> str:

@@ -13,8 +13,8 @@ from redis import RedisError
 from slack_sdk.errors import SlackApiError
 
 from approvals.slack.api.credentials import SlackApp, client_of
-from ledger import doorbell
 from ledger.events.outbox import NotNow
+from ledger.foundation.redis import doorbell
 from ledger.models import Delivery, DeliveryState
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Which app belongs to which workspace."""
+"""The app of each workspace."""
 
 from __future__ import annotations
 

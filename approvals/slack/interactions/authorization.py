@@ -1,4 +1,4 @@
-"""Whether an act in Slack counts: the workspace, the message and the person must be the right ones.
+"""Checks of an act in Slack: the workspace, the message and the person must be the right ones.
 
 Whether the person may decide is for ``approvals.desk.decisions``, as on every other surface.
 """

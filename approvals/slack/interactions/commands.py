@@ -1,10 +1,10 @@
-"""What is to be done because of Slack, as text that a job carries: short JSON without secrets."""
+"""Commands that people give in Slack, and replies to them, as JSON without secrets for a row."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from approvals.slack.rendering.signed_values import ButtonValue
 from ledger.models import new_id
@@ -12,7 +12,7 @@ from ledger.models import new_id
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who acted in Slack, and where.
+    """The person who acted in Slack, and the place.
 
     ``apps`` are the fingerprints of the apps for which Slack signed the request. ``home_team`` is
     the workspace that the user belongs to: another than ``team`` for a guest in a shared channel.
@@ -29,16 +29,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One thing to do; each kind is a class below."""
+    """One thing to do, by the job of ``queue``; each kind is a class below."""
 
     kind: ClassVar[str]
+    queue: ClassVar[str]
     source: Source
     id: str = field(default_factory=lambda: str(new_id()))
-
-    @property
-    def label(self) -> str:
-        """What operators may read of it in the queue."""
-        return f"{self.kind} {self.id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +46,7 @@ class Click(Command):
     """
 
     kind: ClassVar[str] = "click"
+    queue: ClassVar[str] = "react"
     button: ButtonValue
     typed: str = ""
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -57,9 +54,9 @@ class Click(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply(Command):
-    """Something to show in Slack. ``tries``: how often that was tried before."""
+    """Something to show in Slack."""
 
-    tries: int = 0
+    queue: ClassVar[str] = "respond"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +92,7 @@ class UpdateMessage(Reply):
     message: int
 
 
+C = TypeVar("C", bound=Command)
 KINDS: dict[str, type[Command]] = {
     kind.kind: kind for kind in (Click, ShowForm, ShowHome, Tell, UpdateMessage)
 }
@@ -104,26 +102,13 @@ def to_text(command: Command) -> str:
     return json.dumps({"kind": command.kind, **asdict(command)})
 
 
-def read_click(text: str) -> Click:
+def read(text: str, expected: type[C]) -> C:
     """Raises ``ValueError`` for what this version of Assent cannot read."""
-    command = _read(text)
-    if not isinstance(command, Click):
-        raise ValueError(f"A {command.kind} is no click.")
-    return command
-
-
-def read_reply(text: str) -> Reply:
-    """Raises ``ValueError`` for what this version of Assent cannot read."""
-    command = _read(text)
-    if not isinstance(command, Reply):
-        raise ValueError(f"A {command.kind} is no reply.")
-    return command
-
-
-def _read(text: str) -> Command:
     try:
         fields = json.loads(text)
         kind = KINDS[fields.pop("kind")]
+        if not issubclass(kind, expected):
+            raise ValueError(f"{kind} is not a {expected}")
         fields["source"] = Source(**fields["source"])
         if "button" in fields:
             fields["button"] = ButtonValue(**fields["button"])

@@ -6,7 +6,7 @@ Work in one pool never waits for work in another. That is why there are several.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TypeVar
@@ -14,40 +14,35 @@ from typing import TypeVar
 from django.db import connection
 from django.db.transaction import atomic
 
+from ledger.foundation.lanes import Lane
+
 T = TypeVar("T")
 
 
 class Pool:
-    """Threads for one kind of work. A database connection that it opens is closed afterwards."""
+    """Threads for one kind of work."""
 
     def __init__(self, name: str, threads: int = 8) -> None:
         self.threads = threads
-        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+        self._lane = Lane(name, threads, refusal=TimeoutError)
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         """Run ``work`` in the background."""
-        return self._executor.submit(_closing_connection, work)
+        return self._lane.start("", work)
 
     def run(self, work: Callable[[], T], *, limit: timedelta) -> T:
         """Run ``work`` and wait for it. Raises ``TimeoutError`` after ``limit``, and what ``work``
         raises. Work that has begun is not stopped by the limit; its result is ignored."""
-        future = self.start(work)
-        try:
-            return future.result(limit.total_seconds())
-        except TimeoutError:
-            future.cancel()
-            raise
+        return self._lane.run_sync("", work, timeout=limit.total_seconds())
 
 
 # Reads that an acknowledgement includes if they are fast.
 READS = Pool("slack-reads")
-# Clicks are stored here: hanging reads must not keep a click from being stored.
+# Commands are stored here: hanging reads must not keep a click from being stored.
 WRITES = Pool("slack-writes")
 # Modals are opened here: a hanging database must not keep a modal from being opened.
 MODALS = Pool("slack-modals")
-# The jobs ``react`` while Redis is away; nobody waits for them.
-CLICKS = Pool("slack-clicks")
-# The jobs ``respond`` while Redis is away: a slow Slack must not keep a click from being handled.
+# Replies are shown here that the database did not store; nobody waits for them.
 REPLIES = Pool("slack-replies")
 
 
@@ -60,10 +55,3 @@ def statement_timeout(limit: timedelta) -> Iterator[None]:
             # As SET LOCAL, which takes no parameters.
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [milliseconds])
         yield
-
-
-def _closing_connection(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    finally:
-        connection.close()

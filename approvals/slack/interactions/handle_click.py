@@ -8,22 +8,24 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils.translation import gettext as _, gettext_noop
 
-from a2a.humanlayer import function_calls
+from a2a import origins
 from a2a.models import Question
 from approvals.desk import decisions
 from approvals.people import principal_of
 from approvals.presentation import labels
-from approvals.presentation.answer_forms import Unreadable
-from approvals.presentation.vocabulary import in_words
-from approvals.slack.interactions import click_queue, replies
+from approvals.presentation.sentences import in_words
+from approvals.slack.interactions import command_queue, replies
 from approvals.slack.interactions.authorization import (
     Refused,
     check_message,
@@ -31,11 +33,12 @@ from approvals.slack.interactions.authorization import (
     check_workspace,
     refused_by_verb,
 )
-from approvals.slack.interactions.click_queue import Claim
-from approvals.slack.interactions.commands import Click, Tell, UpdateMessage, read_click
+from approvals.slack.interactions.command_queue import Claim
+from approvals.slack.interactions.commands import Click, Reply, Tell, UpdateMessage
 from approvals.slack.interactions.reader import in_language_of_reader
 from approvals.slack.rendering import choices_of, digest_of, modals
 from ledger.errors import LedgerError
+from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction
 from ledger.principals import Surface
 from ledger.workers import sweeper
@@ -47,64 +50,46 @@ VIA = Surface.SLACK
 DATABASE_DOWN = (OperationalError, InterfaceError)
 # Seconds between the attempts while the database does not answer.
 PATIENCE_S = (0.5, 1, 2, 4, 8)
-LATER = gettext_noop(
-    "Assent's database does not answer. Your click may still be carried out: look at the message, "
-    "and press again if it has not changed in a minute."
-)
+BACKOFF = Backoff(first=timedelta(seconds=5), longest=command_queue.LEASE)
 FAILED = gettext_noop("Assent failed at this. Look at the message: it says how things stand.")
 
 
-def handle(subject: str) -> None:
-    """Carry out one click, unless it is done or another worker handles it.
-
-    ``subject`` is the click as text, or the id of its row.
-    """
-    click = _read(subject)
-    if click is None:
-        return
-    try:
-        claim = _with_retries(lambda is_retry: click_queue.claim(click))
-        if claim is not None:
-            _carry_out(claim)
-    except DATABASE_DOWN as failure:
-        logger.error("no database to handle a click in Slack: %s", failure)
-        replies.enqueue(Tell(source=click.source, text=LATER))
+def handle(click_id: UUID) -> None:
+    """Carry out one click, unless it is done or another worker handles it."""
+    claim = command_queue.claim(Click, click_id)
+    if claim is not None:
+        _carry_out(claim)
 
 
 def register() -> None:
-    sweeper.register_job(click_queue.JOB, handle, click_queue.due)
+    sweeper.register_job(Click.queue, handle, UUID, partial(command_queue.due, Click))
 
 
-def _read(subject: str) -> Click | None:
-    text = _with_retries(lambda is_retry: click_queue.read(subject))
-    try:
-        return read_click(text)
-    except ValueError as failure:
-        logger.error("a click in Slack cannot be read: %s", failure)
-        click_queue.give_up_unreadable(text)
-        return None
-
-
-def _carry_out(claim: Claim) -> None:
+def _carry_out(claim: Claim[Click]) -> None:
     """Decide or answer; tell the person only when the outcome is certain."""
-    source, tell = claim.click.source, None
+    click = claim.command
+    answers: list[Reply] = [UpdateMessage(source=click.source, message=click.button.message)]
     try:
         _with_retries(lambda is_retry: _check_and_act(replace(claim, is_retry=is_retry)))
     except Refused as refusal:
-        tell = Tell(source=source, text=str(refusal), page=refusal.page)
+        answers.insert(0, Tell(source=click.source, text=str(refusal), page=refusal.page))
     except DATABASE_DOWN as failure:
         logger.error("a click in Slack lost its database: %s", failure)
-        click_queue.release(claim)
-        if claim.tries == 1:
-            replies.enqueue(Tell(source=source, text=LATER))
+        _try_again_later(claim)
         return
     except Exception:
         logger.exception("a click in Slack could not be carried out")
-        tell = Tell(source=source, text=FAILED)
-    _with_retries(lambda is_retry: click_queue.done(claim))
-    if tell is not None:
-        replies.enqueue(tell)
-    replies.enqueue(UpdateMessage(source=source, message=claim.click.button.message))
+        answers.insert(0, Tell(source=click.source, text=FAILED))
+    _with_retries(lambda is_retry: command_queue.done(claim, *answers))
+
+
+def _try_again_later(claim: Claim[Click]) -> None:
+    """Each time a little later. If not even this can be stored, when the lease has run out."""
+    with suppress(*DATABASE_DOWN):
+        connection.close()
+        command_queue.release(claim, BACKOFF.wait(claim.tries))
+    if claim.tries == 1:
+        replies.enqueue(Tell(source=claim.command.source, text=replies.LATER))
 
 
 def _with_retries(work: Callable[[bool], T]) -> T:
@@ -122,14 +107,15 @@ def _with_retries(work: Callable[[bool], T]) -> T:
     return work(is_retry)
 
 
-def _check_and_act(claim: Claim) -> None:
+def _check_and_act(claim: Claim[Click]) -> None:
     """Raises ``Refused``, with a text in the language of who clicked."""
-    with in_language_of_reader(claim.click.source):
+    with in_language_of_reader(claim.command.source):
         _check_and_act_on(claim)
 
 
-def _check_and_act_on(claim: Claim) -> None:
-    button, source = claim.click.button, claim.click.source
+def _check_and_act_on(claim: Claim[Click]) -> None:
+    click = claim.command
+    button, source = click.button, click.source
     _app, workspace = check_workspace(source, button)
     message = check_message(workspace, button, source)
     person = check_person(workspace, source)
@@ -143,14 +129,15 @@ def _check_and_act_on(claim: Claim) -> None:
         raise refused_by_verb(error) from None
 
 
-def _decide(person: User, row: Transaction, claim: Claim) -> None:
-    button, typed = claim.click.button, claim.click.typed
+def _decide(person: User, row: Transaction, claim: Claim[Click]) -> None:
+    click = claim.command
+    button, typed = click.button, click.typed
     earlier = row.decisions.filter(principal=str(principal_of(person)))
     had_decided = any(_is_older(decision.at, claim) for decision in earlier)
     if button.verb == "approve":
         after = decisions.approve(person, row.pk, digest=button.digest, via=VIA, typed=typed)
     elif button.verb == "reject":
-        reason = _reason(row, claim.click)
+        reason = _reason(row, click)
         after = decisions.reject(person, row.pk, digest=button.digest, via=VIA, reason=reason)
     else:
         text = _("There is no {verb} for a transaction.")
@@ -161,29 +148,31 @@ def _decide(person: User, row: Transaction, claim: Claim) -> None:
 
 
 def _reason(row: Transaction, click: Click) -> str:
-    """What was chosen of the reasons that the agent offers, then what was typed."""
+    """The chosen reason of those that the agent offers, then the typed text."""
     index = modals.offered_index(click.inputs)
     if index is None:
         return click.typed
-    offered = function_calls.reject_options(row)[index : index + 1]
+    asked_as = origins.asked_as(row)
+    offered = asked_as.reject_options[index : index + 1] if asked_as else []
     return "\n".join(filter(None, [*(option.text for option in offered), click.typed]))
 
 
-def _answer(person: User, question: Question, claim: Claim) -> None:
-    if claim.click.button.digest != digest_of(question):
+def _answer(person: User, question: Question, claim: Claim[Click]) -> None:
+    click = claim.command
+    if click.button.digest != digest_of(question):
         raise Refused(_("The question is not the one that was shown. Nothing was answered."))
     had_answered = question.answered_by == str(principal_of(person)) and (
         question.ended_at is not None and _is_older(question.ended_at, claim)
     )
-    decisions.answer(person, question.pk, _value(question, claim.click), via=VIA)
+    decisions.answer(person, question.pk, _value(question, click), via=VIA)
     if had_answered:
         text = _("You had answered already: {answer}")
         raise Refused(text.format(answer=labels.plain(question.answer)[:200]))
 
 
-def _is_older(at: datetime, claim: Claim) -> bool:
-    """Whether something happened before this click, and not by an earlier attempt to handle it."""
-    return claim.is_first or at < claim.clicked_at
+def _is_older(at: datetime, claim: Claim[Click]) -> bool:
+    """True if something happened before this click, and not by an earlier attempt to handle it."""
+    return claim.is_first or at < claim.created_at
 
 
 def _value(question: Question, click: Click) -> Any:
@@ -193,8 +182,8 @@ def _value(question: Question, click: Click) -> Any:
         if not 0 <= click.button.choice < len(choices):
             raise Refused(_("There is no such answer. Nothing was answered."))
         return choices[click.button.choice][1]
-    try:
-        return modals.answer_of(click.inputs, question.form)
-    except Unreadable as refusal:
+    value, form = modals.answer_of(click.inputs, question.form)
+    if faulty := next((field for field in form.every() if field.errors), None):
         text = _("{problem} Nothing was answered.")
-        raise Refused(text.format(problem=refusal)) from None
+        raise Refused(text.format(problem=f"{faulty.label}: {faulty.errors[0]}"))
+    return value

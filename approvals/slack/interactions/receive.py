@@ -1,4 +1,4 @@
-"""What people do in Slack, acknowledged within Slack's 3 seconds whatever the database does.
+"""Receipt of Slack's payloads, acknowledged in its 3 seconds whatever the database does.
 
 Nothing here waits long for PostgreSQL: a modal is opened from what the button itself carries
 (reasons that an agent offers are left out if they do not come in time), and the work goes to a job.
@@ -20,12 +20,12 @@ from django.utils import translation
 from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.models.views import View
 
-from a2a.humanlayer import function_calls
+from a2a import origins
 from a2a.models import Question, QuestionState
 from approvals.desk import confirmations
-from approvals.presentation.answer_forms import Unreadable
+from approvals.presentation.forms import values
 from approvals.slack.api.credentials import SlackApp, app_of, client_of
-from approvals.slack.interactions import click_queue, replies
+from approvals.slack.interactions import command_queue, replies
 from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell
 from approvals.slack.interactions.deadlines import MODALS, READS, statement_timeout
 from approvals.slack.interactions.reader import in_language_of_reader, language_of
@@ -38,13 +38,15 @@ from approvals.slack.rendering.signed_values import (
     read_button,
     read_modal,
 )
-from ledger import json_schemas
+from ledger.contracts import json_schemas
 from ledger.models import Transaction, new_id
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# With the time to store a click and the second that a dead Redis may cost, well below 3 s.
+# How long the acknowledgement waits for the row of a click.
+STORE_LIMIT = timedelta(milliseconds=500)
+# With the time to store what follows and what a dead Redis may cost, below 3 s.
 OPEN_LIMIT = timedelta(seconds=1.5)
 READ_LIMIT = timedelta(seconds=1)
 READ_STATEMENT_LIMIT = timedelta(seconds=1.5)  # nobody waits for the result any more
@@ -84,7 +86,16 @@ def event(payload: dict[str, Any], apps: list[SlackApp]) -> None:
     inner = payload.get("event") or {}
     if inner.get("type") == "app_home_opened" and inner.get("tab", "home") == "home":
         source = _source(apps, payload.get("team_id"), inner.get("user"))
-        replies.enqueue(ShowHome(source=source))
+        replies.enqueue_in_time(ShowHome(source=source))
+
+
+def _problem_of_storing(click: Click) -> str:
+    """Store the click; what to tell the person if that failed, else nothing."""
+    try:
+        command_queue.put_in_time(click, STORE_LIMIT)
+    except command_queue.NotStored as failure:
+        return replies.NO_DATABASE if failure.is_certain else replies.LATER
+    return ""
 
 
 # --- a button --------------------------------------------------------------------------------
@@ -97,7 +108,7 @@ def _button_pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[
     try:
         button = read_button(action["value"])
     except InvalidValue:
-        replies.enqueue(Tell(source=source, text=OLD_BUTTON))
+        replies.enqueue_in_time(Tell(source=source, text=OLD_BUTTON))
         return
     value = ModalValue(button, source.channel, source.ts)
     trigger = str(payload.get("trigger_id", ""))
@@ -117,9 +128,11 @@ def _button_pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[
             with in_language_of_reader(source):
                 view = modals.one_moment(value, name)
             _open(view, button, trigger, apps, source)
-            replies.enqueue(ShowForm(source=source, button=button, view=name))
+            replies.enqueue_in_time(ShowForm(source=source, button=button, view=name))
         case _:
-            click_queue.submit(Click(source=source, button=button, id=_click_id(payload)))
+            click = Click(source=source, button=button, id=_click_id(payload))
+            if problem := _problem_of_storing(click):
+                replies.show_at_once(Tell(source=source, text=problem))
 
 
 def _open(
@@ -133,7 +146,7 @@ def _open(
     except Exception as failure:
         logger.warning("no modal for %s %s: %s", button.verb, button.subject, failure)
         if button.verb != "answer":  # the job that shows the form tells the person
-            replies.enqueue(Tell(source=source, text=replies.NO_MODAL))
+            replies.enqueue_in_time(Tell(source=source, text=replies.NO_MODAL))
 
 
 def _open_view(view: View, team: str, trigger: str, apps: list[SlackApp]) -> None:
@@ -150,9 +163,7 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
     try:
         value = read_modal(view.get("private_metadata"))
     except InvalidValue:
-        with in_language_of_reader(_source_of(payload, apps)):
-            trouble = modals.trouble(_(OLD_BUTTON)).to_dict()
-        return {"response_action": "update", "view": trouble}
+        return _trouble(_source_of(payload, apps), OLD_BUTTON)
     button, typed, source = value.button, "", _source_of(payload, apps, value)
     inputs = (view.get("state") or {}).get("values") or {}
     match button.verb:
@@ -170,14 +181,18 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
         case _:
             return None
     answer = inputs if button.verb in {"answer", "reject"} else {}
-    click_queue.submit(
-        Click(source=source, button=button, typed=typed, inputs=answer, id=_click_id(payload))
-    )
-    return None
+    click = Click(source=source, button=button, typed=typed, inputs=answer, id=_click_id(payload))
+    problem = _problem_of_storing(click)
+    return _trouble(source, problem) if problem else None
 
 
 def _typed(inputs: dict[str, Any], name: str) -> str:
     return str(inputs.get(name, {}).get(name, {}).get("value") or "").strip()
+
+
+def _trouble(source: Source, text: str) -> dict[str, Any]:
+    with in_language_of_reader(source):
+        return {"response_action": "update", "view": modals.trouble(_(text)).to_dict()}
 
 
 def _error(source: Source, field: str, text: str) -> dict[str, Any]:
@@ -202,11 +217,12 @@ def _offered(button: ButtonValue) -> list[str]:
 
 def _reasons_of(transaction_id: UUID) -> list[str]:
     row = Transaction.objects.get(pk=transaction_id)
-    return [option.text for option in function_calls.reject_options(row)]
+    asked_as = origins.asked_as(row)
+    return [option.text for option in asked_as.reject_options] if asked_as else []
 
 
 def _answer_errors(source: Source, button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
-    """What is wrong with an answer, by block. If the database is slow, the job says it later."""
+    """The errors of an answer, by block. If the database is slow, the job says them later."""
     try:
         return _read_in_time(partial(_check_answer, source, button, inputs))
     except Exception as failure:
@@ -224,11 +240,9 @@ def _check_answer(source: Source, button: ButtonValue, inputs: dict[str, Any]) -
 
 
 def _misfits(question: Question, inputs: dict[str, Any]) -> dict[str, str]:
-    try:
-        value = modals.answer_of(inputs, question.form)
-    except Unreadable as refusal:
-        return modals.error_at(refusal.field, str(refusal), question.form)
-    return modals.errors_for(json_schemas.misfits(question.form, value), question.form)
+    value, form = modals.answer_of(inputs, question.form)
+    values.place(form, json_schemas.misfits(question.form, value))
+    return modals.errors_in(form)
 
 
 def _read_in_time(work: Callable[[], T]) -> T:

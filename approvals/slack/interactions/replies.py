@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from threading import Timer
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db import InterfaceError, OperationalError, connection
 from django.utils.translation import gettext as _, gettext_noop
 from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock
@@ -24,6 +23,7 @@ from approvals.slack import identities
 from approvals.slack.api.calls import Patience, Unreachable, call, error_of
 from approvals.slack.api.credentials import SlackApp
 from approvals.slack.api.workspaces import workspace_of
+from approvals.slack.interactions import command_queue
 from approvals.slack.interactions.authorization import (
     Refused,
     apps_that_signed,
@@ -39,8 +39,6 @@ from approvals.slack.interactions.commands import (
     Source,
     Tell,
     UpdateMessage,
-    read_reply,
-    to_text,
 )
 from approvals.slack.interactions.deadlines import REPLIES
 from approvals.slack.interactions.reader import in_language_of_reader
@@ -60,34 +58,63 @@ from approvals.slack.rendering import (
 from approvals.slack.rendering.signed_values import ModalValue
 from ledger.errors import LedgerError
 from ledger.events.outbox import NotNow
-from ledger.workers import jobs, queues
+from ledger.workers import sweeper
 
 logger = logging.getLogger(__name__)
 
-JOB = "respond"
+# How long the acknowledgement of a request waits for the row of a reply.
+STORE_LIMIT = timedelta(milliseconds=300)
 NO_DATABASE = gettext_noop(
     "Assent's database does not answer. Nothing was decided: try again in a minute."
+)
+LATER = gettext_noop(
+    "Assent's database does not answer. Your click may still be carried out: look at the message, "
+    "and press again if it has not changed in a minute."
 )
 NO_MODAL = gettext_noop("Slack did not open the form. Nothing was decided: press the button again.")
 NO_FORM = gettext_noop("This form cannot be shown in Slack: answer on the desk.")
 
 MOST_TRIES = 6
 RETRY_AFTER, LONGEST_WAIT = timedelta(seconds=6), timedelta(minutes=1)
-# Timers of replies that will be tried again, so that a test can fire or cancel them.
-pending_retries: set[Timer] = set()
 
 
 def enqueue(reply: Reply) -> None:
-    """Queue the job; without Redis, a thread of this process does it. Never waits for Slack."""
-    text = to_text(reply)
-    if not jobs.enqueue(JOB, text, label=reply.label):
-        REPLIES.start(partial(respond, text))
+    """Store a reply for the job; without the database, a thread of this process shows it."""
+    try:
+        command_queue.put(reply)
+    except (OperationalError, InterfaceError) as failure:
+        logger.warning("a %s is not stored: %s", reply.kind, failure)
+        connection.close()
+        show_at_once(reply)
 
 
-def respond(text: str) -> None:
+def enqueue_in_time(reply: Reply) -> None:
+    """The same before the acknowledgement of a request."""
+    try:
+        command_queue.put_in_time(reply, STORE_LIMIT)
+    except command_queue.NotStored:
+        show_at_once(reply)
+
+
+def show_at_once(reply: Reply) -> None:
+    """Try once, in a thread of this process. Never waits for Slack."""
+    REPLIES.start(partial(_show_or_say_why, reply))
+
+
+def respond(reply_id: UUID) -> None:
     """Show one reply. If it is lost, no decision changes."""
-    reply = read_reply(text)
-    close_old_connections()
+    claim = command_queue.claim(Reply, reply_id)
+    if claim is None:
+        return
+    wait = _show_or_say_why(claim.command)
+    if wait is None or claim.tries >= MOST_TRIES:
+        command_queue.done(claim)
+    else:
+        command_queue.release(claim, wait)
+
+
+def _show_or_say_why(reply: Reply) -> timedelta | None:
+    """After which time to try again; ``None`` if the person has seen it or never will."""
     try:
         _show(reply)
     except Refused as refusal:
@@ -96,17 +123,22 @@ def respond(text: str) -> None:
         connection.close()
         logger.warning("no database for a reply in Slack: %s", failure)
         if isinstance(reply, Tell):
-            _try_again_later(reply, failure)
-        else:
-            _show_error(reply, NO_DATABASE)
+            return RETRY_AFTER
+        _show_error(reply, NO_DATABASE)
     except (NotNow, Unreachable) as failure:
-        _try_again_later(reply, failure)
+        logger.info("a %s in Slack has to wait: %s", reply.kind, failure)
+        asked_for = failure.left if isinstance(failure, Patience) else timedelta(0)
+        return min(max(RETRY_AFTER, asked_for), LONGEST_WAIT)
     except SlackApiError as refusal:
         logger.warning("Slack refused a %s: %s", reply.kind, error_of(refusal))
+    except Exception:
+        logger.exception("a %s in Slack could not be shown", reply.kind)
+    return None
 
 
 def register() -> None:
-    queues.register_job(JOB, respond)
+    sweeper.register_job(Reply.queue, respond, UUID, partial(command_queue.due, Reply))
+    sweeper.register_step(command_queue.delete_old)
 
 
 def _show(reply: Reply) -> None:
@@ -128,24 +160,6 @@ def _show_to_person(reply: Reply) -> None:
             _tell(reply)
         case _:
             raise TypeError(f"No reply is shown for {reply.kind}.")
-
-
-def _try_again_later(reply: Reply, failure: Exception) -> None:
-    """With a timer, so that the worker can go on with other replies."""
-    logger.info("a %s in Slack has to wait: %s", reply.kind, failure)
-    if reply.tries + 1 >= MOST_TRIES or isinstance(reply, UpdateMessage):
-        return  # the outbox updates the message anyway
-    asked_for = failure.left if isinstance(failure, Patience) else timedelta(0)
-    wait = min(max(RETRY_AFTER, asked_for), LONGEST_WAIT)
-
-    def retry() -> None:
-        pending_retries.discard(timer)
-        enqueue(replace(reply, tries=reply.tries + 1))
-
-    timer = Timer(wait.total_seconds(), retry)
-    timer.daemon = True
-    pending_retries.add(timer)
-    timer.start()
 
 
 def _show_error(reply: Reply, text: str, page: str = "") -> None:
@@ -259,11 +273,11 @@ def _tell(reply: Tell) -> None:
 
     A fixed text is queued in English, and translated here; others are in the right language.
     """
-    source, said = reply.source, _(reply.text) if reply.text else ""
+    source, words = reply.source, _(reply.text) if reply.text else ""
     link = open_button(reply.page or desk_link("inbox"), _("Open the desk"))
-    text = rich(regular(shortened(said, 2000)))
+    text = rich(regular(shortened(words, 2000)))
     content: dict[str, Any] = {
-        "text": escaped(said, 2000),
+        "text": escaped(words, 2000),
         "blocks": as_dicts([text, ActionsBlock(elements=[link])]),
         "parse": posting.PARSE,
     }

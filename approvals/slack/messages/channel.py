@@ -25,11 +25,11 @@ from approvals.slack.languages import in_language_of_message
 from approvals.slack.messages import posting, recipients, routing, thread_replies
 from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
 from approvals.slack.messages.routing import Place
-from ledger.backoff import Backoff
-from ledger.catalogue import tool_of
 from ledger.events.outbox import NotNow, Owed
+from ledger.foundation.backoff import Backoff
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.states import EventKind
+from ledger.tools.catalogue import tool_of
 
 # A message is posted for these.
 ASKS = frozenset({EventKind.PREPARED, TaskEventKind.ASKED})
@@ -210,7 +210,7 @@ def _send_reply(delivery: Delivery, message_id: int) -> None:
 
 
 def _is_owed(delivery: Delivery, recipient: str) -> bool:
-    """Whether another delivery to ``recipient`` waits, of this event or an earlier one."""
+    """True if another delivery to ``recipient`` waits, of this event or an earlier one."""
     return (
         Delivery.objects.filter(
             event__subject=delivery.event.subject,

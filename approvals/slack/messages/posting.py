@@ -80,12 +80,12 @@ def remember_reminder(message: SlackMessage, ts: str) -> None:
 
 
 def is_served(message: SlackMessage) -> bool:
-    """Whether the workspace may still be shown what belongs to this tenant."""
+    """True if the workspace may still be shown what belongs to this tenant."""
     return message.workspace.tenants.filter(slug=message.tenant).exists()
 
 
 def is_waiting(message: SlackMessage) -> bool:
-    """Whether somebody may still act on its subject, by the database's clock."""
+    """True if somebody may still act on its subject, by the database's clock."""
     if message.question_id is not None:
         assert message.question is not None
         return message.question.state == "open"
@@ -262,7 +262,7 @@ def _metadata(mark: str) -> dict[str, Any]:
 
 
 def recognize(message: SlackMessage, channel: str, ts: str) -> bool:
-    """Whether the post that was clicked is this message, and not a duplicate of it.
+    """True if the post that was clicked is this message, and not a duplicate of it.
 
     If it is not known where the message was posted, it was this post, from now on.
     """

@@ -17,7 +17,7 @@ CHANNEL = "slack"  # the name of Slack's delivery channel in the outbox
 
 
 class Action(StrEnum):
-    """What a delivery does to its message."""
+    """The action of a delivery on its message."""
 
     UPDATE = "copy"
     REPLY = "note"
@@ -36,7 +36,7 @@ def parse(recipient: str) -> tuple[Action, int]:
 
 
 def places_of(deliveries: Iterable[Delivery]) -> dict[int, str]:
-    """Where in Slack each delivery goes, for people to read, by the delivery's primary key.
+    """Places in Slack that deliveries go to, for people to read, by the delivery's primary key.
 
     Deliveries of other channels are left out, and those whose message does not exist.
     """

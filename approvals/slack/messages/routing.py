@@ -1,4 +1,4 @@
-"""Where a message goes: the most specific of the routes that match."""
+"""Routing of a message to a place: the most specific of the routes that match."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Place:
 
 
 def places_for(row: Transaction) -> list[Place]:
-    """Where to post a transaction; nowhere if policy approves it without a person."""
+    """Places to post a transaction to; none if policy approves it without a person."""
     if row.required_approver == RequiredApprover.NONE:
         return []
     routes = _routes(row.tenant, Concern.TRANSACTIONS, row.tool, row.owner_service)
@@ -41,7 +41,7 @@ def places_for(row: Transaction) -> list[Place]:
 
 
 def places_for_question(question: Question) -> list[Place]:
-    """Where to post a question; nowhere if only the agent that submitted the task may answer."""
+    """Places to post a question to; none if only the agent that submitted the task may answer."""
     if set(question.may_answer) <= {CLIENT}:
         return []
     routes = _routes(question.tenant, Concern.QUESTIONS, question.task.skill_slug)

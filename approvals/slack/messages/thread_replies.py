@@ -1,4 +1,4 @@
-"""What is posted in the thread below a message: who decided what, and what came of it."""
+"""Replies in the thread below a message: who decided what, and what came of it."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def is_posted(event: Event) -> bool:
 
 
 def about(event: Event) -> ThreadReply:
-    """What happened and by whom; with the receipt, the reason or the answer."""
+    """The event and its actor; with the receipt, the reason or the answer."""
     label, actor = labels.event_label(event), ""
     if event.kind not in WITHOUT_ACTOR and not Principal.parse(event.principal).is_system:
         actor = f"{event.principal_name} {labels.via(event)}"
-    said = _("{what} by {who}") if actor else "{what}"
-    parts = pieces(said, what=bold(label), who=actor)
+    template = _("{what} by {who}") if actor else "{what}"
+    parts = pieces(template, what=bold(label), who=actor)
     row = event.transaction
     if event.kind == EventKind.COMMITTED and row is not None:
         receipt = fixed(shortened(row.receipt, 200))
@@ -87,7 +87,7 @@ def about(event: Event) -> ThreadReply:
     if cited := labels.policy(json.loads(event.details)):
         parts.append(regular(" · " + _("by {policy}").format(policy=cited)))
     blocks: list[Block] = [rich(*parts)]
-    text = said.format(what=label, who=actor)
+    text = template.format(what=label, who=actor)
     if quotation := _quotation_of(event):
         blocks.append(quoted(*quotation))
         text += f": {quotation[1]}"
@@ -111,15 +111,15 @@ def reminder(message: SlackMessage) -> ThreadReply:
     row = message.transaction
     assert row is not None
     missing = policies.missing_approvals(row)
-    said = _("{still_waits} by somebody. It lapses {when}")
+    template = _("{still_waits} by somebody. It lapses {when}")
     if missing > 1:
-        said = ngettext(
+        template = ngettext(
             "{still_waits} by {count} more person. It lapses {when}",
             "{still_waits} by {count} more people. It lapses {when}",
             missing,
         )
     still_waits, when = bold(_("Still waits for sign-off")), regular_date(row.expires_at)
-    block = rich(*pieces(said, still_waits=still_waits, count=str(missing), when=when))
+    block = rich(*pieces(template, still_waits=still_waits, count=str(missing), when=when))
     text = _("Still waits for sign-off: {action}").format(action=row.action_summary)
     return escaped(text), as_dicts([block])
 

@@ -15,11 +15,11 @@ from slack_sdk.models.blocks import (
 )
 from slack_sdk.models.views import View
 
-from approvals.desk import inbox
+from approvals.desk.inbox import inbox
 from approvals.desk.viewers import BROKEN, MINE, Viewer
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.people import principal_of
-from approvals.presentation import vocabulary
+from approvals.presentation import states
 from approvals.presentation.labels import undo_words
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.text import (
@@ -37,7 +37,7 @@ MOST_ROWS = 30  # three blocks each; a view has a hundred
 
 
 def waiting_for(user: User) -> tuple[list[inbox.Entry], int]:
-    """What this person may decide, answer or settle now, and how much more waits on the desk."""
+    """The rows that this person may act on now, and how much more waits on the desk."""
     viewer = Viewer(str(principal_of(user)), roles_of(user), tenants_of(user))
     listing = inbox.waiting(viewer, inbox.Filters(), timezone.now())
     entries = [entry for entry in listing.entries if entry.rank in MINE]
@@ -105,7 +105,7 @@ def _row(entry: inbox.Entry) -> Iterator[Block]:
         summary, page = row.headline, desk_link("transaction", row.pk)
         about = f"{row.proposed_by_name} · {undo_words(row.consequence_level)}"
         if entry.rank == BROKEN:
-            about = f"{about} · {vocabulary.in_words(row.get_state_display())}"
+            about = f"{about} · {states.label(row)}"
     title = bold(shortened(one_line(summary), 300))
     if entry.rank == BROKEN:
         yield rich(title, regular(f"\n{about} · "), regular(_("an operator has to look")))

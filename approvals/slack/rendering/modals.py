@@ -25,7 +25,8 @@ from slack_sdk.models.blocks import (
 from slack_sdk.models.views import View
 
 from a2a.models import Question
-from approvals.presentation.answer_forms import Field, answer_from, fields_of
+from approvals.presentation.forms import values
+from approvals.presentation.forms.fields import Node, answer_form
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.question import are_distinct
 from approvals.slack.rendering.signed_values import ModalValue
@@ -49,6 +50,8 @@ FEW_OPTIONS = 10  # radio buttons and checkboxes
 INPUT_MOST = 3000
 REASON, TYPED, OFFERED = "reason", "typed", "offered"
 ANSWER = "answer"
+OF_CHOICES = frozenset({"choice", "select", "several"})
+OF_LINES = frozenset({"lines", "list", "json"})
 
 
 def reject(value: ModalValue, offered: Sequence[str] = ()) -> View:
@@ -84,7 +87,7 @@ def _reasons(options: list[Option]) -> InputBlock:
 
 
 def offered_index(inputs: dict[str, Any]) -> int | None:
-    """Which of the offered reasons was chosen, if any."""
+    """The index of the chosen one of the offered reasons, if any."""
     option = inputs.get(OFFERED, {}).get(ANSWER, {}).get("selected_option") or {}
     value = str(option.get("value", ""))
     return int(value) if value.isascii() and value.isdigit() else None
@@ -126,13 +129,20 @@ def trouble(text: str, url: str = "") -> View:
 
 def form(question: Question, value: ModalValue) -> View:
     """The agent's form; or a link to the desk, if no view can show the form as it is."""
-    fields = fields_of(question.form)
+    fields = _form_of(question.form).fields
     if not _fits(fields):
         link = desk_link("question", question.pk)
         return trouble(_("Slack cannot show this form whole: answer on the desk."), link)
     blocks: list[Block] = [SectionBlock(text=plain(question.text, SECTION_MOST))]
     blocks += [_input(number, field) for number, field in enumerate(fields)]
     return _modal("answer", _("Answer"), _("Answer"), blocks, value.signed())
+
+
+def _form_of(schema: dict[str, Any]) -> Node:
+    """The form with its defaults. A view has no groups: what is nested is written as JSON."""
+    filled = answer_form(schema, most_deep=1)
+    values.show_defaults(filled)
+    return filled
 
 
 def _modal(
@@ -150,12 +160,12 @@ def _modal(
     )
 
 
-def _fits(fields: list[Field]) -> bool:
+def _fits(fields: list[Node]) -> bool:
     return len(fields) <= MOST_FIELDS and all(
         len(field.choices) <= MOST_OPTIONS
-        and len(field.default) <= INPUT_MOST
+        and len(field.text) <= INPUT_MOST
         and shortened(one_line(field.label), 200) == one_line(field.label)
-        and shortened(field.help, 500) == field.help
+        and shortened(_hint(field), 500) == _hint(field)
         and are_distinct([choice.label for choice in field.choices])
         for field in fields
     )
@@ -164,40 +174,44 @@ def _fits(fields: list[Field]) -> bool:
 # --- the fields of a form --------------------------------------------------------------------
 
 
-def _input(number: int, field: Field) -> InputBlock:
+def _input(number: int, field: Node) -> InputBlock:
     return InputBlock(
         block_id=_block_id(number),
         label=plain(one_line(field.label), 200),
-        hint=plain(field.help, 500) if field.help else None,
+        hint=plain(_hint(field), 500) if _hint(field) else None,
         element=_element(field),
         optional=not field.is_required,
     )
+
+
+def _hint(field: Node) -> str:
+    forms = {"list": _("One on each line."), "json": _("As JSON.")}
+    return f"{field.help} {forms.get(field.kind, '')}".strip()
 
 
 def _block_id(number: int) -> str:
     return f"field.{number}"
 
 
-def _element(field: Field) -> InputInteractiveElement:
+def _element(field: Node) -> InputInteractiveElement:
     if field.kind == "yes_no":
-        return _one_of([Option(value="true", text=plain(_("Yes"))), _no()], field.default)
-    if field.kind in {"choice", "several"}:
+        return _one_of([Option(value="true", text=plain(_("Yes"))), _no()], field.text)
+    if field.kind in OF_CHOICES:
         options = [
             Option(value=str(index), text=plain(one_line(choice.label), 75))
             for index, choice in enumerate(field.choices)
         ]
-        return _one_of(options, _chosen(field)) if field.kind == "choice" else _some_of(options)
+        return _some_of(options) if field.kind == "several" else _one_of(options, _chosen(field))
     if field.kind == "number":
-        is_whole = field.step == "1"
         return NumberInputElement(
             action_id=ANSWER,
-            is_decimal_allowed=not is_whole,
-            initial_value=field.default if _is_number(field.default, is_whole) else None,
+            is_decimal_allowed=not field.is_whole,
+            initial_value=field.text if _is_number(field.text, field.is_whole) else None,
         )
     return PlainTextInputElement(
         action_id=ANSWER,
-        multiline=field.kind != "text",
-        initial_value=field.default or None,
+        multiline=field.kind in OF_LINES,
+        initial_value=field.text or None,
         max_length=INPUT_MOST,
     )
 
@@ -210,12 +224,10 @@ def _no() -> Option:
     return Option(value="false", text=plain(_("No")))
 
 
-def _chosen(field: Field) -> str:
+def _chosen(field: Node) -> str:
     """The index of the form's default choice, as text; empty if it has none."""
-    for index, choice in enumerate(field.choices):
-        if field.default and field.default in {choice.value, choice.label}:
-            return str(index)
-    return ""
+    chosen = (str(index) for index, each in enumerate(field.choices) if each.value == field.text)
+    return next(chosen, "")
 
 
 def _one_of(options: list[Option], chosen: str) -> InputInteractiveElement:
@@ -234,16 +246,16 @@ def _some_of(options: list[Option]) -> InputInteractiveElement:
 # --- what was filled in ----------------------------------------------------------------------
 
 
-def answer_of(inputs: dict[str, Any], schema: dict[str, Any]) -> Any:
-    """The answer, as the form's schema describes it. Raises ``answer_forms.Unreadable``."""
-    filled = QueryDict(mutable=True)
-    for number, field in enumerate(fields_of(schema)):
-        values = _values(inputs.get(_block_id(number), {}).get(ANSWER, {}), field)
-        filled.setlist(field.input_name, values)
-    return answer_from(filled, schema)
+def answer_of(inputs: dict[str, Any], schema: dict[str, Any]) -> tuple[Any, Node]:
+    """The answer, and the form with what cannot be read of it."""
+    form, filled = answer_form(schema, most_deep=1), QueryDict(mutable=True)
+    for number, field in enumerate(form.fields):
+        texts = _values(inputs.get(_block_id(number), {}).get(ANSWER, {}), field)
+        filled.setlist(field.name, texts)
+    return values.taken(form, filled), form
 
 
-def _values(filled_in: dict[str, Any], field: Field) -> list[str]:
+def _values(filled_in: dict[str, Any], field: Node) -> list[str]:
     if (options := filled_in.get("selected_options")) is not None:
         return [_value(option, field) for option in options]
     if (option := filled_in.get("selected_option")) is not None:
@@ -252,7 +264,7 @@ def _values(filled_in: dict[str, Any], field: Field) -> list[str]:
     return [str(text)] if text is not None else []
 
 
-def _value(option: dict[str, Any], field: Field) -> str:
+def _value(option: dict[str, Any], field: Node) -> str:
     """Options carry the index of their choice, because a value may be longer than Slack takes."""
     value = str(option.get("value", ""))
     if field.kind == "yes_no":
@@ -261,16 +273,10 @@ def _value(option: dict[str, Any], field: Field) -> str:
     return known.get(int(value), "") if value.isascii() and value.isdigit() else ""
 
 
-def errors_for(errors: list[dict[str, str]], schema: dict[str, Any]) -> dict[str, str]:
-    """What is wrong with an answer, by block id; what is about no field is put at the first."""
-    numbers = {field.name: number for number, field in enumerate(fields_of(schema))}
-    by_block: dict[str, str] = {}
-    for error in errors:
-        name = error["field"].strip("/").replace("/", ".").split(".")[0]
-        by_block.setdefault(_block_id(numbers.get(name, 0)), error["message"][:1000])
-    return by_block
-
-
-def error_at(name: str, message: str, schema: dict[str, Any]) -> dict[str, str]:
-    numbers = {field.name: number for number, field in enumerate(fields_of(schema))}
-    return {_block_id(numbers.get(name, 0)): message[:1000]}
+def errors_in(form: Node) -> dict[str, str]:
+    """The errors of an answer, by block id; those about no field are put at the first."""
+    texts = {_block_id(0): " ".join(form.errors)}
+    texts |= {
+        _block_id(n): " ".join(field.errors) for n, field in enumerate(form.fields) if field.errors
+    }
+    return {block: text[:1000] for block, text in texts.items() if text}

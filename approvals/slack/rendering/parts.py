@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from slack_sdk.models.blocks import Block, ContextBlock, LinkButtonElement
 
-from a2a.git_bus.origins import Origin
+from a2a.origins import Origin
 from approvals.models import SlackMessage
 from approvals.slack.rendering.text import one_line, plain, shortened
 
@@ -20,7 +20,7 @@ BUTTON_ABOUT_MOST = 100  # characters of the subject's summary that travel in a 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much of each part that may be long is shown.
+    """The shown amount of each part that may be long.
 
     In characters, but ``fields`` and ``warnings``, which are numbers of parts. Nobody decides on a
     message that is not ``is_whole``: it only leads to the desk.

@@ -1,4 +1,4 @@
-"""What a message shows of a question, and its buttons."""
+"""Contents of a question's message, and its buttons."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from slack_sdk.models.blocks import (
     SectionBlock,
 )
 
-from a2a.git_bus import origins
+from a2a import origins
 from a2a.models import Question, QuestionState
 from a2a.models.answerers import CLIENT
 from approvals.models import SlackMessage
 from approvals.presentation import labels
-from approvals.presentation.answer_forms import Field, fields_of
+from approvals.presentation.forms.fields import Node, answer_form
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,
@@ -140,24 +140,21 @@ def digest_of(question: Question) -> str:
 
 def choices_of(form: dict[str, Any]) -> list[tuple[str, Any]]:
     """Label and value of each answer, if the form is one choice of a few; otherwise none."""
-    fields = fields_of(form)
-    if len(fields) != 1 or fields[0].name:
-        return []
-    choices = _choices(fields[0])
+    choices = _choices(answer_form(form))
     texts = [label for label, _value in choices]
     return choices if len(choices) <= CHOICES_AS_BUTTONS and are_distinct(texts) else []
 
 
 def are_distinct(labels: list[str]) -> bool:
-    """Whether each label fits on a button in full, and no two look the same there."""
+    """True if each label fits on a button in full, and no two look the same there."""
     lines = [one_line(label) for label in labels]
     fit = all(line and shortened(line, BUTTON_MOST) == line for line in lines)
     return fit and len(set(lines)) == len(lines)
 
 
-def _choices(field: Field) -> list[tuple[str, Any]]:
+def _choices(field: Node) -> list[tuple[str, Any]]:
     if field.kind == "yes_no":
         return [(_("Yes"), True), (_("No"), False)]
-    if field.kind == "choice":
+    if field.kind in {"choice", "select"}:
         return [(choice.label, json.loads(choice.value)) for choice in field.choices]
     return []

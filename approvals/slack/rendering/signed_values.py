@@ -1,4 +1,4 @@
-"""What buttons and modals carry: values signed by Assent, so that nobody else can make one.
+"""Values of buttons and modals, signed by Assent, so that nobody else can make one.
 
 Slack hands the value of a button back when it is pressed, and that of a modal when it is
 submitted. Each is good for one verb, one intent, one message and one workspace.
@@ -22,7 +22,7 @@ class InvalidValue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ButtonValue:
-    """What one button does, and to what.
+    """The effect of one button, and its subject.
 
     ``verb`` is approve, reject, answer (by a form) or choose. ``subject`` is the id of the
     transaction or question, ``digest`` that of the intent or question as shown, ``message`` the
@@ -45,7 +45,7 @@ class ButtonValue:
 
 @dataclass(frozen=True, slots=True)
 class ModalValue:
-    """What a modal carries: the button that opened it, and the Slack message of that button."""
+    """The data that a modal carries: the button that opened it, and that button's Slack message."""
 
     button: ButtonValue
     channel: str

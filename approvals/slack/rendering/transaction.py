@@ -1,4 +1,4 @@
-"""What a message shows of a transaction, and its buttons."""
+"""Contents of a transaction's message, and its buttons."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from slack_sdk.models.blocks import (
     SectionBlock,
 )
 
-from a2a.git_bus import origins
-from a2a.humanlayer import bound_calls, function_calls
+from a2a import origins
 from approvals.desk import confirmations, policies
 from approvals.models import SlackMessage
-from approvals.presentation import labels
-from approvals.presentation.vocabulary import first_large, in_words
+from approvals.presentation import labels, states
+from approvals.presentation.labels import first_large
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,
@@ -51,10 +50,11 @@ from approvals.slack.rendering.text import (
     shortened,
 )
 from approvals.slack.rendering.usual import usual
-from ledger import contracts, handed_over
-from ledger.catalogue import tool_of, why_held
+from ledger import contracts
 from ledger.models import Transaction
 from ledger.states import State
+from ledger.tools import handed_over
+from ledger.tools.catalogue import tool_of, why_held
 
 
 def content(row: Transaction, detail: Detail) -> Iterator[Block]:
@@ -77,7 +77,8 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
     if policies.only_on_the_desk(row) or not detail.is_whole:
         return ActionsBlock(elements=[open_button(url, _("Decide on the desk"), "primary")])
     is_irreversible = policies.is_irreversible(row)
-    has_options = bool(function_calls.reject_options(row))
+    asked_as = origins.asked_as(row)
+    has_options = asked_as is not None and bool(asked_as.reject_options)
     label = _approve_label(row)
     approve = ButtonElement(
         text=plain(f"{label}…" if is_irreversible else label, BUTTON_MOST),
@@ -159,35 +160,20 @@ def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
     parts: list[Piece] = [bold(labels.outcome(row))]
     if row.state != State.PREPARED and row.state != row.ending:
-        parts.append(regular(f" · {_progress(row)}"))
+        parts.append(regular(f" · {states.label(row)}"))
     if row.receipt:
         receipt = fixed(shortened(row.receipt, 200))
         parts += pieces(" · " + _("receipt {receipt}"), receipt=receipt)
     yield rich(*parts)
     if row.compensation_receipt:
         receipt = fixed(row.compensation_receipt[:200])
-        yield rich(*pieces(_("Made good · receipt {receipt}"), receipt=receipt))
+        yield rich(*pieces(_("Compensated · receipt {receipt}"), receipt=receipt))
     if row.ending_reason and row.ending != "expired":
         yield quoted(_("Reason"), row.ending_reason, min(600, detail.prose))
     if row.error and row.error != row.ending_reason:
         yield quoted(_("What the tool said"), row.error, min(600, detail.prose))
     if row.state == State.IN_DOUBT:
-        yield rich(regular(_("It may or may not have happened: an operator has to look.")))
-
-
-def _progress(row: Transaction) -> str:
-    return {
-        State.APPROVED: _("waiting for a worker"),
-        State.COMMITTING: _("being carried out"),
-        State.COMMITTED: _("done"),
-        State.HANDED_OVER: _("handed to the agent, which runs it itself"),
-        State.IN_DOUBT: _("outcome not known"),
-        State.ROLLING_BACK: _("letting go of what was held"),
-        State.ABORTED: _("nothing was done"),
-        State.FAILED: _("failed, nothing was done"),
-        State.COMPENSATING: _("being made good"),
-        State.COMPENSATED: _("done, then made good"),
-    }.get(State(row.state), in_words(row.get_state_display()))
+        yield rich(regular(states.with_next_step(row)))
 
 
 def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:
@@ -226,7 +212,7 @@ def _value(value: Any, detail: Detail) -> RichTextElementParts.Text:
 
 
 def _origin(row: Transaction) -> Iterator[Block]:
-    """Who asked for it, with which tool, for which tenant."""
+    """The agent that asked for it, with which tool, for which tenant."""
     asked = _("Asked for by {name} ({principal})").format(
         name=row.proposed_by_name, principal=row.proposed_by
     )
@@ -247,9 +233,9 @@ def _origin(row: Transaction) -> Iterator[Block]:
         )
     if handed_over.is_for_agent(row):
         origin.append(_("the agent runs this itself; no receipt comes back"))
-    elif bound := bound_calls.of_transaction(row):
+    elif asked_as := origins.asked_as(row):
         text = _("asked for as {function}; Assent carries this out, the agent's own does not run")
-        origin.append(text.format(function=bound_calls.function_of(bound)))
+        origin.append(text.format(function=asked_as.function))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 700)])
     yield from came_over(origins.of_transaction(row))
     if row.state == State.PREPARED and why_held(row):

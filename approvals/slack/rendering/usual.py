@@ -1,4 +1,4 @@
-"""Whether what an agent asks for is usual, as sentences of a message."""
+"""Sentences of a message that say if what an agent asks for is usual."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from django.utils.translation import gettext as _, ngettext
 from slack_sdk.models.blocks import Block, ContextBlock
 
 from approvals.presentation import amounts
-from approvals.presentation.vocabulary import title_of
+from approvals.presentation.labels import title_of
 from approvals.slack.rendering.text import bold, one_line, plain, regular, rich
 from ledger.models import Transaction
-from ledger.usage.usual import Usual, usual_of
+from ledger.reporting.usage.usual import Usual, usual_of
 
 
 def usual(row: Transaction) -> Iterator[Block]:
-    """What an approver should look twice at, in bold; below it the figures of 30 days."""
+    """Points for an approver to look twice at, in bold; below them the figures of 30 days."""
     figures = usual_of(row)
     if figures.is_unusual:
         yield rich(bold(_("Unusual:")), regular(" " + " ".join(_remarks(figures))))

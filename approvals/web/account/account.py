@@ -35,13 +35,15 @@ from approvals.people import (
 from approvals.presentation import amounts
 from approvals.presentation.sentences import refusal_in_words
 from approvals.slack import is_configured as slack_is_configured
-from approvals.web import entering, live, notifications
-from approvals.web.entering import confirmed_person, person_of
+from approvals.web import live
+from approvals.web.account import notifications
 from approvals.web.requests import roles_of_request
-from approvals.web.sign_in import TooBusy, hashing_turn
-from ledger.characters import lookalikes, unsafe_in
+from approvals.web.sign_in import entering
+from approvals.web.sign_in.entering import confirmed_person, person_of
+from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger.errors import LimitReached, NotPossible
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.characters import lookalikes, unsafe_in
 from ledger.limits import rates
 from ledger.principals import Surface
 
@@ -67,7 +69,7 @@ class ProfileForm(forms.ModelForm):
         }
 
     def clean(self) -> dict[str, Any]:
-        """Whose name it is already stays who is meant by it: what is signed off is read by name."""
+        """Refuse the name of a colleague: people know by name who signed off."""
         cleaned: dict[str, Any] = super().clean() or {}
         name = " ".join(filter(None, (cleaned.get("first_name"), cleaned.get("last_name"))))
         if name and accounts.is_name_of_another(self.instance, name):
@@ -85,7 +87,7 @@ class EmailForm(forms.ModelForm):
 
 
 class PreferencesForm(forms.ModelForm):
-    """What differs by person. An empty choice leaves it to the browser."""
+    """Preferences of one person. An empty choice leaves it to the browser."""
 
     language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)
     time_zone = forms.ChoiceField(label=gettext_lazy("Time zone"), required=False)
@@ -130,7 +132,7 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
         "sends_letters": reset_letters.are_possible(),
         "preferences": PreferencesForm(instance=preferences),
         "passkeys": passkeys.of(person),
-        "has_app": second_steps.has(person, second_steps.Type.TOTP),
+        "has_app": second_steps.has_app(person),
         "has_second_step": second_steps.are_wanted(person),
         "codes_left": second_steps.codes_left(person),
         "company": settings.OIDC_NAME if company_sign_in.is_configured() else "",
@@ -198,7 +200,7 @@ def confirm_email(request: HttpRequest, token: str) -> HttpResponse:
     return redirect("desk:account")
 
 
-def _relabel(request: HttpRequest, form: forms.ModelForm, name: str, said: str) -> HttpResponse:
+def _relabel(request: HttpRequest, form: forms.ModelForm, name: str, message: str) -> HttpResponse:
     before = User.objects.get(pk=person_of(request).pk)
     if not form.is_valid():
         return _page(request, 422, **{name: form})
@@ -207,7 +209,7 @@ def _relabel(request: HttpRequest, form: forms.ModelForm, name: str, said: str) 
         person.save(update_fields=list(form.fields))
         labels = {label: getattr(before, label) for label in accounts.LABELS}
         accounts.relabelled(person, labels, by=principal_of(before), via=Surface.WEB)
-    messages.success(request, said)
+    messages.success(request, message)
     return redirect("desk:account")
 
 
@@ -268,27 +270,25 @@ def confirm(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "next": there,
         "wants_code": wants_code,
-        "has_passkey": second_steps.has(person, second_steps.Type.WEBAUTHN),
+        "has_passkey": passkeys.of(person).exists(),
         "has_password": person.has_usable_password() and not wants_code,
         "company": settings.OIDC_NAME if _is_connected(person) and not wants_code else "",
     }
     if request.method == "GET":
         return render(request, "account/confirm.html", context)
+    status = 429
     try:
-        is_right = _is_right(request, person, wants_code)
+        if _is_right(request, person, wants_code):
+            entering.confirmed(request)
+            return redirect(there)
+        status, problem = 422, _("This code is wrong.") if wants_code else _("Wrong password.")
     except LimitReached as refusal:
-        context["problem"] = _("Too many attempts failed. Wait %(seconds)s seconds.") % {
+        problem = _("Too many attempts failed. Wait %(seconds)s seconds.") % {
             "seconds": refusal.retry_after_s
         }
-        return render(request, "account/confirm.html", context, status=429)
     except TooBusy:
-        context["problem"] = _("Too many people sign in at this moment. Try again.")
-        return render(request, "account/confirm.html", context, status=429)
-    if is_right:
-        entering.confirmed(request)
-        return redirect(there)
-    context["problem"] = _("This code is wrong.") if wants_code else _("Wrong password.")
-    return render(request, "account/confirm.html", context, status=422)
+        problem = _("Too many people sign in at this moment. Try again.")
+    return render(request, "account/confirm.html", {**context, "problem": problem}, status=status)
 
 
 def _is_connected(person: User) -> bool:

@@ -1,4 +1,4 @@
-"""What makes the desk an application of its own: manifest, service worker, offline page."""
+"""Files that make the desk an installable app: manifest, service worker, offline page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTIFICATION_ICON = "img/icon-192.png"
 
 @require_safe
 def manifest(request: HttpRequest) -> HttpResponse:
-    """What a browser asks for to install the desk (W3C Web Application Manifest)."""
+    """The manifest that browsers read to install the desk (W3C Web Application Manifest)."""
     response = JsonResponse(
         {
             "id": "/",

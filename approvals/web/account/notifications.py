@@ -1,4 +1,4 @@
-"""What a person is told of, and where: the account's page, and what its script asks."""
+"""Notifications of a person, and where: the account's page, and what its script asks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _page(request: HttpRequest, form: NotificationsForm, status: int = 200) -> H
 
 
 def context_of(request: HttpRequest, form: NotificationsForm, roles: Any) -> dict[str, Any]:
-    """What ``account/_notifications.html`` shows."""
+    """The context of ``account/_notifications.html``."""
     person = cast(User, request.user)
     return {
         "form": form,
@@ -234,7 +234,7 @@ def _zone_of(request: HttpRequest) -> str:
 
 
 def is_to_be_offered(request: HttpRequest) -> bool:
-    """Whether the inbox asks this person if they want to be told: once, until they answer."""
+    """True if the inbox asks this person if they want to be told: once, until they answer."""
     answered = NotificationSettings.objects.filter(
         user=cast(User, request.user), was_asked_at__isnull=False
     )
@@ -270,7 +270,7 @@ def _items(ids: list[UUID], tenants: frozenset[str]) -> list[Item]:
     rows = Transaction.objects.for_tenants(tenants).filter(
         pk__in=ids, state__in=[State.PREPARED, State.IN_DOUBT]
     )
-    found = [concerns.item_as_it_is(row) for row in rows.prefetch_related("decisions")]
+    items = [concerns.item_as_it_is(row) for row in rows.prefetch_related("decisions")]
     asked = Question.objects.for_tenants(tenants).waiting().filter(task__in=ids)
     questions = [Item(About.QUESTION, row) for row in asked.select_related("task")]
-    return [item for item in found if concerns.is_for_people(item)] + questions
+    return [item for item in items if concerns.is_for_people(item)] + questions

@@ -16,18 +16,18 @@ from django.urls import reverse
 from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.http import require_safe
 
-from a2a import decision_records as task_records
 from a2a.models import Question, Task
+from a2a.tasks.records import decision_records as task_records
 from approvals.presentation import labels
-from approvals.presentation.vocabulary import in_words
+from approvals.presentation.sentences import in_words
 from approvals.web.requests import tenants_of_request
-from ledger import intents
 from ledger.api.rendering import record_response
-from ledger.audit import decision_records
-from ledger.audit.decision_records import Record
+from ledger.foundation.crypto import signed_notes
+from ledger.foundation.crypto.signed_notes import TreeHead
 from ledger.models import Event, Transaction
-from ledger.transparency import signed_notes
-from ledger.transparency.signed_notes import TreeHead
+from ledger.proof.audit import decision_records
+from ledger.proof.audit.decision_records import Record
+from ledger.seals import intents
 
 # The intent's members in the order in which people read them; what is not named comes after.
 SHOWN_FIRST = ("action_summary", "financial_impact", "warnings", "tool", "proposed_by")
@@ -152,7 +152,7 @@ def _events(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def _checkpoint(text: str | None) -> dict[str, Any] | None:
-    """What the signed note says, for people."""
+    """The contents of the signed note, for people."""
     if text is None:
         return None
     note = signed_notes.Note.parse(text)

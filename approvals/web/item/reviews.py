@@ -10,7 +10,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.desk import decisions, policies, supervisors
+from approvals.desk import decisions, policies
+from approvals.desk.operations import supervisors
 from approvals.people import principal_of
 from approvals.presentation.sentences import refusal_in_words
 from approvals.web.forms import ReviewForm

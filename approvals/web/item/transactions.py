@@ -21,15 +21,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from a2a.humanlayer import bound_calls, function_calls
-from approvals.desk import (
-    beside,
-    confirmations,
-    decisions,
-    policies,
-    signatures,
-    state_lines,
-)
+from a2a import origins
+from approvals.desk import confirmations, decisions, policies, signatures, state_lines
+from approvals.desk.inbox import neighbours
 from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.people import name_of, principal_of
@@ -43,12 +37,12 @@ from approvals.web.forms import (
 )
 from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
-from ledger.catalogue import why_held
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
+from ledger.reporting.usage.usual import usual_of
 from ledger.states import EventKind, State
-from ledger.usage.usual import usual_of
+from ledger.tools.catalogue import why_held
 
 WANTED: dict[Callable[..., Transaction], str] = {
     decisions.approve: EventKind.APPROVED,
@@ -133,7 +127,7 @@ def _item(
     context = item_context(request, row) | {"problem": problem, "is_same": is_same}
     if wants_fragment(request):
         return render(request, "desk/_item.html", context, status=status)
-    context["beside"] = beside.beside(row, _viewer(request), roles_of_request(request))
+    context["beside"] = neighbours.beside(row, _viewer(request), roles_of_request(request))
     return render(request, "desk/transaction.html", list_context(request) | context, status=status)
 
 
@@ -154,13 +148,13 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
     may_decide = policies.may_decide(row, principal, roles, timezone.now())
     signing = signatures.signatures_of(row, principal)
-    bound = bound_calls.of_transaction(row)
+    asked_as = origins.asked_as(row)
+    offered = asked_as.reject_options if asked_as else []
     return {
         **_shown(request, row),
         **_settling(row, principal, roles),
         "tx": row,
-        "bound": bound,
-        "asked_for": bound_calls.asked_for(bound) if bound else [],
+        "asked_as": asked_as,
         "may_decide": may_decide,
         "line": state_lines.state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,
@@ -170,7 +164,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "spellings": _spellings(row),
         "left_by": policies.passed_on_by(row),
         "undo": policies.undo_in_contract(row),
-        "quick_reasons": function_calls.reject_texts(row, bound) or _quick_reasons(row),
+        "quick_reasons": [option.text for option in offered] or _quick_reasons(row),
         "details": details.details_of(row, labels.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,
@@ -194,7 +188,7 @@ def _viewer(request: HttpRequest) -> str:
 
 
 def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
-    """How much of it the page shows; only the page that shows everything has the proof of it."""
+    """The part of it that the page shows; only the page with everything has the proof of it."""
     as_opened = shown_in_full.coverage(row, shown_in_full.DESK)
     is_whole = as_opened.is_complete or WHOLE in request.GET or row.state != State.PREPARED
     # Kept in every address of the page, so that a refresh does not fold it again.
@@ -221,7 +215,7 @@ def _settling(row: Transaction, principal: str, roles: Roles) -> dict[str, Any]:
 
 
 def _spellings(row: Transaction) -> dict[str, Any]:
-    """What the dialog needs to say at once whether the typed text matches."""
+    """Data for the dialog to say at once whether the typed text matches."""
     if not policies.is_irreversible(row) or row.content_erased_at is not None:
         return {}
     if row.amount is None:

@@ -10,10 +10,9 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from a2a.git_bus import origins
-from a2a.models import BusRequest, GitBus, Progress
-from approvals.presentation.kept_words import kept_in_words
-from approvals.presentation.sentences import in_words
+from a2a.doors.git_bus import origins
+from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
+from approvals.presentation.sentences import in_words, kept_in_words
 
 SHOWN = 20  # requests of one bus
 WAITING = (Progress.LEFT, Progress.HELD, Progress.PROBLEM)
@@ -28,7 +27,7 @@ def seen_by(tenants: Iterable[str]) -> list[dict[str, Any]]:
         {
             "row": bus,
             "waiting": waiting[bus.pk],
-            "address": reverse("admin:a2a_gitbus_change", args=[bus.pk]),
+            "address": reverse("admin:git_bus_gitbus_change", args=[bus.pk]),
         }
         for bus in buses
     ]
@@ -37,13 +36,13 @@ def seen_by(tenants: Iterable[str]) -> list[dict[str, Any]]:
 def _waiting(buses: list[GitBus]) -> dict[int, list[dict[str, Any]]]:
     """Requests that a person has to look at, the newest first."""
     stuck = set(BusRequest.objects.filter(bus__in=buses).stuck().values_list("pk", flat=True))
-    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    waiting: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for bus in buses:
         rows = BusRequest.objects.filter(Q(progress__in=WAITING) | Q(pk__in=stuck), bus=bus)
         for row in rows.select_related("task", "admission").order_by("-pk")[:SHOWN]:
-            address = reverse("admin:a2a_busrequest_change", args=[row.pk])
-            found[bus.pk].append({"row": row, "why": _why(row), "address": address})
-    return found
+            address = reverse("admin:git_bus_busrequest_change", args=[row.pk])
+            waiting[bus.pk].append({"row": row, "why": _why(row), "address": address})
+    return waiting
 
 
 def _why(row: BusRequest) -> str:
@@ -53,4 +52,4 @@ def _why(row: BusRequest) -> str:
     if row.progress == Progress.HELD:
         held = _("For {method}. A person is asked whether to take it.").format(method=row.method)
         return f"{held} {in_words(origins.trust_in(row))}"
-    return kept_in_words(row.problem) or _("Left in the inbox.")
+    return kept_in_words(row, "problem") or _("Left in the inbox.")

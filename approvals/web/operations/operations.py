@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -15,9 +16,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
 from approvals import metrics, slack
-from approvals.desk import charts, limits, supervisors
+from approvals.desk.operations import charts, limits, supervisors
 from approvals.models import Role
-from approvals.web import buses
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, RegisteredTool
@@ -44,7 +44,9 @@ def prometheus(request: HttpRequest) -> HttpResponse:
 @require_safe
 def operations(request: HttpRequest) -> HttpResponse:
     tenants = _operated(request)
-    remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related("agent")
+    remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related(
+        "agent", "watched"
+    )
     hours = charts.decisions_by_hour(tenants)
     gathered = metrics.gathered(tenants)
     jobs = gathered["assent_queue_jobs"].values
@@ -62,16 +64,25 @@ def operations(request: HttpRequest) -> HttpResponse:
         "full_agents": limits.agents_near_a_limit(tenants),
         "refusals": limits.recent_refusals(tenants),
         "remotes": list(remotes.order_by("agent__slug")),
-        "buses": buses.seen_by(tenants),
+        "buses": _buses(tenants),
         "elsewhere": _elsewhere(tenants),
     }
     return render(request, "desk/operations.html", context)
 
 
+def _buses(tenants: frozenset[str]) -> list[dict[str, Any]]:
+    if not apps.is_installed("a2a.doors.git_bus"):
+        return []
+    from approvals.web.operations import buses
+
+    return buses.seen_by(tenants)
+
+
 def _elsewhere(tenants: frozenset[str]) -> list[RegisteredTool]:
     """The tools that are held, and those whose owners publish what they promise."""
     registered = RegisteredTool.objects.filter(tenant__in=tenants, is_withdrawn=False)
-    return list(registered.exclude(pinned="", held="").order_by("name"))
+    shown = registered.exclude(watched=None, held="").select_related("watched")
+    return list(shown.order_by("name"))
 
 
 def _owed(tenants: frozenset[str], **conditions: Any) -> list[Delivery]:

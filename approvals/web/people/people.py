@@ -24,32 +24,41 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from approvals.http.middleware import roles_of
-from approvals.models import LinkPurpose, Membership, PendingChange, Role
+from approvals.models import LinkPurpose, Membership, Role
 from approvals.people import (
     accounts,
     event_details,
     links,
     name_of,
+    names_of,
     notices,
     principal_of,
     second_operator,
     ways_in,
 )
-from approvals.presentation.sentences import refusal_and_hint
-from approvals.presentation.vocabulary import in_words
-from approvals.web import entering
-from ledger import principals
-from ledger.characters import without_nul
-from ledger.database import keyset_page
+from approvals.presentation.sentences import in_words, refusal_and_hint
+from approvals.web.sign_in import entering
+from ledger import four_eyes, principals
 from ledger.errors import LedgerError, LimitReached
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.characters import without_nul
+from ledger.foundation.postgres import keyset_page
 from ledger.limits import rates
-from ledger.models import Agent, Event
+from ledger.models import Agent, ChangeRequest, Event
 from ledger.principals import Surface
 
 PAGE = 50
 HIDDEN = {"subject", "name", "asked_by"}
+# Roles, and names of what changed, as events keep them.
+KEPT = (
+    gettext_noop("approver"),
+    gettext_noop("operator"),
+    gettext_noop("viewer"),
+    gettext_noop("role"),
+    gettext_noop("scopes"),
+    gettext_noop("review percent"),
+)
 ASKED: dict[str, str] = {
     ChangeKind.ROLE_GRANTED: gettext_noop(
         "{asker} asks to give the role {role} in {tenant} to {name}."
@@ -101,7 +110,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     pending = [
         (
             row,
-            second_operator.refusal(person, row),
+            in_words(four_eyes.refusal(row, principal_of(person))),
             line_of_pending(row),
             permissions_of_pending(row),
             second_operator.knows_way_in(row),
@@ -112,6 +121,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
         "lines": [line_of(event) for event in page.rows],
         "next": page.cursor,
         "pending": pending,
+        "own_principal": str(principal_of(person)),
         "who": who,
         "kind": kind,
         "kinds": sorted(
@@ -168,40 +178,42 @@ def line_of(event: Event) -> Line:
     if "change" in details:
         details["change"] = in_words(account_changes.DESCRIPTIONS[details["change"]])
     if "role" in details:
-        details["role"] = in_words(details["role"])
+        details["role"] = _(details["role"])
     facts = [(name, _in_words(value)) for name, value in details.items() if name not in HIDDEN]
     nothing = _("nothing")
     facts += [
         (name, f"{_in_words(old) or nothing} → {_in_words(new) or nothing}")
         for name, (old, new) in edits.items()
     ]
-    shown = [(in_words(name.replace("_", " ")), text) for name, text in facts if text]
+    shown = [(_(name.replace("_", " ")), text) for name, text in facts if text]
     description = in_words(account_changes.DESCRIPTIONS[event.kind])
     return Line(event, description, str(details.get("name", "")), shown)
 
 
-def line_of_pending(row: PendingChange) -> SafeString:
-    """Who asks, and what confirming it would do."""
-    role = row.details.get("role", "")
+def line_of_pending(request: ChangeRequest) -> SafeString:
+    """The person who asks, and what confirming it would do."""
+    asker, person = names_of([request.asked_by, request.concerns])
+    role = request.after.get("role", "")
     return format_html(
-        _(ASKED[row.kind]),
-        asker=_strong(row.asked_by),
-        name=_strong(row.user),
-        role=in_words(role),
-        tenant=row.tenant,
+        _(ASKED[request.kind]),
+        asker=_strong(asker),
+        name=_strong(person),
+        role=role and _(role),
+        tenant=request.tenant,
     )
 
 
-def _strong(person: User) -> SafeString:
-    return format_html("<strong><bdi>{}</bdi></strong>", name_of(person))
+def _strong(name: str) -> SafeString:
+    return format_html("<strong><bdi>{}</bdi></strong>", name)
 
 
-def permissions_of_pending(row: PendingChange) -> list[tuple[str, list[str]]]:
+def permissions_of_pending(request: ChangeRequest) -> list[tuple[str, list[str]]]:
     """Every permission that confirming the change would give or take, by name."""
-    if row.kind != ChangeKind.PERMISSIONS_CHANGED:
+    if request.kind != ChangeKind.PERMISSIONS_CHANGED:
         return []
-    has = set(row.user.user_permissions.values_list("pk", flat=True))
-    wanted = set(row.details["permissions"])
+    person = second_operator.person_of(request)
+    has = set(person.user_permissions.values_list("pk", flat=True))
+    wanted = set(request.after["permissions"])
     named = [
         (word, event_details({"permissions": list(keys)})["permissions"])
         for word, keys in ((_("Gives"), wanted - has), (_("Takes"), has - wanted))
@@ -233,30 +245,30 @@ def decline_change(request: HttpRequest, change_id: int) -> HttpResponse:
 
 def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> HttpResponse:
     try:
-        row = verb(change_id, by=_operator(request), via=Surface.WEB)
+        change = verb(change_id, by=_operator(request), via=Surface.WEB)
     except LedgerError as refusal:
         messages.error(request, refusal_and_hint(refusal))
     else:
-        if row.kind == ChangeKind.ACCESS_RESET and verb is second_operator.confirm:
-            return _reset_link(request, row.user)
-        if verb is second_operator.confirm and second_operator.lets_decide(row):
-            return _role_confirmed(request, row, message)
+        if change.kind == ChangeKind.ACCESS_RESET and verb is second_operator.confirm:
+            return _reset_link(request, second_operator.person_of(change))
+        if verb is second_operator.confirm and second_operator.lets_decide(change):
+            return _role_confirmed(request, change, message)
         messages.success(request, message)
     return redirect("desk:changes")
 
 
-def _role_confirmed(request: HttpRequest, row: PendingChange, message: str) -> HttpResponse:
+def _role_confirmed(request: HttpRequest, change: ChangeRequest, message: str) -> HttpResponse:
     """The new link of who has not come in yet, shown once; else who may have come in as them."""
-    operator = cast(User, request.user)
-    if second_operator.may_make_link(operator, row):
-        link = accounts.make_link(row.user, by=principal_of(operator), via=Surface.WEB)
-        context = {"person": row.user, "link": link, "is_of_role": True}
+    operator, person = cast(User, request.user), second_operator.person_of(change)
+    if second_operator.may_make_link(operator, change):
+        link = accounts.make_link(person, by=principal_of(operator), via=Surface.WEB)
+        context = {"person": person, "link": link, "is_of_role": True}
         return render(request, "people/link.html", context)
     messages.success(request, message)
-    if maker := second_operator.knows_way_in(row):
+    if maker := second_operator.knows_way_in(change):
         text = _("%(person)s has come in already, by a link that %(maker)s made.")
-        messages.warning(request, text % {"person": name_of(row.user), "maker": maker})
-    elif words := second_operator.words_of_ended_link(row.user):
+        messages.warning(request, text % {"person": name_of(person), "maker": maker})
+    elif words := second_operator.words_of_ended_link(person):
         messages.warning(request, words)
     return redirect("desk:changes")
 
@@ -292,9 +304,8 @@ def password(request: HttpRequest) -> HttpResponse:
         accounts.set_password(
             person, form.cleaned_data["new_password1"], by=principal_of(person), via=Surface.WEB
         )
-        before = request.session.session_key or ""
         update_session_auth_hash(request, person)
-        ways_in.remember_session(request, person, instead_of=before)
+        ways_in.remember_session(request, person)
         messages.success(request, _("Your password is changed. Every other session was ended."))
         return redirect("desk:password")
     status = 422 if form.errors else 200

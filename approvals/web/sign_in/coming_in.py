@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from typing import Any
@@ -32,8 +31,8 @@ from approvals.people import (
 )
 from approvals.people.company_sign_in import CompanyRefused
 from approvals.presentation.sentences import refusal_in_words
-from approvals.web import entering
-from approvals.web.sign_in import CHALLENGE, TooBusy, hashing_turn
+from approvals.web.sign_in import entering
+from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger.errors import LimitReached, NotPossible
 from ledger.limits import rates
 from ledger.principals import Surface
@@ -80,7 +79,7 @@ def _may_start(request: HttpRequest, purpose: str) -> bool:
 
 @require_safe
 def company_callback(request: HttpRequest) -> HttpResponse:
-    """Where the provider sends the browser back to."""
+    """Finish the sign-in for which the provider sent the browser back."""
     address = entering.address_of(request)
     try:
         rates.attempt_sign_in(address, "")
@@ -151,11 +150,11 @@ def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpRespo
         "The sign-in with %(company)s did not work. Sign in with your password or a passkey and "
         "connect it in your account, or ask an operator."
     )
-    said = text % {"company": settings.OIDC_NAME}
+    notice = text % {"company": settings.OIDC_NAME}
     if request.user.is_authenticated:
-        messages.error(request, said)
+        messages.error(request, notice)
         return redirect("desk:account")
-    request.session["sign_in_notice"] = said
+    request.session["sign_in_notice"] = notice
     entering.begun(request)
     return redirect("desk:sign-in")
 
@@ -201,7 +200,7 @@ def _password_chosen(request: HttpRequest, link: SignInLink, password: str) -> H
         problem = str(refusal) or _("Too many people sign in at this moment. Try again.")
         return render(request, "registration/join.html", {"problem": problem}, status=409)
     if link.purpose == LinkPurpose.RESET:
-        # A letter alone is no second step: who has one needs it to come in.
+        # A letter alone is not a second step: who has one needs it to come in.
         return entering.after_first_step(request, person)
     return entering.enter(request, person)
 
@@ -210,27 +209,21 @@ def _password_chosen(request: HttpRequest, link: SignInLink, password: str) -> H
 def join_passkey_options(request: HttpRequest, token: str) -> HttpResponse:
     try:
         person = _of(links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER))
-        options, state = passkeys.begin_adding(person)
+        return entering.challenge(request, *passkeys.begin_adding(person))
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=410)
-    request.session[CHALLENGE] = state
-    entering.begun(request)
-    return JsonResponse(options)
 
 
 @require_POST
 def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
     """Come in with a passkey in the place of a password."""
-    state = request.session.pop(CHALLENGE, None) or {}
+    answer, name = entering.answer_to_challenge(request), request.POST.get("name", "")
     try:
         link = links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
-        answer = json.loads(request.POST.get("credential", "{}"))
         with atomic():
             links.use(link)
-            codes = passkeys.add(_of(link), state, answer, request.POST.get("name", ""))
+            codes = passkeys.add(_of(link), *answer, name)
             _welcome(link)
-    except ValueError:
-        return JsonResponse({"problem": _("The browser's answer cannot be read.")}, status=422)
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
     entering.enter(request, _of(link))
@@ -239,7 +232,7 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _welcome(link: SignInLink) -> None:
-    """What made the account is no news to whoever comes in for the first time."""
+    """Dismiss the notices of the invitation itself: they are not news to its person."""
     if link.purpose == LinkPurpose.INVITE:
         notices.dismiss_all(_of(link))
 

@@ -11,23 +11,25 @@ from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from approvals.people import principal_of, record, second_steps
-from ledger import encryption
 from ledger.errors import LimitReached
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation.crypto import encryption
 from ledger.limits import rates
 from ledger.models import Event
 from ledger.principals import Surface, system
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-PENDING, CONFIRMED = "sign_in_pending", "confirmed_at"  # in the session
+# In the session:
+PENDING, CONFIRMED = "sign_in_pending", "confirmed_at"
+CHALLENGE = "passkey_challenge"
 PENDING_FOR_S = 600
 BEGUN_FOR_S = 900  # a sign-in that is not finished
 BLOCKED_AGAIN_S = 3600
@@ -63,7 +65,7 @@ def begun(request: HttpRequest) -> None:
 
 
 def pending_person(request: HttpRequest) -> User | None:
-    """Who passed the first step in this session, lately, with the password that still counts."""
+    """The person who passed the first step in this session, lately, with a password that counts."""
     pending = request.session.get(PENDING)
     if not pending or time.time() - pending["at"] > PENDING_FOR_S:
         return None
@@ -106,10 +108,22 @@ def check_code(request: HttpRequest, person: User, code: str) -> bool:
     except LimitReached:
         tell_blocked(person)
         raise
-    is_right: bool = second_steps.check_code(person, code)
+    is_right = second_steps.check_code(person, code)
     if is_right:
         rates.code_was_right(address, key)
     return is_right
+
+
+def challenge(request: HttpRequest, options: dict[str, Any], state: dict[str, Any]) -> HttpResponse:
+    """Let the browser make or use a passkey."""
+    request.session[CHALLENGE] = state
+    begun(request)
+    return JsonResponse(options)
+
+
+def answer_to_challenge(request: HttpRequest) -> tuple[dict[str, Any], str]:
+    """The challenge of this session, which counts once, and the browser's answer to it."""
+    return request.session.pop(CHALLENGE, None) or {}, request.POST.get("credential", "")
 
 
 # --- secrets that one page hands to the next ---
@@ -121,7 +135,7 @@ def keep_secret(request: HttpRequest, name: str, text: str) -> None:
 
 
 def kept_secret(request: HttpRequest, name: str) -> str:
-    """What was kept; empty if nothing was."""
+    """The secret that an earlier page kept, or an empty text."""
     return encryption.decrypt(request.session.get(name, ""), f"session.{name}")
 
 
@@ -137,8 +151,8 @@ def confirmed(request: HttpRequest) -> None:
 
 
 def confirmed_person(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """For views that change how somebody signs in: who has not lately proven who they are is asked
-    first. Nothing of the request is done then."""
+    """Decorates views that change how somebody signs in: without a proof of the last minutes they
+    do nothing, and the person is asked for it."""
 
     @wraps(view)
     def asked_first(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from io import BytesIO
 from typing import Any
 
-import qrcode
 from django import forms
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -21,15 +18,15 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
-from qrcode.image.svg import SvgPathImage
 
 from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Role, SignInLink
 from approvals.people import accounts, links, notices, principal_of
 from approvals.presentation.sentences import refusal_in_words
-from approvals.web import entering
-from approvals.web.entering import person_of
-from approvals.web.sign_in import TooBusy, hashing_turn
+from approvals.web import qr_code
+from approvals.web.sign_in import entering
+from approvals.web.sign_in.entering import person_of
+from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import contracts
 from ledger.agents import enrolment
 from ledger.errors import NotPossible
@@ -92,7 +89,7 @@ def _make(link: SignInLink, form: FirstAccountForm) -> User:
         for role in (Role.OPERATOR, Role.APPROVER):
             accounts.give_role(person, tenant.slug, role, **origin)
         accounts.set_flag(person, "is_staff", True, **origin)
-        labels = ["ledger", "a2a", "approvals"]
+        labels = ["ledger", "a2a", "approvals", "git_bus", "humanlayer"]
         rights = Permission.objects.filter(content_type__app_label__in=labels)
         accounts.set_permissions(person, rights, **origin)
         notices.dismiss_all(person)
@@ -102,7 +99,7 @@ def _make(link: SignInLink, form: FirstAccountForm) -> User:
 @login_required
 @require_http_methods(["GET", "POST"])
 def tools(request: HttpRequest) -> HttpResponse:
-    """What the agents do: the tools that are installed, allowed to the tenant by one press."""
+    """Show the installed tools; one press allows them to the tenant."""
     tenant = _tenant(request)
     if request.method == "POST":
         enrolment.allow_tools(tenant, ["*"], **_origin(request))
@@ -141,7 +138,7 @@ def _token_page(request: HttpRequest, tenant: Tenant, issued: str) -> HttpRespon
         "token": issued,
         "example": _example(),
         "address": settings.PUBLIC_URL.rstrip("/"),
-        "image": _image_of(settings.PUBLIC_URL) if issued else "",
+        "image": qr_code.data_url(settings.PUBLIC_URL) if issued else "",
         "step": 3,
     }
     return render(request, "first/token.html", context)
@@ -150,7 +147,7 @@ def _token_page(request: HttpRequest, tenant: Tenant, issued: str) -> HttpRespon
 @login_required
 @require_safe
 def waiting(request: HttpRequest) -> HttpResponse:
-    """What stands at the end of the last page: still waiting, or the first request."""
+    """Show the first request at the end of the last page, or that none has come yet."""
     first = Transaction.objects.filter(tenant=_tenant(request).slug).order_by("created_at").first()
     return render(request, "first/_waiting.html", {"first": first})
 
@@ -165,13 +162,6 @@ def _example() -> str:
     if "refund_customer" in names:
         return json.dumps({"tool": "refund_customer", "arguments": EXAMPLE})
     return json.dumps({"tool": names[0] if names else "your_tool", "arguments": {}})
-
-
-def _image_of(address: str) -> str:
-    """A QR code of the address, as a data URL."""
-    file = BytesIO()
-    qrcode.make(address, image_factory=SvgPathImage).save(file)
-    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _tenant(request: HttpRequest) -> Tenant:

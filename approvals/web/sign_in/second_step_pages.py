@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from typing import Any
 
 from django.contrib import messages
@@ -14,17 +12,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from approvals.people import (
-    company_sign_in,
-    encrypted_authenticators,
-    passkeys,
-    second_steps,
-    ways_in,
-)
+from approvals.people import company_sign_in, passkeys, second_steps, ways_in
 from approvals.presentation.sentences import refusal_in_words
-from approvals.web import entering
-from approvals.web.entering import confirmed_person, person_of
-from approvals.web.sign_in import CHALLENGE, used_passkey
+from approvals.web import qr_code
+from approvals.web.sign_in import entering
+from approvals.web.sign_in.entering import confirmed_person, person_of
 from ledger.errors import LimitReached, NotPossible
 from ledger.limits import rates
 
@@ -57,12 +49,8 @@ def _add_app(request: HttpRequest) -> HttpResponse:
 
 
 def _app_context(person: Any, secret: str) -> dict[str, Any]:
-    image = encrypted_authenticators.totp_image(person, secret).encode()
-    spaced = " ".join(secret[i : i + 4] for i in range(0, len(secret), 4))
-    return {
-        "image": f"data:image/svg+xml;base64,{base64.b64encode(image).decode()}",
-        "secret": spaced,
-    }
+    image = qr_code.data_url(second_steps.setup_address(person, secret))
+    return {"image": image, "secret": " ".join(secret[i : i + 4] for i in range(0, len(secret), 4))}
 
 
 @confirmed_person
@@ -74,9 +62,9 @@ def remove_app(request: HttpRequest) -> HttpResponse:
     return redirect("desk:account")
 
 
-def show_new(request: HttpRequest, codes: list[str], said: str) -> HttpResponse:
-    """To the page with the new recovery codes, if there are any; they are shown there once."""
-    messages.success(request, said)
+def show_new(request: HttpRequest, codes: list[str], message: str) -> HttpResponse:
+    """Redirect to the page that shows new recovery codes once, if there are any."""
+    messages.success(request, message)
     if not codes:
         return redirect("desk:account")
     entering.keep_secret(request, NEW_CODES, " ".join(codes))
@@ -109,19 +97,16 @@ def new_codes(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def passkey_options(request: HttpRequest) -> HttpResponse:
-    """What the browser needs to make a passkey; to confirm, what it needs to use one."""
+    """Let the browser make a passkey, or use one to confirm."""
     person = person_of(request)
     if request.POST.get("for") == "confirm":
-        options, state = passkeys.begin_using(person)
-    elif not entering.was_confirmed(request):
+        return entering.challenge(request, *passkeys.begin_using(person))
+    if not entering.was_confirmed(request):
         return JsonResponse({"location": _to_confirm()}, status=403)
-    else:
-        try:
-            options, state = passkeys.begin_adding(person)
-        except NotPossible as refusal:
-            return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
-    request.session[CHALLENGE] = state
-    return JsonResponse(options)
+    try:
+        return entering.challenge(request, *passkeys.begin_adding(person))
+    except NotPossible as refusal:
+        return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
 
 
 def _to_confirm() -> str:
@@ -133,12 +118,9 @@ def _to_confirm() -> str:
 def add_passkey(request: HttpRequest) -> HttpResponse:
     if not entering.was_confirmed(request):
         return JsonResponse({"location": _to_confirm()}, status=403)
-    state = request.session.pop(CHALLENGE, None) or {}
+    answer, name = entering.answer_to_challenge(request), request.POST.get("name", "")
     try:
-        answer = json.loads(request.POST.get("credential", "{}"))
-        new = passkeys.add(person_of(request), state, answer, request.POST.get("name", ""))
-    except ValueError:
-        return JsonResponse({"problem": _("The browser's answer cannot be read.")}, status=422)
+        new = passkeys.add(person_of(request), *answer, name)
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
     there = show_new(request, new, _("Your passkey is added."))
@@ -166,7 +148,7 @@ def confirm_passkey(request: HttpRequest) -> HttpResponse:
         rates.attempt_code(address, str(person.pk))
     except LimitReached:
         return JsonResponse({"problem": _("Too many attempts failed. Wait a minute.")}, status=429)
-    if used_passkey(request) != person:
+    if passkeys.person_of(*entering.answer_to_challenge(request)) != person:
         return JsonResponse({"problem": _("This passkey is not yours.")}, status=422)
     rates.code_was_right(address, str(person.pk))
     entering.confirmed(request)

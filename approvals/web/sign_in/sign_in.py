@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,14 +22,13 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from approvals.people import company_sign_in, passkeys, second_steps
-from approvals.web import entering
+from approvals.web.sign_in import entering
 from ledger.errors import LimitReached
 from ledger.limits import rates
 
 # Checking a password takes half a second of a processor: so many at once in one process.
 hashing = threading.BoundedSemaphore(2)
 HASHING_WAIT_S = 3.0
-CHALLENGE = "passkey_challenge"  # in the session
 # Who may be tried in the demo; `make demo` makes them with the passwords demo-<username>.
 DEMO = (
     ("alice", "Alice Moreau", gettext_lazy("a manager")),
@@ -127,9 +125,9 @@ def code(request: HttpRequest) -> HttpResponse:
     if person is None:
         return redirect("desk:sign-in")
     context: dict[str, Any] = {
-        "has_app": second_steps.has(person, second_steps.Type.TOTP),
-        "has_passkey": second_steps.has(person, second_steps.Type.WEBAUTHN),
-        "has_codes": second_steps.has(person, second_steps.Type.RECOVERY_CODES),
+        "has_app": second_steps.has_app(person),
+        "has_passkey": passkeys.of(person).exists(),
+        "has_codes": second_steps.has_codes(person),
     }
     if request.method == "GET":
         return render(request, "registration/code.html", context)
@@ -153,11 +151,8 @@ def code(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def passkey_options(request: HttpRequest) -> HttpResponse:
-    """What the browser needs to ask for a passkey: any of ours, or one of who gave a password."""
-    options, state = passkeys.begin_using(entering.pending_person(request))
-    request.session[CHALLENGE] = state
-    entering.begun(request)
-    return JsonResponse(options)
+    """Ask the browser for a passkey: after a password for one of its person, else for any."""
+    return entering.challenge(request, *passkeys.begin_using(entering.pending_person(request)))
 
 
 @require_POST
@@ -168,7 +163,7 @@ def passkey(request: HttpRequest) -> HttpResponse:
         rates.attempt_sign_in(address, "")
     except LimitReached as refusal:
         return _refused(_("Too many attempts failed. Wait a minute."), 429, refusal.retry_after_s)
-    person = used_passkey(request)
+    person = passkeys.person_of(*entering.answer_to_challenge(request))
     expected = entering.pending_person(request)
     if person is None or (expected is not None and expected.pk != person.pk):
         return _refused(_("This passkey does not open an account here."), 422)
@@ -177,18 +172,6 @@ def passkey(request: HttpRequest) -> HttpResponse:
     next_page = pending.get("next") or request.POST.get("next", "")
     answer = entering.enter(request, person, next_page)
     return JsonResponse({"location": answer["Location"]})
-
-
-def used_passkey(request: HttpRequest) -> User | None:
-    """Whose passkey answered the challenge of this session, which counts once."""
-    state = request.session.pop(CHALLENGE, None)
-    try:
-        answer = json.loads(request.POST.get("credential", ""))
-    except ValueError:
-        return None
-    if state is None or not isinstance(answer, dict):
-        return None
-    return passkeys.person_of(state, answer)
 
 
 def _refused(problem: str, status: int, retry_after_s: int = 0) -> HttpResponse:

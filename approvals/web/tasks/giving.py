@@ -22,9 +22,9 @@ from a2a.models.answerers import APPROVER, CLIENT, OPERATOR
 from a2a.states import TaskState
 from approvals.desk import giving, policies
 from approvals.desk.giving import Work
-from approvals.presentation import schema_forms, schema_values
-from approvals.presentation.schema_forms import Node
-from approvals.presentation.sentences import in_words as said_in_words, refusal_in_words
+from approvals.presentation.forms import fields, values
+from approvals.presentation.forms.fields import Node
+from approvals.presentation.sentences import kept_in_words, refusal_in_words
 from approvals.web.forms import SPANS, GiveForm
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.errors import IdempotencyKeyReused, LedgerError, NotAllowed, NotFound
@@ -41,7 +41,7 @@ TOO_LARGE = gettext_noop(
 
 @dataclass(slots=True)
 class Page:
-    """What one of the two forms is about, and what it shows."""
+    """The subject of one of the two forms, and what it shows."""
 
     skill: Skill
     node: Node
@@ -78,10 +78,10 @@ def give(request: HttpRequest, skill_id: int) -> HttpResponse:
         raise Http404 from None
     except NotAllowed as refusal:
         return _refused(request, refusal_in_words(refusal), reverse("desk:tasks"))
-    page = Page(skill, schema_forms.form_of(skill.input_schema))
+    page = Page(skill, fields.form_of(skill.input_schema))
     if request.method == "POST":
         return _given(request, page)
-    schema_values.show_defaults(page.node)
+    values.show_defaults(page.node)
     return _page(request, page)
 
 
@@ -102,10 +102,10 @@ def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
         is_role = not policies.may_give(row.tenant, roles_of_request(request))
         back = reverse("desk:task", args=[task_id])
         return _refused(request, may.why_not, back, status=403 if is_role else 409)
-    page = Page(row.skill, schema_forms.form_of(row.skill.input_schema), revised=row)
+    page = Page(row.skill, fields.form_of(row.skill.input_schema), revised=row)
     if request.method == "POST":
         return _given(request, page)
-    schema_values.show(page.node, row.input)
+    values.show(page.node, row.input)
     if _is_too_large(page.node):
         back = reverse("desk:task", args=[task_id])
         why_not = _(TOO_LARGE).format(most=LARGEST_INPUT // 1024)
@@ -114,11 +114,11 @@ def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
 
 
 def _is_too_large(node: Node) -> bool:
-    """Whether the form, sent as it is shown, would be refused for its size."""
-    values = [text for each in node.every() for text in (each.text, *each.chosen)]
+    """True if the form, sent as it is shown, would be refused for its size."""
+    texts = [text for each in node.every() for text in (each.text, *each.chosen)]
     # Browsers send a line end as two characters.
-    size = sum(len(text.encode()) + text.count("\n") for text in values)
-    return size > LARGEST_INPUT or len(values) > MOST_FIELDS
+    size = sum(len(text.encode()) + text.count("\n") for text in texts)
+    return size > LARGEST_INPUT or len(texts) > MOST_FIELDS
 
 
 def _given(request: HttpRequest, page: Page) -> HttpResponse:
@@ -138,7 +138,7 @@ def _given(request: HttpRequest, page: Page) -> HttpResponse:
         return _page(request, page, refusal.status)
     task = submitted.task
     if task.state == TaskState.REJECTED:
-        page.problem = _("It was not taken: {reason}").format(reason=said_in_words(task.reason))
+        page.problem = _("It was not taken: {reason}").format(reason=kept_in_words(task, "reason"))
         page.made = task
         return _page(request, page, 422)
     address = reverse("desk:task", args=[task.pk])
@@ -148,12 +148,12 @@ def _given(request: HttpRequest, page: Page) -> HttpResponse:
 
 
 def _work_of(request: HttpRequest, page: Page) -> Work | None:
-    """What was sent, ``None`` with the errors on the page. Raises what the parts raise."""
+    """The work as sent, ``None`` with the errors on the page. Raises what the parts raise."""
     is_revision = page.revised is not None
     form = page.form = GiveForm(page.skill, is_revision=is_revision, data=request.POST)
     files = _files_of(request, page)
-    value = schema_values.read(page.node, request.POST, page.skill.input_schema)
-    if not form.is_valid() or any(node.errors for node in page.node.every()):
+    value = values.read(page.node, request.POST, page.skill.input_schema)
+    if not form.is_valid() or page.node.is_faulty:
         return None
     lasts = form.cleaned_data["lasts"]
     return Work(
@@ -171,9 +171,9 @@ def _files_of(request: HttpRequest, page: Page) -> list[UploadedFile[Any]]:
     """A file field that was left empty sends nothing, or an empty file without a name."""
     if not giving.takes_files(page.skill):
         return []
-    found = cast("list[UploadedFile[Any]]", request.FILES.getlist("files"))
-    page.files = len(found)
-    return found
+    files = cast("list[UploadedFile[Any]]", request.FILES.getlist("files"))
+    page.files = len(files)
+    return files
 
 
 def _refused(request: HttpRequest, why_not: str, back: str, status: int = 403) -> HttpResponse:
@@ -182,14 +182,12 @@ def _refused(request: HttpRequest, why_not: str, back: str, status: int = 403) -
 
 
 def _page(request: HttpRequest, page: Page, status: int = 200) -> HttpResponse:
-    for number, node in enumerate(page.node.every()):
-        node.number = number
     skill, sent = page.skill, request.POST
     template = "desk/_give.html" if wants_fragment(request) else "desk/give.html"
     context = {
         "page": page,
         "skill": skill,
-        "node": page.node,
+        "node": page.node.numbered(),
         "faulty": [node for node in page.node.every() if node.errors and node.label],
         # The key stays while nothing was made, so that a lost answer does not give it twice.
         "key": uuid4() if page.made or "key" not in sent else sent["key"],

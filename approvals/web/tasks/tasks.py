@@ -14,6 +14,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from a2a.errors import AnswerInvalid
 from a2a.models import Message, Question, Task, TaskQuerySet
 from a2a.states import TaskEventKind, TaskState
 from a2a.tasks import MOST_READ, Relative, family_of
@@ -21,13 +22,14 @@ from a2a.validation import spellings
 from approvals.desk import decisions, giving, policies
 from approvals.people import principal_of
 from approvals.presentation import labels
-from approvals.presentation.answer_forms import Unreadable, answer_from, fields_of
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation.forms import values
+from approvals.presentation.forms.fields import Node, answer_form
+from approvals.presentation.sentences import in_words, refusal_in_words
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
-from ledger.database import keyset_page
 from ledger.errors import LedgerError, NotFound
+from ledger.foundation.postgres import keyset_page
 from ledger.models import Event
 from ledger.principals import Surface
 
@@ -48,13 +50,17 @@ def question(request: HttpRequest, question_id: UUID) -> HttpResponse:
 def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
     """Record the answer and respond with the question as it is afterwards."""
     row = _question(request, question_id)
+    form = answer_form(row.form)
+    value = values.taken(form, request.POST)
+    if form.is_faulty:
+        return _question_page(request, row, status=422, form=form)
     try:
-        value = answer_from(request.POST, row.form)
         decisions.answer(request.user, question_id, value, via=Surface.WEB)  # type: ignore[arg-type]
-    except Unreadable as refusal:
-        return _question_page(request, row, status=422, problem=str(refusal))
     except NotFound:
         raise Http404 from None
+    except AnswerInvalid as refusal:
+        values.place(form, refusal.extra["errors"])
+        return _question_page(request, row, status=refusal.status, form=form)
     except LedgerError as refusal:
         row = _question(request, question_id)
         return _question_page(
@@ -75,15 +81,27 @@ def _question(request: HttpRequest, question_id: UUID) -> Question:
 
 
 def _question_page(
-    request: HttpRequest, row: Question, status: int = 200, problem: str = ""
+    request: HttpRequest,
+    row: Question,
+    status: int = 200,
+    problem: str = "",
+    form: Node | None = None,
 ) -> HttpResponse:
-    context = question_context(request, row) | {"problem": problem, "answers": request.POST}
+    if form is not None:
+        problem = in_words(AnswerInvalid.title)
+    context = question_context(request, row, form) | {"problem": problem}
     if wants_fragment(request):
         return render(request, "desk/_question.html", context, status=status)
     return render(request, "desk/question.html", list_context(request) | context, status=status)
 
 
-def question_context(request: HttpRequest, row: Question) -> dict[str, Any]:
+def question_context(
+    request: HttpRequest, row: Question, form: Node | None = None
+) -> dict[str, Any]:
+    """``form`` is as it was filled in; else a new one is shown."""
+    if form is None:
+        form = answer_form(row.form)
+        values.show_defaults(form)
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
     roles = roles_of_request(request)
     return {
@@ -91,7 +109,8 @@ def question_context(request: HttpRequest, row: Question) -> dict[str, Any]:
         "task": row.task,
         "may_answer": policies.may_answer(row, principal, roles, timezone.now()),
         "who_may": policies.who_may_answer(row),
-        "fields": fields_of(row.form),
+        "fields": form.numbered().fields,
+        "faults": form.errors if form.kind == "group" else [],
         "events": _condensed(row.task.events[:500]),
     }
 
@@ -216,12 +235,12 @@ def _readable(value: Any) -> str:
 
 
 def _messages(row: Task) -> list[Message]:
-    """What was said; a part that only repeats the skill and the input is left out."""
+    """The messages; a part that only repeats the skill and the input is left out."""
     request = {"skill": row.skill_slug, "input": row.input}
-    found = list(row.messages.order_by("pk")[:200])
-    for message in found[:1]:
+    messages = list(row.messages.order_by("pk")[:200])
+    for message in messages[:1]:
         message.parts = [part for part in message.parts if part.get("data") != request]
-    return [message for message in found if message.parts]
+    return [message for message in messages if message.parts]
 
 
 def _condensed(events: Iterable[Event]) -> list[Event]:

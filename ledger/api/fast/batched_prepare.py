@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ledger.agents.callers import Caller, callers_of
 from ledger.api.rendering import render_token
-from ledger.batches import Batcher
 from ledger.errors import LedgerError
+from ledger.foundation.batches import Batcher
 from ledger.principals import Surface
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Answer, Proposal, Request

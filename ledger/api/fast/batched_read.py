@@ -11,13 +11,13 @@ from django.db import connection
 from django.db.models import BooleanField, TextField
 from django.db.models.expressions import RawSQL
 
+from ledger.api.http.polling import Pace, headers_of_read, paces_of, too_fast
 from ledger.api.rendering import versioned_text
 from ledger.api.visibility import SEES_ALL
-from ledger.batches import Batcher
 from ledger.contracts import RequiredApprover
-from ledger.database import use_prepared_statements
-from ledger.database.inserts import on_one_line
-from ledger.http.polling import Pace, headers_of_read, paces_of, too_fast
+from ledger.foundation.batches import Batcher
+from ledger.foundation.postgres import use_prepared_statements
+from ledger.foundation.postgres.inserts import on_one_line
 from ledger.models import COLUMNS, Decision, Transaction, TransactionRow, row_of
 from ledger.models.agents import usable_tokens_sql
 from ledger.principals import agent
@@ -25,7 +25,7 @@ from ledger.states import FINAL, State
 
 
 class Reading(NamedTuple):
-    """Who reads which transaction, and the If-None-Match of the request."""
+    """The agent that reads, the transaction it reads, and the If-None-Match of the request."""
 
     token_hash: str
     transaction_id: UUID

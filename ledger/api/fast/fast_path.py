@@ -14,13 +14,13 @@ from uuid import UUID
 from django.http import HttpResponse
 
 from ledger import contracts
-from ledger.api import batched_prepare, batched_read
-from ledger.api.batched_prepare import NewProposal
-from ledger.api.batched_read import Reading
+from ledger.api.fast import batched_prepare, batched_read
+from ledger.api.fast.batched_prepare import NewProposal
+from ledger.api.fast.batched_read import Reading
+from ledger.api.http import address_of, database_away, parse_json, problem_of, unquoted
 from ledger.api.transactions import trace_of
-from ledger.database import sessions
-from ledger.database.sessions import CONNECTION_LOST
-from ledger.http import address_of, database_away, parse_json, problem_of, unquoted
+from ledger.foundation.postgres import sessions
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import AgentToken
 from ledger.transactions.coordinator import Proposal, is_for_batch
 
@@ -125,7 +125,7 @@ def _proposal(headers: Headers, body: bytes) -> Proposal | None:
 
 
 def _is_usual(members: dict[str, Any]) -> bool:
-    """Whether ``ProposalIn`` takes it as it is; a time to live is left to it."""
+    """True if ``ProposalIn`` takes it as it is; a time to live is left to it."""
     return (
         "tool" in members
         and isinstance(members.get("arguments"), dict)

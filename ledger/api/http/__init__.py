@@ -1,10 +1,16 @@
-"""What every HTTP interface for agents shares; the endpoints themselves are elsewhere.
+"""Parts that every HTTP interface for agents shares; the endpoints themselves are elsewhere.
 
 Authentication by token, JSON in and out, refusals as problem+json, and a limit to polling.
 """
 
-from ledger.http.authentication import HAS_WAITED, TOKEN_IS_KNOWN, AgentBearer, caller_of
-from ledger.http.problems import (
+from ledger.api.http.authentication import (
+    HAS_WAITED,
+    TOKEN_IS_KNOWN,
+    AgentBearer,
+    caller_of,
+    token_in,
+)
+from ledger.api.http.problems import (
     CERTAIN,
     PROBLEM_TYPE,
     UNCERTAIN,
@@ -13,8 +19,8 @@ from ledger.http.problems import (
     problem,
     problem_of,
 )
-from ledger.http.requests import is_allowed_host, parse_json, unquoted
-from ledger.http.responses import address_of, json_response
+from ledger.api.http.requests import is_allowed_host, parse_json, unquoted
+from ledger.api.http.responses import address_of, json_response
 
 __all__ = [
     "CERTAIN",
@@ -32,5 +38,6 @@ __all__ = [
     "parse_json",
     "problem",
     "problem_of",
+    "token_in",
     "unquoted",
 ]

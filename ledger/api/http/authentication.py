@@ -1,4 +1,4 @@
-"""Bearer tokens of agents, for routers of Ninja."""
+"""Bearer tokens of agents."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from ledger.models import Scope
 TOKEN_IS_KNOWN = "assent.token_is_known"
 # In the scope of a long-poll: whether it waited, so that answering it is not another poll.
 HAS_WAITED = "assent.has_waited"
+
+
+def token_in(authorization: bytes) -> str:
+    """The bearer token in the value of a header; empty if there is none."""
+    scheme, _, token = authorization.decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 class AgentBearer(HttpBearer):

@@ -1,4 +1,4 @@
-"""How often an agent may poll one transaction or task."""
+"""Limits to how often an agent may poll one transaction or task."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from uuid import UUID
 from django.http import HttpResponse
 from redis import RedisError
 
-from ledger import doorbell
 from ledger.agents.callers import Caller
-from ledger.http.problems import problem
+from ledger.api.http.problems import problem
+from ledger.foundation.redis import doorbell
 
 POLL_INTERVAL_S = 2
 # Polls of one agent within the interval before it gets a 429: so many of its processes may watch.
@@ -31,7 +31,7 @@ _LAPSE_MS = POLL_INTERVAL_S * 1000 - 100
 
 
 class Pace(Enum):
-    """How fast an agent polls one subject."""
+    """Speed at which an agent polls one subject."""
 
     FINE = auto()
     TOO_FAST = auto()  # answered, and told when to come back

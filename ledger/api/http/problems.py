@@ -7,10 +7,10 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from ledger.database import sessions
+from ledger.api.http.responses import json_response
 from ledger.errors import DatabaseAway, LedgerError, PlanRefused
-from ledger.http.responses import json_response
-from ledger.outcomes import refused_by_tool
+from ledger.foundation.postgres import sessions
+from ledger.transactions.outcomes import refused_by_tool
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def problem_of(error: LedgerError) -> HttpResponse:
 
 
 def database_away(failure: Exception, request: str, *, is_read: bool) -> DatabaseAway:
-    """What to answer to a request that the database did not answer, which is logged.
+    """The answer to a request that the database did not answer, which is logged.
 
     ``failure`` is one of ``sessions.CONNECTION_LOST``; ``request`` names the request in the log.
     """

@@ -1,4 +1,4 @@
-"""What clients send: JSON bodies, quoted headers, the Host."""
+"""Input that clients send: JSON bodies, quoted headers, the Host."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def unquoted(key: str) -> str:
 
 
 def is_allowed_host(host: bytes) -> bool:
-    """Whether the Host header names us. As Django checks it for pages, against DNS rebinding."""
+    """True if the Host header names us. As Django checks it for pages, against DNS rebinding."""
     return _is_allowed(host, tuple(settings.ALLOWED_HOSTS))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from ninja import Field, Schema
 from pydantic import ConfigDict
 
-from ledger.outcomes import OutcomeKind
+from ledger.transactions.outcomes import OutcomeKind
 
 Text200 = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=2000)]
@@ -47,7 +47,7 @@ class Problem(Schema):
 
 
 def refusals(*statuses: int, is_open: bool = False) -> dict[int, type[Schema]]:
-    """What an operation may refuse with: each has limits (429), most need a token (401)."""
+    """Refusals an operation may answer with: each has limits (429), most need a token (401)."""
     return dict.fromkeys((429, *statuses) if is_open else (401, 429, *statuses), Problem)
 
 

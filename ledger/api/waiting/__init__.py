@@ -3,8 +3,8 @@
 One listener to the doorbell and one query a second serve all waiting coroutines of a process.
 """
 
-from ledger.waiting.long_polls import LONGEST_WAIT_S, LongPolls, Look, Poll
-from ledger.waiting.watch import LOOK_BACK, LOOK_EVERY_S, Watch, recent_events
+from ledger.api.waiting.long_polls import LONGEST_WAIT_S, LongPolls, Look, Poll
+from ledger.api.waiting.watch import LOOK_BACK, LOOK_EVERY_S, Watch, recent_events
 
 __all__ = [
     "LONGEST_WAIT_S",

@@ -15,10 +15,10 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.conf import settings
 
-from ledger import doorbell
-from ledger.batches import in_thread
-from ledger.redis_client import async_redis, messages_of
-from ledger.waiting.watch import LOOK_BACK, Watch, recent_events
+from ledger.api.waiting.watch import LOOK_BACK, Watch, recent_events
+from ledger.foundation.batches import in_thread
+from ledger.foundation.redis import doorbell
+from ledger.foundation.redis.connections import async_redis, messages_of
 
 FORGET_AFTER_S = 4 * LOOK_BACK.total_seconds()
 
@@ -26,7 +26,7 @@ Listener = Callable[[str], None]
 
 
 class Bell:
-    """What one coroutine waits with. It keeps a ring until the coroutine waits again."""
+    """The bell that one coroutine waits with. It keeps a ring until the coroutine waits again."""
 
     __slots__ = ("_is_rung", "_waiting")
 
@@ -40,7 +40,7 @@ class Bell:
             self._waiting.set_result(True)
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it was rung since the last wait, or is within ``seconds``."""
+        """True if it was rung since the last wait, or is within ``seconds``."""
         if not self._is_rung:
             loop = asyncio.get_running_loop()
             self._waiting = loop.create_future()
@@ -70,7 +70,7 @@ class Changes:
 
     @property
     def number_of_subjects(self) -> int:
-        """How many different subjects are waited for."""
+        """Number of different subjects that are waited for."""
         return len(self._bells)
 
     def start(self) -> None:

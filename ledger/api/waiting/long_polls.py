@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ledger.batches import Batcher
-from ledger.waiting.changes import changes
-from ledger.waiting.waiters import Kind, Waiter, waiters
+from ledger.api.waiting.changes import changes
+from ledger.api.waiting.waiters import Kind, Waiter, waiters
+from ledger.foundation.batches import Batcher
 
 LONGEST_WAIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one request waits for. ``detail`` is what the kind of poll needs besides."""
+    """The wait of one request. ``detail`` is what the kind of poll needs besides."""
 
     token: str
     subject: UUID
@@ -29,7 +29,7 @@ class Poll:
 
 
 class Look(NamedTuple):
-    """What a poll sees of its subject. ``is_over``: there is something to answer already."""
+    """The view a poll has of its subject. ``is_over``: there is something to answer already."""
 
     tenant: str
     principal: str

@@ -1,4 +1,4 @@
-"""Who waits in this process: the one place where waiters are admitted, counted and refused."""
+"""Waiters in this process: the one place where they are admitted, counted and refused."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 
 from redis import RedisError
 
-from ledger import doorbell
-from ledger.batches import in_thread
+from ledger.api.waiting.watch import Watch
+from ledger.foundation.batches import in_thread
+from ledger.foundation.redis import doorbell
 from ledger.limits.rates import network_of
-from ledger.waiting.watch import Watch
 
 # Each process says here how many wait in it, by its name; an older word does not count.
 REPORTS = "assent:waiters"
@@ -27,7 +27,7 @@ REPORT_EVERY_S, REPORT_COUNTS_S = 5.0, 15.0
 
 
 class Kind(StrEnum):
-    """What is kept open for the one who waits."""
+    """Kind of connection that is kept open for the one who waits."""
 
     LONG_POLL = "long_poll"  # a REST request for a change
     WORK = "work"  # a worker's claim
@@ -92,7 +92,7 @@ class Waiters:
         return self._counts["address", f"{network_of(address)} {kind or ''}"]
 
     def by_kind(self) -> dict[Kind, int]:
-        """How many of each kind wait now."""
+        """Number of each kind that wait now."""
         return {kind: self.of_kind(kind) for kind in Kind}
 
 
@@ -114,7 +114,7 @@ def _write_report(counts: dict[str, int]) -> None:
 
 
 def in_all_processes() -> dict[Kind, int] | None:
-    """How many of each kind wait, by the last words of all processes; ``None``: unknown."""
+    """Number of each kind that wait, by the last words of all processes; ``None``: unknown."""
     total = dict.fromkeys(Kind, 0)
     try:
         reports: Any = doorbell.redis().hgetall(REPORTS)

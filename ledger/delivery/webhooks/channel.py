@@ -6,19 +6,19 @@ Signed according to Standard Webhooks (standardwebhooks.com), and sent to the UR
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from django.utils import timezone
 
-from ledger import standard_webhooks
-from ledger.catalogue import acts_itself
 from ledger.events.outbox import HttpChannel, Owed
+from ledger.foundation.crypto import standard_webhooks
+from ledger.foundation.http_out.safe_http import Post
 from ledger.models import Agent, Delivery, Event, Transaction
-from ledger.outcomes import outcome_of
 from ledger.principals import Principal, PrincipalKind
-from ledger.safe_http import Post
 from ledger.states import EventKind
+from ledger.tools.catalogue import acts_itself
+from ledger.transactions.outcomes import outcome_of
 
 KINDS = frozenset(
     {
@@ -46,14 +46,28 @@ Payload = dict[str, object]
 class Form(Protocol):
     """Another form of webhooks, in which transactions of certain clients are told of."""
 
+    @property
+    def choices(self) -> Sequence[tuple[str, str]]:
+        """Its names, and what an operator reads."""
+
     def concerns(self, row: Transaction) -> bool: ...
 
     def payload(self, row: Transaction, form: str) -> Payload | None:
         """``None`` while there is nothing to tell. It is told of once."""
 
 
-# By the room above, which knows the clients.
-forms: list[Form] = []
+_forms: list[Form] = []
+
+
+def register_form(form: Form) -> None:
+    """Called in ``AppConfig.ready()`` of the app that knows the clients."""
+    _forms.append(form)
+
+
+def form_choices() -> list[tuple[str, str]]:
+    """In which forms an agent can be told, for operators."""
+    offered = [choice for form in _forms for choice in form.choices]
+    return [("", "as of all other transactions"), *offered]
 
 
 class SecretMissing(Exception):
@@ -100,11 +114,11 @@ def _form_of(agent: Agent, row: Transaction) -> Form | None:
     """The other form, if the agent is told in one and the transaction is of such a client."""
     if not agent.webhook_form:
         return None
-    return next((form for form in forms if form.concerns(row)), None)
+    return next((form for form in _forms if form.concerns(row)), None)
 
 
 def _was_told(event: Event, recipient: str) -> bool:
-    """Whether an earlier event of the transaction is told of to the agent already."""
+    """True if an earlier event of the transaction is told of to the agent already."""
     told = Delivery.objects.filter(channel=WebhookChannel.name, recipient=recipient)
     return told.filter(event__subject=event.subject).exclude(event=event).exists()
 

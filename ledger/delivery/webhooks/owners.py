@@ -12,13 +12,13 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import models
 
-from ledger.encryption import SecretField
+from ledger.delivery.webhooks import channel
 from ledger.events.outbox import HttpChannel, NotNow, Owed
+from ledger.foundation.crypto.encryption import SecretField
+from ledger.foundation.http_out.safe_http import Post
 from ledger.models import Delivery, Event, Transaction
 from ledger.models.agents import Tenant
-from ledger.safe_http import Post
 from ledger.states import EventKind, State
-from ledger.webhooks import channel
 
 # The kind of event → the type of the alert.
 ALERTS: dict[str, str] = {
@@ -102,7 +102,7 @@ class OwnerChannel(HttpChannel):
 
 
 def _is_stuck(row: Transaction) -> bool:
-    """Whether undoing failed often. Raises ``NotNow`` while it goes on and has not yet."""
+    """True if undoing failed often. Raises ``NotNow`` while it goes on and has not yet."""
     if row.state not in UNDOING:
         return False
     if row.attempts < STUCK_AFTER:

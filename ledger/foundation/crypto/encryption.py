@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
@@ -27,10 +26,6 @@ else:
 
 PREFIX = "enc"
 NONCE_BYTES = 12
-
-
-# Each encrypts secrets that are in no ``SecretField`` anew, and returns their name and number.
-elsewhere: list[Callable[[], tuple[str, int]]] = []
 
 
 class SecretUnreadable(ImproperlyConfigured):

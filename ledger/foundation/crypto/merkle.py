@@ -168,7 +168,7 @@ def implied_root(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> b
 def is_consistent(
     old: int, new: int, old_root: bytes, new_root: bytes, path: Sequence[bytes]
 ) -> bool:
-    """Whether the path proves that one tree is the beginning of the other: RFC 9162, 2.1.4.2."""
+    """True if the path proves that one tree is the beginning of the other: RFC 9162, 2.1.4.2."""
     if not 0 <= old <= new:
         return False
     if old in {0, new}:

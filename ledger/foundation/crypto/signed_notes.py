@@ -32,7 +32,7 @@ class NoteRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class VerifierKey:
-    """Who signs, how, and with which public key. As text: ``<name>+<key id>+<type and key>``."""
+    """The signer's name, algorithm and public key. As text: ``<name>+<key id>+<type and key>``."""
 
     name: str
     kind: int
@@ -64,7 +64,7 @@ class VerifierKey:
         return (signature.name, signature.key_id) == (self.name, self.key_id)
 
     def verifies(self, signature: Signature, text: str) -> bool:
-        """Whether this key made the signature of this text (a cosignature: at its time)."""
+        """True if this key made the signature of this text (a cosignature: at its time)."""
         raw, signed = signature.raw, text.encode()
         if self.kind == COSIGNATURE:
             if len(raw) != 72 or signature.cosigned_at >= 1 << 63:
@@ -126,7 +126,7 @@ class Note:
         return cls(body + "\n", signatures_of(lines))
 
     def by(self, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, ...]:
-        """Which of these keys signed. Raises ``NoteRefused`` if one of them did so wrongly."""
+        """Those of these keys that signed. Raises ``NoteRefused`` if one of them did so wrongly."""
         valid = []
         for key in keys:
             for signature in filter(key.owns, self.signatures):
@@ -141,7 +141,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class TreeHead:
-    """What a checkpoint says: whose log, how many leaves, which root."""
+    """The statement of a checkpoint: whose log, how many leaves, which root."""
 
     origin: str
     size: int
@@ -174,7 +174,7 @@ def signed(text: str, name: str, key: Ed25519PrivateKey) -> Note:
 
 
 def cosigned(text: str, at: int) -> bytes:
-    """What a witness signs: that it saw this, then."""
+    """The text that a witness signs: that it saw this, then."""
     return f"cosignature/v1\ntime {at}\n{text}".encode()
 
 

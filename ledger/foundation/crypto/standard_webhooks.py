@@ -37,7 +37,7 @@ def check_secret(secret: str) -> None:
 def headers(
     secrets: Iterable[str], message_id: str, body: bytes, *, at: datetime | None = None
 ) -> dict[str, str]:
-    """What signs the body as of ``at``, now by default: one signature for each secret."""
+    """Headers that sign the body as of ``at``, now by default: one signature for each secret."""
     timestamp = str(int((at or datetime.now(UTC)).timestamp()))
     signatures = [signature(secret, message_id, timestamp, body) for secret in secrets]
     return {

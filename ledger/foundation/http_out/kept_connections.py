@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from ledger import safe_http
-from ledger.safe_http import Address, NotAccepted, NotInTime, Post
+from ledger.foundation.http_out import safe_http
+from ledger.foundation.http_out.safe_http import Address, NotAccepted, NotInTime, Post
 
 CHECKED_FOR_S = 10.0
 IDLE_S = 15.0

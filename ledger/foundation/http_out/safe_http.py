@@ -20,7 +20,7 @@ from functools import cache
 import httpx
 from django.conf import settings
 
-from ledger import lookups
+from ledger.foundation.http_out import dns
 
 DELIVERY_TIMEOUT_S = 10.0  # for everything: connecting, sending, and the answer
 PORTS = {"http": 80, "https": 443}
@@ -47,7 +47,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What we show to a host besides our signature: headers, or TLS with a client certificate."""
+    """Proof we show to a host besides our signature: headers, or TLS with a client certificate."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: ssl.SSLContext | None = None
@@ -269,8 +269,8 @@ def parse(url: str) -> httpx.URL:
 async def resolve(target: httpx.URL) -> list[Address]:
     """``checked_addresses`` without blocking, and with a deadline."""
     try:
-        return await lookups.in_time(checked_addresses, target)
-    except lookups.LookupTookTooLong as refusal:
+        return await dns.in_time(checked_addresses, target)
+    except dns.LookupTookTooLong as refusal:
         raise NameNotFoundInTime(str(refusal)) from None
 
 
@@ -295,7 +295,7 @@ def checked_addresses(target: httpx.URL) -> list[Address]:
 
 
 def is_allowed(address: Address) -> bool:
-    """Whether it is public, or in a network of ``ASSENT_WEBHOOK_NETWORKS``."""
+    """True if it is public, or in a network of ``ASSENT_WEBHOOK_NETWORKS``."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or _nat64(address)
         if inner is not None:

@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-from ledger.database.budget import too_many_sessions
-from ledger.database.keyset_pages import count_any_of, keyset_page
-from ledger.database.outages import Outage, is_locked
-from ledger.database.poolers import shares_sessions
-from ledger.database.prepared_statements import use_prepared_statements
-from ledger.database.repeatable_migrations import AddIndexConcurrently, CreateModelOnce
-from ledger.database.updates import columns_of, row_of, update_returning
+from ledger.foundation.postgres.budget import too_many_sessions
+from ledger.foundation.postgres.keyset_pages import count_any_of, keyset_page
+from ledger.foundation.postgres.outages import Outage, is_locked
+from ledger.foundation.postgres.poolers import shares_sessions
+from ledger.foundation.postgres.prepared_statements import use_prepared_statements
+from ledger.foundation.postgres.repeatable_migrations import AddIndexConcurrently, CreateModelOnce
+from ledger.foundation.postgres.updates import columns_of, row_of, update_returning
 
 __all__ = [
     "AddIndexConcurrently",

@@ -1,4 +1,4 @@
-"""How many database sessions an installation may open, beside how many it may have."""
+"""Number of database sessions an installation may open, beside the number it may have."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _of(kind: str, processes: int, sessions: int) -> dict[str, int]:
 
 
 def allowed(connection: Any) -> int:
-    """What the settings say, else what PostgreSQL gives this role in this database."""
+    """The number in the settings, else the one PostgreSQL gives this role in this database."""
     if settings.DATABASE_SESSIONS:
         return int(settings.DATABASE_SESSIONS)
     with connection.cursor() as cursor:
@@ -52,7 +52,7 @@ def allowed(connection: Any) -> int:
 
 
 def too_many_sessions(connection: Any) -> str | None:
-    """What is wrong if more may be opened than there are; else ``None``."""
+    """The problem, in words, if more may be opened than there are; else ``None``."""
     by_kind, limit = needed(), allowed(connection)
     total = sum(by_kind.values())
     if total <= limit:

@@ -55,7 +55,7 @@ def keyset_page(
 
 
 def count_any_of(rows: QuerySet[M], any_of: Sequence[Q], most: int, *, by: Sequence[str]) -> int:
-    """How many rows meet one of the conditions, counted no further than ``most``.
+    """Number of rows that meet one of the conditions, counted no further than ``most``.
 
     They are counted in the indexes of ``by``; without an order PostgreSQL may read any rows.
     """

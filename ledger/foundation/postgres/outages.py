@@ -1,4 +1,4 @@
-"""What a process says of a database that does not answer: one line a minute."""
+"""Log lines of a process about a database that does not answer: one line a minute."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ class Outage:
 
 
 def is_locked(failure: Exception) -> bool:
-    """Whether somebody else had the row locked for longer than ``lock_timeout``."""
+    """True if somebody else had the row locked for longer than ``lock_timeout``."""
     return isinstance(failure.__cause__, LockNotAvailable)

@@ -8,7 +8,7 @@ TRIES = 5  # another client may take the session that we look for
 
 
 def shares_sessions(connection: Any) -> bool:
-    """Whether a pooler gives each transaction of one connection any session of PostgreSQL.
+    """True if a pooler gives each transaction of one connection any session of PostgreSQL.
 
     That is PgBouncer's ``pool_mode`` *transaction* or *statement*. Then session-level locks stay
     behind in a session that belongs to somebody else.
@@ -23,7 +23,7 @@ def shares_sessions(connection: Any) -> bool:
 
 
 def _is_taken_over(connection: Any, other: Any) -> bool:
-    """Whether ``other`` gets the session in which ``connection`` has just finished a statement."""
+    """True if ``other`` gets the session in which ``connection`` has just finished a statement."""
     before = _session_of(connection)
     with other.cursor() as cursor:
         cursor.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""Which statements PostgreSQL prepares, and so plans once, and which it plans at each execution.
+"""Statements PostgreSQL prepares, and so plans once, and those it plans at each execution.
 
 The plan of a prepared statement becomes generic and can be wrong for small tenants: it may read a
 whole table. So only statements of the hot path that look rows up by full keys are prepared.

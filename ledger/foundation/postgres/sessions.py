@@ -12,7 +12,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError, connection, connections
 from psycopg.errors import QueryCanceled
 
-from ledger.database.backend.base import BoundedConnection
+from ledger.foundation.postgres.backend.base import BoundedConnection
 
 # Raised when the database is away or has ended the session.
 CONNECTION_LOST = (OperationalError, InterfaceError)
@@ -61,7 +61,7 @@ def bound(process: str, *, pool: int = 0, lock_s: int = LOCK_S) -> None:
 
 
 def may_have_committed(failure: Exception) -> bool:
-    """Whether the session was lost, so that nobody knows what became of its last statement.
+    """True if the session was lost, so that nobody knows what became of its last statement.
 
     A server that refuses by itself (a time limit, a lock) has rolled back, and the session lives.
     """
@@ -70,7 +70,7 @@ def may_have_committed(failure: Exception) -> bool:
 
 
 def is_standstill(failure: Exception) -> bool:
-    """Whether asking again may take as long again; a deadlock, say, is over once it is reported."""
+    """True if asking again may take as long again; a deadlock, say, is over once it is reported."""
     return may_have_committed(failure) or sqlstate(failure) == QueryCanceled.sqlstate
 
 

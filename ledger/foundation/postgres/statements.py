@@ -13,7 +13,7 @@ from typing import Any
 from django.db import models
 from psycopg.types.json import Jsonb
 
-from ledger.database.updates import compile_update
+from ledger.foundation.postgres.updates import compile_update
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class RedisIsAway(ConnectionError):
 
 
 class Breaker:
-    """Whether this process asks Redis, and the thread that finds out when it may again."""
+    """Tells if this process asks Redis, and has the thread that finds out when it may again."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -104,7 +104,7 @@ class Breaker:
 
 
 class _Guarded:
-    """What the connections below do beside those of the library."""
+    """Behaviour of the connections below beside that of the library."""
 
     breaker: Breaker
 
@@ -165,7 +165,7 @@ def _no_cancellation_lost() -> Iterator[None]:
 
 
 class _Cancellable:
-    """What asynchronous connections do beside those of the library."""
+    """Behaviour of asynchronous connections beside that of the library."""
 
     async def connect(self) -> None:
         with _no_cancellation_lost():
@@ -185,7 +185,7 @@ class _Cancellable:
 
 
 def cancellable(url: str) -> dict[str, Any]:
-    """What a pool of asynchronous connections to the Redis of this URL is made of.
+    """Options of a pool of asynchronous connections to the Redis of this URL.
 
     Whoever waits in one of them ends when it is cancelled, at whichever moment.
     """
@@ -201,7 +201,7 @@ def async_redis(url: str, **options: Any) -> AsyncRedis:
 
 
 async def messages_of(subscription: PubSub) -> AsyncIterator[dict[str, Any]]:
-    """What is published, until Redis ends the subscription or falls silent.
+    """Messages that are published, until Redis ends the subscription or falls silent.
 
     Raises ``redis.RedisError``. A connection that broke without a word would else never be noticed.
     """

@@ -114,7 +114,7 @@ def ring_in_background() -> None:
 
 @lru_cache(maxsize=1)
 def redis() -> Redis:
-    """A Redis client that waits for nothing for long: see ``ledger.redis_client``."""
+    """A Redis client that waits for nothing for long."""
     return Redis(connection_pool=settings.REDIS_POOL)
 
 

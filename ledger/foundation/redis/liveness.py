@@ -1,4 +1,4 @@
-"""Which processes of the installation live: each says so in Redis every few seconds.
+"""Processes of the installation that live: each says so in Redis every few seconds.
 
 Only for operators to look at. Nothing is decided by it, as Redis may be away, flushed or wrong.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from redis import RedisError
 
-from ledger import doorbell
+from ledger.foundation.redis import doorbell
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def sign(members: Collection[str]) -> None:
 
 
 def counts() -> Counter[str] | None:
-    """How many processes of each kind gave a sign lately; ``None`` while Redis does not answer."""
+    """Number of processes of each kind with a sign lately; ``None`` while Redis does not answer."""
     redis = doorbell.redis()
     try:
         now: Any = redis.time()[0]

@@ -11,8 +11,8 @@ from ledger import execution
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.events import account_changes
-from ledger.log import checkpoint_proof, checkpoints
 from ledger.models import Event, Transaction
+from ledger.proof.log import checkpoint_proof, checkpoints
 from ledger.states import State
 from ledger.transactions import coordinator
 

@@ -14,14 +14,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import credentials, json_schemas, manifests, signing_keys, standard_webhooks
-from ledger.credentials import CredentialRefused
-from ledger.http_tools import conformance
-from ledger.http_tools.conformance import Finding
-from ledger.http_tools.conformance_probe import Probe, Sample, Signer, WithKey, WithSecret
-from ledger.http_tools.conformance_service import NotStarted, StartedService, listens, published
-from ledger.manifests import HttpManifest, ManifestRefused, texts
-from ledger.standard_webhooks import SecretRefused
+from ledger.contracts import json_schemas
+from ledger.foundation.crypto import signing_keys, standard_webhooks
+from ledger.foundation.crypto.standard_webhooks import SecretRefused
+from ledger.tools import credentials, manifests
+from ledger.tools.conformance import run
+from ledger.tools.conformance.probe import Probe, Sample, Signer, WithKey, WithSecret
+from ledger.tools.conformance.run import Finding
+from ledger.tools.conformance.service import NotStarted, StartedService, listens, published
+from ledger.tools.credentials import CredentialRefused
+from ledger.tools.manifests import HttpManifest, ManifestRefused, texts
 
 ANYWHERE = "https://tool.example"
 ROUTES = ("plan", "rollback", "find_receipt")
@@ -65,7 +67,7 @@ class Command(BaseCommand):
             except NotStarted as failure:
                 raise CommandError(str(failure)) from failure
         if failures:
-            raise CommandError(f"{failures} of {len(conformance.CHECKS)} checks failed.")
+            raise CommandError(f"{failures} of {len(run.CHECKS)} checks failed.")
         self.stdout.write("The service keeps the protocol.")
 
     @contextmanager
@@ -92,7 +94,7 @@ class Command(BaseCommand):
             yield key
 
     def _run(self, probe: Probe, command: str | None) -> int:
-        """How many checks failed."""
+        """Number of checks that failed."""
         if command is None:
             if not listens(probe.address):
                 raise NotStarted(f"Nothing answers at {probe.address}: start it, or give --start.")
@@ -107,7 +109,7 @@ class Command(BaseCommand):
 
     def _tell(self, probe: Probe) -> int:
         failures = 0
-        for finding in conformance.findings(probe):
+        for finding in run.findings(probe):
             failures += finding.is_failure
             self.stdout.write(_line(finding))
         return failures
@@ -191,7 +193,7 @@ def _tenant(file: Path | None) -> str:
 
 
 def _examples(manifest: HttpManifest | None) -> dict[str, Any]:
-    """What the schema gives for each argument that is required."""
+    """Examples that the schema gives for each argument that is required."""
     if manifest is None:
         raise CommandError("Say what a sample operation looks like: --arguments JSON.")
     schema = manifest.arguments

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger.audit import exports
+from ledger.proof.audit import exports
 
 
 class Command(BaseCommand):

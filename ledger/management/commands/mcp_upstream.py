@@ -9,12 +9,13 @@ from typing import Any
 import yaml
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import characters, mcp_upstreams, registrations
 from ledger.errors import LedgerError
 from ledger.events import account_changes
-from ledger.mcp_upstreams import UpstreamRefused
+from ledger.foundation import characters
 from ledger.models import McpUpstream, Tenant, UpstreamTool
 from ledger.principals import Surface
+from ledger.tools import mcp_upstreams, registrations, watched
+from ledger.tools.mcp_upstreams import UpstreamRefused
 
 VERBS = {
     "add": "register a server, or change where it is, and read its list of tools",
@@ -65,16 +66,15 @@ class Command(BaseCommand):
         self._sync(name=name, tenant=tenant)
 
     def _sync(self, *, name: str, tenant: str, **_: Any) -> None:
-        mcp_upstreams.read_soon(tenant, name)
         row = mcp_upstreams.upstream_named(tenant, name)
-        if problem := mcp_upstreams.read_again(row.pk):
+        if problem := watched.read_now(row.watched_id):
             raise CommandError(f"{name} is registered; its list could not be read: {problem}")
         self._list(name=name, tenant=tenant)
 
     def _list(self, *, name: str, tenant: str, **_: Any) -> None:
         row = mcp_upstreams.upstream_named(tenant, name)
         spoken = f"MCP {row.revision}" if row.revision else "not read yet"
-        self.stdout.write(f"{row.name}: {row.address}, {spoken}. {row.problem}".rstrip())
+        self.stdout.write(f"{row.name}: {row.address}, {spoken}. {row.watched.error}".rstrip())
         for tool in row.tools.order_by("name"):
             hints = ", ".join(f"{hint} {value}" for hint, value in tool.hints.items())
             line = f"  {tool.name}: {tool.get_state_display()}. {tool.problem or tool.why}"
@@ -115,7 +115,7 @@ class Command(BaseCommand):
 
 
 def _plain(text: str) -> str:
-    """What a server wrote, in one line and without what a terminal would obey."""
+    """Text that a server wrote, in one line and without what a terminal would obey."""
     indent = len(text) - len(text.lstrip(" "))
     return " " * indent + characters.cleaned(characters.one_line(text))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger.usage import counting
+from ledger.reporting.usage import counting
 
 
 class Command(BaseCommand):

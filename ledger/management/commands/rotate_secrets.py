@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db.transaction import atomic
 
-from ledger import encryption
-from ledger.encryption import SecretField, SecretUnreadable
+from ledger.foundation.crypto import encryption
+from ledger.foundation.crypto.encryption import SecretField, SecretUnreadable
 
 
 class Command(BaseCommand):
@@ -24,21 +24,12 @@ class Command(BaseCommand):
             except SecretUnreadable as failure:
                 raise CommandError(f"{failure} What was rotated before stays.") from failure
             self.stdout.write(f"{field.model._meta.label}.{field.name}: {number} encrypted anew.")
-        self._elsewhere()
         newest = encryption.key_id(settings.ENCRYPTION_KEYS[0])
         self.stdout.write(f"Everything is encrypted with key {newest}; the others may go.")
 
-    def _elsewhere(self) -> None:
-        for encrypt_anew in encryption.elsewhere:
-            try:
-                name, number = encrypt_anew()
-            except SecretUnreadable as failure:
-                raise CommandError(f"{failure} What was rotated before stays.") from failure
-            self.stdout.write(f"{name}: {number} encrypted anew.")
-
 
 def rotate(field: SecretField) -> int:
-    """How many rows were rewritten; each on its own, so that nobody waits for all of them."""
+    """Number of rows rewritten; each on its own, so that nobody waits for all of them."""
     rows, number = field.model._base_manager, 0
     for pk in rows.exclude(**{field.attname: ""}).values_list("pk", flat=True).iterator():
         with atomic():

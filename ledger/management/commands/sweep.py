@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger import doorbell, liveness
-from ledger.database import sessions
-from ledger.start_checks import refuse_if_unsafe
+from ledger.foundation.postgres import sessions
+from ledger.foundation.redis import doorbell, liveness
+from ledger.workers.start_checks import refuse_if_unsafe
 from ledger.workers.sweeper import Sweeper
 
 LOCK_S = 1  # a row that somebody else has locked is left for the next round

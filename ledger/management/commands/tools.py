@@ -11,13 +11,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.transaction import atomic
 
-from ledger import credentials, manifests, registrations, standard_webhooks
-from ledger.credentials import CredentialRefused
 from ledger.errors import LedgerError
 from ledger.events import account_changes
-from ledger.manifests import Manifest, ManifestRefused, texts
+from ledger.foundation.crypto import standard_webhooks
 from ledger.models import Tenant
 from ledger.principals import Surface
+from ledger.tools import credentials, manifests, registrations
+from ledger.tools.credentials import CredentialRefused
+from ledger.tools.manifests import Manifest, ManifestRefused, texts
 
 FILE_MOST = 1_000_000  # bytes
 

@@ -16,9 +16,9 @@ from uuid import UUID
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger.audit import verification
-from ledger.audit.verification import Coverage, Proof, Since
-from ledger.log import checkpoints
+from ledger.proof.audit import verification
+from ledger.proof.audit.verification import Coverage, Proof, Since
+from ledger.proof.log import checkpoints
 
 # How old an event may be that is under no checkpoint yet.
 PATIENCE_ROUNDS, LEAST_PATIENCE = 5, timedelta(minutes=5)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger import permits
+from ledger.tools import permits
 
 JWKS_MOST = 1_000_000  # bytes
 

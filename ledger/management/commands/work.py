@@ -15,11 +15,12 @@ from django.core.management.base import BaseCommand, CommandParser
 from redis import RedisError
 from rq.exceptions import StopRequested
 
-from ledger import doorbell, liveness
-from ledger.couriers import Courier
-from ledger.database import sessions
-from ledger.start_checks import refuse_if_unsafe
-from ledger.workers.queues import LOOK_AGAIN_S, QueueThreads, work
+from ledger.delivery.couriers import Courier
+from ledger.foundation.postgres import sessions
+from ledger.foundation.redis import doorbell, liveness
+from ledger.workers.queue_threads import LOOK_AGAIN_S, QueueThreads
+from ledger.workers.queues import work
+from ledger.workers.start_checks import refuse_if_unsafe
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def _kinds_of(names: list[str]) -> list[str]:
 
 
 def _beside(name: str) -> Courier | QueueThreads | None:
-    """What does the work of this name in threads of its own; else the main thread does it."""
+    """The worker of this name with threads of its own; else the main thread does the work."""
     if name == settings.DELIVER:
         return Courier()
     number = settings.QUEUE_THREADS.get(name)

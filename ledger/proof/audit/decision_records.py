@@ -17,12 +17,12 @@ from django.conf import settings
 from django.db import connection
 from django.db.transaction import atomic
 
-from ledger import intents, seals
-from ledger.log import checkpoints
-from ledger.log.checkpoints import Inclusion
 from ledger.models import Event, Transaction
-from ledger.models.log import Checkpoint
-from ledger.seals import Link
+from ledger.models.events import Checkpoint
+from ledger.proof.log import checkpoints
+from ledger.proof.log.checkpoints import Inclusion
+from ledger.seals import intents, seals
+from ledger.seals.seals import Link
 from ledger.transactions.sign_offs import DECISIONS
 
 FORMAT, VERSION = "assent-decision-record", 1
@@ -49,7 +49,7 @@ def of_transaction(row: Transaction) -> Record:
 
 
 def _shown(row: Transaction) -> str | None:
-    """What was signed off, as its digest was made; ``None`` once it was erased."""
+    """The content that was signed off, as its digest was made; ``None`` once it was erased."""
     if row.content_erased_at is not None:
         return None
     return intents.canonical(intents.intent_of(row)).decode()
@@ -80,7 +80,7 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
 
 
 def summary_of(links: Iterable[Link]) -> Record:
-    """Who signed and what came of it, as the events have it."""
+    """Summary of who signed and what came of it, as the events have it."""
     chain = list(links)
     outcome = seals.sealed_outcome(link.says for link in chain)
     return {

@@ -23,10 +23,10 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-from ledger import seals
-from ledger.erasures import SealedContent
+from ledger.events.erasures import SealedContent
 from ledger.models import Decision, Event, Transaction
-from ledger.seals import Link
+from ledger.seals import seals
+from ledger.seals.seals import Link
 from ledger.transactions.sign_offs import MOVES, Map
 
 CHUNK = 2_000  # rows of one fetch
@@ -65,7 +65,7 @@ Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[
 
 
 class Standing(NamedTuple):
-    """What the log knows of a row of an upper room."""
+    """Facts that the log knows of a row of an upper room."""
 
     id: UUID
     state: str
@@ -92,7 +92,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which subjects are read. Without limits all of them are."""
+    """Part of the subjects that is read. Without limits all of them are."""
 
     only: tuple[UUID, ...] | None = None
     after: UUID | None = None

@@ -14,14 +14,14 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from ledger import erasures, seals
-from ledger.audit import histories
-from ledger.audit.histories import EVERYTHING, History, Part, Vote
-from ledger.events import account_changes
-from ledger.log import checkpoint_proof
-from ledger.log.checkpoint_proof import Coverage
+from ledger.events import erasures
 from ledger.models import Event
-from ledger.seals import Link, hash_of
+from ledger.proof.audit import histories
+from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
+from ledger.proof.log import checkpoint_proof
+from ledger.proof.log.checkpoint_proof import Coverage
+from ledger.seals import seals
+from ledger.seals.seals import Link, hash_of
 from ledger.states import Move
 from ledger.transactions import sign_offs
 from ledger.transactions.sign_offs import DECISIONS, Map
@@ -31,12 +31,9 @@ __all__ = ["Broken", "Coverage", "Proof", "hash_of", "verify"]
 FAULTS_MAX = 20  # that are named before the rest is left unread
 SLICE = 10_000  # old subjects that an incremental proof reads again, in turn
 
-# Changes of accounts have no state; their chains are proved, and their kinds are known.
-CHANGES: Map = {kind: Move(kind, frozenset({""}), "") for kind in account_changes.ChangeKind}
-
 
 class Broken(checkpoint_proof.Broken):
-    """What cannot be true of an untouched ledger; every fault names its row."""
+    """Raised for what cannot be true of an untouched ledger; every fault names its row."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = list(faults)
@@ -45,7 +42,7 @@ class Broken(checkpoint_proof.Broken):
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """How far an earlier proof came: its checkpoints, and which old subjects were read again."""
+    """Reach of an earlier proof: its checkpoints, and which old subjects were read again."""
 
     coverage: Coverage
     read_again_upto: UUID | None = None
@@ -53,7 +50,7 @@ class Since:
 
 @dataclass
 class Proof:
-    """What was proved, in numbers."""
+    """Result of a proof, in numbers."""
 
     events: int = 0
     transactions: int = 0
@@ -189,7 +186,7 @@ def faults_of(history: History) -> list[str]:
 
 
 def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str]:
-    """What the row of an upper room says, against its events: its state, and its erasure."""
+    """Faults of the row of an upper room, against its events: of its state, and its erasure."""
     last, erasure = links[-1], erasures.erasure_in(links)
     if row.state != last.to_state:
         yield (
@@ -205,16 +202,15 @@ def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str
 
 
 def _family_of(history: History) -> tuple[str, Map]:
-    """What a history is about: by its row, or where that is gone, by its events."""
+    """The family a history is about: by its row, or where that is gone, by its events."""
     for name in history.rows:
         return name, histories.families[name].moves
     kinds = {link.kind for link in history.links}
-    if kinds & set(CHANGES):
-        return sign_offs.ACCOUNT, CHANGES
     for family in histories.families.values():
         if kinds & set(family.moves):
             return family.name, family.moves
-    return sign_offs.ACCOUNT, CHANGES
+    # Changes of accounts have no state. Their kinds may be those of an app that is absent by now.
+    return sign_offs.ACCOUNT, {kind: Move(kind, frozenset({""}), "") for kind in kinds}
 
 
 def _decision_faults(history: History) -> Iterator[str]:

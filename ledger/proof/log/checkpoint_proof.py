@@ -11,13 +11,13 @@ from datetime import timedelta
 
 from django.db.models.functions import Now
 
-from ledger.log import checkpoints, publishing, tree
-from ledger.log.tree import NotStored, StoredTree
+from ledger.foundation.crypto import merkle, signed_notes
+from ledger.foundation.crypto.merkle import TILE_HEIGHT, WIDTH, Frontier
+from ledger.foundation.crypto.signed_notes import SIGNATURE, NoteRefused, TreeHead, VerifierKey
 from ledger.models import Event
-from ledger.models.log import Checkpoint, Tile
-from ledger.transparency import merkle, signed_notes
-from ledger.transparency.merkle import TILE_HEIGHT, WIDTH, Frontier
-from ledger.transparency.signed_notes import SIGNATURE, NoteRefused, TreeHead, VerifierKey
+from ledger.models.events import Checkpoint, Tile
+from ledger.proof.log import checkpoints, publishing, tree
+from ledger.proof.log.tree import NotStored, StoredTree
 
 CHUNK = 5_000  # events between two reports of progress
 TILES_AT_ONCE = 200
@@ -29,7 +29,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the checkpoints cover. Keep it, and the next proof begins where this one ended."""
+    """Reach of the checkpoints. Keep it, and the next proof begins where this one ended."""
 
     checkpoints: int = 0
     size: int = 0  # events that are under a checkpoint
@@ -72,7 +72,7 @@ def verify(
 
 
 def published_size() -> int | None:
-    """How many events the newest published checkpoint covers; ``None`` if no file of them is kept.
+    """Number of events the newest published checkpoint covers; ``None`` if no file of them is kept.
 
     Raises ``NoteRefused`` and ``OSError`` when the file cannot be read.
     """
@@ -211,7 +211,7 @@ def _frontier_since(since: Coverage) -> Frontier:
 
 
 def _tiles_of(size: int) -> int:
-    """How many tiles a tree of this size has."""
+    """Number of tiles a tree of this size has."""
     count = 0
     while size:
         count += -(-size // WIDTH)

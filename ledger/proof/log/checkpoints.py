@@ -1,7 +1,7 @@
 """Checkpoints of the transparency log: making them, and proofs against them.
 
 A checkpoint is a C2SP signed note: how many sealed events there are, and the RFC 6962 root over
-their hashes. ``ledger.log.checkpoint_proof`` verifies them all.
+their hashes. ``ledger.proof.log.checkpoint_proof`` verifies them all.
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ from django.db import connection
 from django.db.transaction import atomic
 
 from ledger.events.settled import last_settled_event
-from ledger.log import tree
-from ledger.log.tree import NotStored, StoredTree
+from ledger.foundation.crypto import merkle, signed_notes
+from ledger.foundation.crypto.merkle import ProofRefused
+from ledger.foundation.crypto.signed_notes import SIGNATURE, Note, Signature, TreeHead, VerifierKey
 from ledger.models import Event
-from ledger.models.log import Checkpoint
-from ledger.transparency import merkle, signed_notes
-from ledger.transparency.merkle import ProofRefused
-from ledger.transparency.signed_notes import (
-    SIGNATURE,
-    Note,
-    Signature,
-    TreeHead,
-    VerifierKey,
-)
+from ledger.models.events import Checkpoint
+from ledger.proof.log import tree
+from ledger.proof.log.tree import NotStored, StoredTree
 
 # Events that one checkpoint takes at most; what is left goes under the next one, at once.
 MOST_EVENTS = 50_000
@@ -138,7 +132,7 @@ def latest() -> Checkpoint | None:
 
 
 def is_behind(point: Checkpoint) -> bool:
-    """Whether there are older events that the checkpoint did not take."""
+    """True if there are older events that the checkpoint did not take."""
     return Event.objects.filter(pk__gt=point.upto_event, at__lt=point.at).exists()
 
 
@@ -167,7 +161,7 @@ def witness_keys() -> list[VerifierKey]:
 
 
 def place_of(event_id: int) -> int | None:
-    """Which leaf this event is; ``None`` while it is under no checkpoint."""
+    """Index of this event's leaf; ``None`` while it is not under a checkpoint."""
     point = covering(event_id)
     if point is None:
         return None

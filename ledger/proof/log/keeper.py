@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import connection
 
-from ledger.backoff import Backoff
-from ledger.log import checkpoints, publishing, witnesses
-from ledger.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
+from ledger.foundation.backoff import Backoff
+from ledger.foundation.lanes import Lane
+from ledger.proof.log import checkpoints, publishing, witnesses
+from ledger.proof.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ class Keeper:
     """Publishes checkpoints and collects cosignatures; keeps its state between two runs."""
 
     def __init__(self) -> None:
-        self._checkpoint_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log")
-        self._witness_threads = ThreadPoolExecutor(MOST_WITNESSES, thread_name_prefix="witness")
+        self._checkpoints = Lane("log", 1)
+        self._witnesses = Lane("witness", MOST_WITNESSES, daemon=True)
         self._making: Future[bool] | None = None
         self._due = 0.0
         self._asking: dict[str, Future[None]] = {}
@@ -44,17 +44,12 @@ class Keeper:
             self._due = 0.0  # there were more events than one checkpoint takes
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + settings.CHECKPOINT_EVERY_S
-            self._making = self._checkpoint_thread.submit(self._make)
+            self._making = self._checkpoints.start("", self._make)
 
     def finish(self) -> None:
-        """Wait for the checkpoint in hand."""
+        """Wait for the checkpoint in hand; a witness may take long."""
         if self._making is not None:
             self._making.result()
-
-    def stop(self) -> None:
-        """Begin nothing more, and wait for the checkpoint in hand. A witness may take long."""
-        self._checkpoint_thread.shutdown(cancel_futures=True)
-        self._witness_threads.shutdown(wait=False, cancel_futures=True)
 
     def _make(self) -> bool:
         """Make one checkpoint; whether the next one is due at once."""
@@ -69,8 +64,6 @@ class Keeper:
             logger.critical("No checkpoint is signed: %s Run verify_ledger.", contradiction)
         except Exception:
             logger.exception("a checkpoint failed; the next one is tried as usual")
-        finally:
-            connection.close()
         return False
 
     def _ask_witnesses(self) -> None:
@@ -79,7 +72,7 @@ class Keeper:
             asking = self._asking.get(name)
             is_free = asking is None or asking.done()
             if is_free and time.monotonic() >= self._ask_again.get(name, 0.0):
-                self._asking[name] = self._witness_threads.submit(self._ask, witness)
+                self._asking[name] = self._witnesses.start(name, self._ask, witness)
 
     def _ask(self, witness: Witness) -> None:
         name = witness.key.name
@@ -93,8 +86,6 @@ class Keeper:
             logger.warning("Witness %s: %s", name, refusal)
         except Exception:
             logger.exception("asking witness %s failed", name)
-        finally:
-            connection.close()
         self._failures[name] = self._failures.get(name, 0) + 1
         wait = BACKOFF.wait(self._failures[name])
         self._ask_again[name] = time.monotonic() + wait.total_seconds()

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from django.conf import settings
 
-from ledger.log import checkpoints
-from ledger.models.log import Checkpoint
-from ledger.transparency import signed_notes
-from ledger.transparency.signed_notes import NoteRefused, TreeHead
+from ledger.foundation.crypto import signed_notes
+from ledger.foundation.crypto.signed_notes import NoteRefused, TreeHead
+from ledger.models.events import Checkpoint
+from ledger.proof.log import checkpoints
 
 logger = logging.getLogger("assent.log")
 
@@ -92,7 +92,7 @@ def notes_of(text: str) -> list[signed_notes.Note]:
 
 
 def _tail() -> tuple[int, str]:
-    """Where the last whole note ends, and the whole notes shortly before that."""
+    """The place at which the last whole note ends, and the whole notes shortly before that."""
     path = Path(settings.LOG_FILE)
     if not path.exists():
         return 0, ""

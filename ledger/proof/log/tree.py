@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ledger.models.log import Tile
-from ledger.transparency import merkle
-from ledger.transparency.merkle import TILE_HEIGHT, WIDTH, Frontier
+from ledger.foundation.crypto import merkle
+from ledger.foundation.crypto.merkle import TILE_HEIGHT, WIDTH, Frontier
+from ledger.models.events import Tile
 
 HASH = 32  # bytes
 
@@ -44,7 +44,7 @@ class StoredTree:
 
 
 def hashes_of(level: int, index: int) -> bytes:
-    """What is stored of one tile; empty when nothing is."""
+    """Hashes that are stored of one tile; empty when nothing is."""
     row = Tile.objects.filter(level=level, index=index).values_list("hashes", flat=True).first()
     return b"" if row is None else bytes(row)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from ledger.log import views
+from ledger.proof.log import views
 
 app_name = "log"
 urlpatterns = [

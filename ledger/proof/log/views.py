@@ -8,8 +8,8 @@ import re
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from ledger.log import checkpoints, tree
-from ledger.transparency.merkle import WIDTH
+from ledger.foundation.crypto.merkle import WIDTH
+from ledger.proof.log import checkpoints, tree
 
 FOREVER = "public, max-age=31536000, immutable"
 TEXT = "text/plain; charset=utf-8"

@@ -17,12 +17,12 @@ from django.conf import settings
 from django.db import IntegrityError
 from django.db.transaction import atomic
 
-from ledger import safe_http
-from ledger.log import checkpoints, publishing
-from ledger.models.log import Checkpoint, Cosignature
-from ledger.transparency import signed_notes
-from ledger.transparency.merkle import ProofRefused
-from ledger.transparency.signed_notes import NoteRefused, Signature, VerifierKey
+from ledger.foundation.crypto import signed_notes
+from ledger.foundation.crypto.merkle import ProofRefused
+from ledger.foundation.crypto.signed_notes import NoteRefused, Signature, VerifierKey
+from ledger.foundation.http_out import safe_http
+from ledger.models.events import Checkpoint, Cosignature
+from ledger.proof.log import checkpoints, publishing
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def configured() -> list[Witness]:
 
 
 def is_due(witness: Witness) -> bool:
-    """Whether the newest checkpoint lacks this witness's cosignature."""
+    """True if the newest checkpoint lacks this witness's cosignature."""
     point = checkpoints.latest()
     if point is None:
         return False

@@ -1,3 +1,3 @@
-"""What was asked for lately and what became of it, counted from the audit log."""
+"""Requests of lately and what became of them, counted from the audit log."""
 
 from __future__ import annotations

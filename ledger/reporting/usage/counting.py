@@ -15,8 +15,8 @@ from django.db.transaction import atomic
 
 from ledger.events.settled import last_settled_event
 from ledger.models import Event, SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
+from ledger.reporting.usage import buckets, subjects
 from ledger.states import EventKind
-from ledger.usage import buckets, subjects
 
 BATCH = 5_000  # events that one round counts
 EVERY_S = 5.0  # to know which events are settled, writers are kept out for an instant

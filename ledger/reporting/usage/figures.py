@@ -13,9 +13,9 @@ from django.db import connection
 from django.db.models import Count, Sum
 
 from ledger.models import Review, ReviewVerdict, UsageDay
+from ledger.reporting.usage import buckets
+from ledger.reporting.usage.counting import OUTCOMES
 from ledger.states import EventKind
-from ledger.usage import buckets
-from ledger.usage.counting import OUTCOMES
 
 # An approver's word, whether or not others had to follow.
 APPROVALS = (EventKind.APPROVED, EventKind.APPROVAL_RECORDED)
@@ -27,7 +27,7 @@ def _counters() -> dict[str, Counter[str]]:
 
 @dataclass(slots=True)
 class Times:
-    """What became of requests, by day and hour of the reader's time zone and by tool."""
+    """Outcomes of requests, by day and hour of the reader's time zone and by tool."""
 
     by_day: dict[date, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     by_hour: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -46,7 +46,7 @@ class Times:
 
 @dataclass(slots=True)
 class Pair:
-    """What one person or agent decided for one agent."""
+    """Decisions of one person or agent for one agent."""
 
     agent: str
     decider: str
@@ -66,7 +66,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What people said of one supervisor's decisions."""
+    """Verdicts of people on one supervisor's decisions."""
 
     agent: str
     agreed: int
@@ -111,7 +111,7 @@ _TIMES = """
 
 
 def pairs(tenants: Iterable[str], begin: datetime) -> list[Pair]:
-    """Who decided for whom since that day (UTC), those that decided most first."""
+    """Pairs of who decided for whom since that day (UTC), those that decided most first."""
     found: dict[tuple[str, str], Pair] = {}
     rows = _run(_PAIRS, list(tenants), begin.astimezone(UTC).date())
     for agent, decider, kind, wait, number in rows:
@@ -130,7 +130,7 @@ _PAIRS = """
 
 
 def agents(tenants: Iterable[str], begin: datetime) -> dict[str, Counter[str]]:
-    """What became of the requests of each agent since that day (UTC)."""
+    """Outcomes of the requests of each agent since that day (UTC)."""
     rows = UsageDay.objects.filter(
         tenant__in=list(tenants), day__gte=begin.astimezone(UTC).date()
     ).order_by()
@@ -141,7 +141,7 @@ def agents(tenants: Iterable[str], begin: datetime) -> dict[str, Counter[str]]:
 
 
 def reviewed(tenants: Iterable[str], begin: datetime) -> list[Reviewed]:
-    """What people said since then of the sampled decisions of each supervisor."""
+    """Verdicts of people since then on the sampled decisions of each supervisor."""
     rows = Review.objects.filter(
         tenant__in=list(tenants), verdict__in=ReviewVerdict.values, at__gte=begin
     ).order_by()
@@ -155,7 +155,7 @@ def reviewed(tenants: Iterable[str], begin: datetime) -> list[Reviewed]:
 
 
 def decided(counts: Counter[str]) -> int:
-    """How many were approved, rejected, let expire or canceled."""
+    """Number that were approved, rejected, let expire or canceled."""
     return sum(counts[kind] for kind in OUTCOMES)
 
 

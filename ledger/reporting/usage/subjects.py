@@ -1,4 +1,4 @@
-"""Whom or what a transaction concerns, so that approvers learn how often that was lately.
+"""Subjects that transactions concern, so that approvers learn how often that was lately.
 
 Kept is a keyed hash of the argument that the contract names, for as long as figures are shown of
 it. It goes when the content of its transaction is erased.
@@ -15,10 +15,11 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from ledger import contracts, intents
-from ledger.catalogue import tool_of
+from ledger import contracts
 from ledger.models import Event, SubjectUse, Transaction
+from ledger.seals import intents
 from ledger.states import EventKind
+from ledger.tools.catalogue import tool_of
 
 SHOWN = timedelta(days=30)
 KEPT = timedelta(days=35)  # a little longer: it goes by the time in the id

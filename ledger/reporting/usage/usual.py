@@ -1,4 +1,4 @@
-"""Whether what an agent asks for is usual: figures of the last 30 days beside it."""
+"""Tells if what an agent asks for is usual: figures of the last 30 days beside it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from ledger.models import Event, Transaction, UsageDay
+from ledger.reporting.usage import buckets, subjects
+from ledger.reporting.usage.counting import counted_upto
 from ledger.states import EventKind
-from ledger.usage import buckets, subjects
-from ledger.usage.counting import counted_upto
 
 DAYS = 30
 ENOUGH = 5  # amounts that make a range
@@ -33,7 +33,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """What one agent asked of one tool lately, and how this request compares."""
+    """Requests of one agent for one tool lately, and how this request compares."""
 
     asked: int
     approved: int
@@ -59,13 +59,13 @@ class Usual:
 
     @property
     def is_burst(self) -> bool:
-        """Whether the agent asks far more often today than on other days."""
+        """True if the agent asks far more often today than on other days."""
         before = (self.asked - self.today) / (DAYS - 1)
         return self.today >= BURST_AT_LEAST and self.today > BURST * max(before, 1)
 
     @property
     def is_unusual(self) -> bool:
-        """Whether an approver should look twice."""
+        """True if an approver should look twice."""
         is_new = self.is_first_of_agent or self.is_first_of_subject
         return is_new or self.is_often or self.is_beyond or self.is_burst
 
@@ -90,7 +90,7 @@ def usual_of(row: Transaction) -> Usual:
 
 
 def _is_counted(row: Transaction) -> bool:
-    """Whether the figures hold this request; the sweeper counts a little later."""
+    """True if the figures hold this request; the sweeper counts a little later."""
     entered = Event.objects.filter(transaction=row.pk, kind=EventKind.PREPARED)
     return entered.filter(pk__lte=counted_upto()).exists()
 

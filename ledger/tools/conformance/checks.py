@@ -9,8 +9,8 @@ from threading import Timer
 
 import httpx
 
-from ledger.http_tools.answers import CONFLICT, NOTHING_HAPPENED
-from ledger.http_tools.conformance_probe import Heard, Probe, Skipped, Unexpected, WithSecret
+from ledger.tools.conformance.probe import Heard, Probe, Skipped, Unexpected, WithSecret
+from ledger.tools.http.answers import CONFLICT, NOTHING_HAPPENED
 
 LONG_AGO = timedelta(minutes=10)
 ELSEWHERE = "another-tool.example"

@@ -14,11 +14,12 @@ from uuid import uuid4
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger import safe_http, signing_keys, standard_webhooks
-from ledger.http_tools import signing
-from ledger.http_tools.answers import Answer, NotProved, object_in
-from ledger.http_tools.exchange import LARGEST_ANSWER
-from ledger.manifests import HttpManifest
+from ledger.foundation.crypto import signing_keys, standard_webhooks
+from ledger.foundation.http_out import safe_http
+from ledger.tools.http import signing
+from ledger.tools.http.answers import Answer, NotProved, object_in
+from ledger.tools.http.exchange import LARGEST_ANSWER
+from ledger.tools.manifests import HttpManifest
 
 SHOWN = 300  # characters of an answer
 
@@ -100,7 +101,7 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What is asked of the service: a tool and its routes, and two sets of arguments that fit."""
+    """Questions to the service: a tool and its routes, and two sets of arguments that fit."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -199,7 +200,7 @@ class Probe:
         return self.ask("find_receipt", operation_key)
 
     def contract(self) -> Heard:
-        """What it publishes; not remembered, as nothing is in doubt by it."""
+        """The contract it publishes; not remembered, as nothing is in doubt by it."""
         named = {"tool": self.sample.tool, "tenant": self.sample.tenant}
         request = self.signer.request(self.address, "contract", named)
         request.headers.update({"Accept": "application/json", **self.shown})

@@ -1,4 +1,4 @@
-"""Whether the service of a tool's owner keeps the protocol: every check, and what it found.
+"""Tells if the service of a tool's owner keeps the protocol: every check, and what it found.
 
 ``manage.py check_tool`` runs it. It carries out real operations: it is for services that may.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ledger.http_tools import conformance_checks as checks, conformance_terms as terms
-from ledger.http_tools.conformance_probe import Probe, Skipped, Unexpected
+from ledger.tools.conformance import checks, terms
+from ledger.tools.conformance.probe import Probe, Skipped, Unexpected
 
 Check = Callable[[Probe], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found. ``came`` is empty if it was as expected."""
+    """Result of one check. ``came`` is empty if it was as expected."""
 
     name: str
     expected: str

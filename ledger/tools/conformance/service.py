@@ -1,4 +1,4 @@
-"""What the conformance kit runs beside itself: the owner's service, and a place for its key."""
+"""Servers the conformance kit runs beside itself: the owner's service, and a place for its key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger import signing_keys
+from ledger.foundation.crypto import signing_keys
 
 UP_WITHIN_S = 30.0
 
@@ -59,7 +59,7 @@ class StartedService:
 
 
 def listens(address: str) -> bool:
-    """Whether something accepts connections there."""
+    """True if something accepts connections there."""
     parts = urlsplit(address)
     where = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
     with suppress(OSError), socket.create_connection(where, timeout=5):

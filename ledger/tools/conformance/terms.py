@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.http_tools import published
-from ledger.http_tools.conformance_probe import Heard, Probe, Skipped, Unexpected
-from ledger.http_tools.published import Unusable
-from ledger.manifests import HttpManifest
+from ledger.tools.conformance.probe import Heard, Probe, Skipped, Unexpected
+from ledger.tools.http import published
+from ledger.tools.http.published import Unusable
+from ledger.tools.manifests import HttpManifest
 
 KEPT_OUT = frozenset({401, 403})
 PUBLISHES_NONE = frozenset({400, 404, 405, 501})

@@ -6,6 +6,6 @@ The owner's side serves ``POST {address}/plan | commit | rollback | compensate``
 
 from __future__ import annotations
 
-from ledger.http_tools.tool import HttpTool
+from ledger.tools.http.tool import HttpTool
 
 __all__ = ["HttpTool"]

@@ -1,4 +1,4 @@
-"""What the answer of a tool over HTTP proves: the table of docs/http-tools.md, row by row."""
+"""Meaning of the answer of a tool over HTTP: the table of docs/http-tools.md, row by row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ledger import characters
 from ledger.contracts.results import clean
+from ledger.foundation import characters
 
 NOTHING_HAPPENED = "nothing-happened"
 CONFLICT = "conflict"
@@ -68,7 +68,7 @@ Meaning = Done | AskLater | Refused
 
 
 def meaning_of(answer: Answer) -> Meaning:
-    """What an answer to plan, commit, rollback and compensate proves. Raises ``NotProved``."""
+    """Proof in an answer to plan, commit, rollback and compensate. Raises ``NotProved``."""
     match answer.status:
         case 200:
             return Done(answer.body)
@@ -85,7 +85,7 @@ def meaning_of(answer: Answer) -> Meaning:
 
 
 def meaning_of_operation(answer: Answer, *, is_complete: bool) -> Meaning | None:
-    """What an answer about one operation proves; ``None``: it cannot be told yet."""
+    """Proof in an answer about one operation; ``None``: it cannot be told yet."""
     if answer.status == 404:
         why = "The tool has no such operation, and its records are complete."
         return Refused(why) if is_complete else None

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import httpx
 
-from ledger import safe_http
 from ledger.contracts import Context, NothingHappenedYet
-from ledger.http_tools import answers, signing
-from ledger.http_tools.answers import Answer, Meaning
-from ledger.safe_http import Credentials, CredentialUnusable
+from ledger.foundation.http_out import safe_http
+from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.tools.http import answers, signing
+from ledger.tools.http.answers import Answer, Meaning
 
 LARGEST_ANSWER = 256 * 1024  # bytes
 LONGEST_PAUSE_S = 30.0
@@ -41,7 +41,7 @@ def show_nothing(_: str) -> Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where the tool runs, and how it is found out what the service wants to see.
+    """Address where the tool runs, and the way to find out what the service wants to see.
 
     With ``secrets`` it is asked by webhooks, all of them to the address itself; else by routes,
     signed with our key.
@@ -65,7 +65,7 @@ def ask(service: Service, verb: str, body: Mapping[str, Any], context: Context) 
 
 
 def look_up(service: Service, operation: Mapping[str, Any], context: Context) -> Answer:
-    """What became of the operation. Raises as ``ask`` does."""
+    """The answer to what became of the operation. Raises as ``ask`` does."""
     path = f"operations/{quote(context.operation_key, safe='')}"
     return _answer_to(reading(service, path, "find_receipt", operation), service, context)
 
@@ -114,7 +114,7 @@ def _pause_in(response: httpx.Response) -> float:
 
 
 def _clock_in(response: httpx.Response) -> str:
-    """How far the clocks are apart, where that may be why our signature was refused."""
+    """Difference between the clocks, where that may be why our signature was refused."""
     if response.status_code not in {401, 403}:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""What the owner of a tool publishes about it: ``GET {address}/contract``."""
+"""Contract that the owner of a tool publishes about it: ``GET {address}/contract``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ledger import intents, json_schemas
-from ledger.contracts import ConsequenceLevel
+from ledger.contracts import ConsequenceLevel, json_schemas
 from ledger.errors import InvalidRequest, SchemaUnusable
-from ledger.http_tools import exchange
-from ledger.http_tools.answers import NotProved, object_in
-from ledger.http_tools.exchange import NOTHING_WAS_SENT, Service
-from ledger.manifests import HttpManifest
+from ledger.seals import intents
+from ledger.tools.http import exchange
+from ledger.tools.http.answers import NotProved, object_in
+from ledger.tools.http.exchange import NOTHING_WAS_SENT, Service
+from ledger.tools.manifests import HttpManifest
 
 TIMEOUT_S = 10.0
 # Keywords that say nothing about which arguments fit, and those whose members are names.
@@ -30,7 +30,7 @@ class Unreadable(Exception):
 
 
 class Unusable(Exception):
-    """What is published is no contract of the tool; the text says why."""
+    """Raised if what is published is not a contract of the tool; the text says why."""
 
 
 class Promises(BaseModel):
@@ -110,14 +110,14 @@ def not_promised(manifest: HttpManifest, contract: Mapping[str, Any]) -> list[st
 
 
 def other_arguments(manifest: HttpManifest, contract: Mapping[str, Any]) -> list[str]:
-    """Where the schema of a checked contract takes other arguments than the manifest's."""
+    """Places where the schema of a checked contract takes other arguments than the manifest's."""
     return list(schema_differences(manifest.arguments, contract["json_schema"]))
 
 
 def schema_differences(
     ours: Any, theirs: Any, at: str = "", *, of_names: bool = False
 ) -> Iterator[str]:
-    """Where two schemas differ, but for what says nothing about which arguments fit."""
+    """Places where two schemas differ, but for what says nothing about which arguments fit."""
     if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
         if _plain(ours) != _plain(theirs):
             yield at or "the schema itself"

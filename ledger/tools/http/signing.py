@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from http_message_signatures import HTTPMessageSigner, HTTPSignatureKeyResolver, algorithms
 
-from ledger import signing_keys, standard_webhooks
+from ledger.foundation.crypto import signing_keys, standard_webhooks
 
 TAG = "assent-tool"
 LABEL = "assent"

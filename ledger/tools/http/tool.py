@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from ledger import characters
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, Role
 from ledger.errors import PlanRefused
-from ledger.http_tools import answers, exchange
-from ledger.http_tools.answers import AskLater, Done, Meaning, NotProved, Refused
-from ledger.http_tools.exchange import Secrets, Service, Showing, show_nothing
-from ledger.manifests import HttpManifest, ManifestTool
+from ledger.foundation import characters
+from ledger.tools.http import answers, exchange
+from ledger.tools.http.answers import AskLater, Done, Meaning, NotProved, Refused
+from ledger.tools.http.exchange import Secrets, Service, Showing, show_nothing
+from ledger.tools.manifests import HttpManifest, ManifestTool
 
 
 class HttpTool(ManifestTool):
@@ -50,8 +50,8 @@ class HttpTool(ManifestTool):
         return _value_of(role, _done(meaning))
 
     def _refuse_held(self, role: Role, context: Context) -> None:
-        """What was signed off before the hold may be something else by now. That it is not called
-        proves nothing of an attempt before this one; what is to be made good waits."""
+        """Refuse: what was signed off before the hold may be something else by now. That it is not
+        called proves nothing of an attempt before this one; what is to be made good waits."""
         if why := self.why_held():
             is_over = role == "execute" and context.attempt == 1
             refusal = NothingHappened if is_over else NothingHappenedYet
@@ -122,7 +122,7 @@ def _done(meaning: Meaning) -> Mapping[str, Any]:
 
 
 def _value_of(role: Role, body: Mapping[str, Any]) -> Any:
-    """What the function of a Python tool would return for this role."""
+    """The value that the function of a Python tool would return for this role."""
     match role:
         case "plan":
             return _plan_in(body)

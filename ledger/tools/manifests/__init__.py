@@ -1,7 +1,7 @@
 """Tools that are not Python: a manifest says what such a tool takes, promises, and where it runs.
 
 A kind of tool is a subclass of ``Manifest`` here, a subclass of ``ManifestTool`` where it is
-carried out, and a case in ``ledger.catalogue``. Nothing here reads the database.
+carried out, and a case in ``ledger.tools.catalogue``. Nothing here reads the database.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.manifests import texts
-from ledger.manifests.agent import AgentManifest
-from ledger.manifests.base import (
+from ledger.tools.manifests import texts
+from ledger.tools.manifests.agent import AgentManifest
+from ledger.tools.manifests.base import (
     LONGEST_TIMEOUT_S,
     RECEIPT,
     ContractTerms,
     Manifest,
     ManifestRefused,
 )
-from ledger.manifests.http import HttpManifest
-from ledger.manifests.mcp import McpManifest
-from ledger.manifests.tool import ManifestTool
+from ledger.tools.manifests.http import HttpManifest
+from ledger.tools.manifests.mcp import McpManifest
+from ledger.tools.manifests.tool import ManifestTool
 
 # The first is the kind of a manifest that names none.
 KINDS: dict[str, type[Manifest]] = {

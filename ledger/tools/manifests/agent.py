@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ledger.manifests.base import Manifest
+from ledger.tools.manifests.base import Manifest
 
 HOUR, DAY = 3600, 86_400
 

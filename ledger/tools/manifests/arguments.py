@@ -15,7 +15,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 
-from ledger import json_schemas
+from ledger.contracts import json_schemas
 
 
 class SchemaArguments(BaseModel):

@@ -1,4 +1,4 @@
-"""What every manifest says of a tool that is not Python: its arguments, and what is promised."""
+"""Facts every manifest states of a tool that is not Python: its arguments, and its promises."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
-from ledger import intents, json_schemas
-from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel
+from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel, json_schemas
 from ledger.errors import InvalidRequest, SchemaUnusable
+from ledger.seals import intents
 
 RECEIPT = "id"  # the member of ``receipt`` that proves success
 SCHEMA_MOST = 50_000  # characters as JSON
@@ -118,7 +118,7 @@ class Manifest(Strict):
             raise ManifestRefused(_explained(refusal)) from refusal
 
     def as_json(self) -> dict[str, Any]:
-        """What is stored and hashed: every member, also those at their defaults."""
+        """Members that are stored and hashed: all of them, also those at their defaults."""
         members = type(self).model_fields
         return {
             name: value
@@ -165,7 +165,7 @@ def _check_arguments(schema: dict[str, Any]) -> None:
 
 
 def _is_name_of_argument(name: str) -> bool:
-    """Whether a model can have such a field: none hides what the model itself is made of."""
+    """True if a model can have such a field: none hides what the model itself is made of."""
     is_ours = name.startswith("model_") and hasattr(BaseModel, name)
     return name.isidentifier() and not name.startswith("_") and not is_ours
 

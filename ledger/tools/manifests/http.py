@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ledger import safe_http
-from ledger.manifests.base import Manifest, check_host
+from ledger.foundation.http_out import safe_http
+from ledger.tools.manifests.base import Manifest, check_host
 
 CredentialName = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,62})?$")]
 Route = Literal["plan", "rollback", "compensate", "find_receipt"]

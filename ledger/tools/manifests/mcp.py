@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ledger import safe_http
-from ledger.manifests.base import Manifest, Strict, check_host
+from ledger.foundation.http_out import safe_http
+from ledger.tools.manifests.base import Manifest, Strict, check_host
 
 STDIO = "stdio:"
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

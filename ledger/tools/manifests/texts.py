@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from ledger.manifests.base import Manifest, ManifestRefused
+from ledger.tools.manifests.base import Manifest, ManifestRefused
 
 MOST = 1_000_000  # characters
 

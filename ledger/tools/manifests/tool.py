@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from ledger.contracts import Role, Tool
-from ledger.manifests.arguments import model_of
-from ledger.manifests.base import Manifest
+from ledger.tools.manifests.arguments import model_of
+from ledger.tools.manifests.base import Manifest
 
 
 class ManifestTool(Tool[..., Any]):

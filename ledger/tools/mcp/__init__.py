@@ -6,6 +6,6 @@ database.
 
 from __future__ import annotations
 
-from ledger.mcp_tools.tool import McpReadonlyTool, McpTool, Upstream
+from ledger.tools.mcp.tool import McpReadonlyTool, McpTool, Upstream
 
 __all__ = ["McpReadonlyTool", "McpTool", "Upstream"]

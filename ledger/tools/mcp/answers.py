@@ -1,4 +1,4 @@
-"""What the result of a tool of an MCP server proves (docs/mcp-gateway.md), and its receipt."""
+"""Proof in the result of a tool of an MCP server (docs/mcp-gateway.md), and its receipt."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ledger import characters, intents
 from ledger.contracts import NothingHappened
 from ledger.contracts.results import NOTE, clean
 from ledger.errors import InvalidRequest
-from ledger.mcp_tools.wire import NOT_BEGUN, Json, NotProved, ServerError
+from ledger.foundation import characters
+from ledger.seals import intents
+from ledger.tools.mcp.wire import NOT_BEGUN, Json, NotProved, ServerError
 
 TEXT_MOST = 3000  # characters, of what is shown to people
 KEPT_MOST = 256 * 1024  # characters as JSON, of what is stored
@@ -46,7 +47,7 @@ def check_error(failure: ServerError) -> None:
 
 
 def kept(result: Json, path: str) -> Json:
-    """What is stored of a result: the receipt as ``id``, and what was answered.
+    """The part of a result that is stored: the receipt as ``id``, and what was answered.
 
     Raises ``NotProved`` if there is a path, and no receipt at it.
     """
@@ -96,6 +97,6 @@ def _digest_of(result: Json) -> str:
 
 
 def structured_or_text(result: Json) -> Any:
-    """What an agent gets of a tool without effects."""
+    """The result that an agent gets of a tool without effects."""
     structured = result.get("structuredContent")
     return structured if structured is not None else text_in(result, most=100_000)

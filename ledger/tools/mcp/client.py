@@ -17,11 +17,11 @@ from typing import Any, Protocol, TypeVar
 import httpx
 from django.conf import settings
 
-from ledger import safe_http
-from ledger.mcp_tools import definitions, stdio, wire
-from ledger.mcp_tools.streamable_http import HttpConnection
-from ledger.mcp_tools.wire import Json, NothingSent, NotProved, NotSpoken, ServerError
-from ledger.safe_http import Credentials
+from ledger.foundation.http_out import safe_http
+from ledger.foundation.http_out.safe_http import Credentials
+from ledger.tools.mcp import definitions, stdio, wire
+from ledger.tools.mcp.streamable_http import HttpConnection
+from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken, ServerError
 
 MOST_PAGES = 50
 LARGEST_LIST = wire.LARGEST  # characters of all pages together
@@ -107,7 +107,7 @@ class Talk:
             await self._connection.bye(self._headers("end"))
 
     async def tools(self) -> dict[str, Json]:
-        """What is pinned of each tool, by name. Raises ``FAILURES``."""
+        """Members that are pinned of each tool, by name. Raises ``FAILURES``."""
         found: list[Any] = []
         cursors: set[str] = set()
         size = 0
@@ -173,7 +173,7 @@ def talk(
     timeout_s: float,
     shown: Credentials = NOTHING_SHOWN,
 ) -> Result:
-    """What ``say`` returns of a talk with the server at this address.
+    """Return what ``say`` returns of a talk with the server at this address.
 
     Raises ``NothingSent`` for whatever fails before ``Talk.call``, and ``FAILURES`` afterwards.
     """

@@ -1,4 +1,4 @@
-"""What an MCP server says of its tools: read without trust, hashed, and named here."""
+"""Definitions an MCP server gives of its tools: read without trust, hashed, and named here."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ledger import intents
 from ledger.errors import InvalidRequest
-from ledger.mcp_tools.wire import Json, NotProved
+from ledger.seals import intents
+from ledger.tools.mcp.wire import Json, NotProved
 
 MOST_TOOLS = 500
 PINNED = ("name", "description", "inputSchema", "annotations")
@@ -18,7 +18,7 @@ OUR_NAME_MOST = 100
 
 
 def definitions_in(tools: Iterable[Any]) -> dict[str, Json]:
-    """What is pinned of each tool, by its name there. Raises ``NotProved`` for no proper list."""
+    """Pinned members of each tool, by its name there. Raises ``NotProved`` for an improper list."""
     found: dict[str, Json] = {}
     for tool in tools:
         if not isinstance(tool, Mapping) or not isinstance(name := tool.get("name"), str):
@@ -40,7 +40,7 @@ def digest_of(definition: Json) -> str:
 
 
 def our_name(upstream: str, name: str) -> str:
-    """What agents call the tool here. Two names may become one: then neither is offered."""
+    """Name by which agents call the tool here. If two names become one, neither is offered."""
     return f"{upstream}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
 
 

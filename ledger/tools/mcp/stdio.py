@@ -13,8 +13,8 @@ from typing import Any
 
 from django.conf import settings
 
-from ledger.mcp_tools import wire
-from ledger.mcp_tools.wire import Json, NothingSent, NotProved
+from ledger.tools.mcp import wire
+from ledger.tools.mcp.wire import Json, NothingSent, NotProved
 
 ENDS_WITHIN_S = 2.0  # after its input was closed
 

@@ -1,6 +1,6 @@
 """MCP over HTTP: one POST for each message, answered by JSON or by server-sent events.
 
-The addresses are checked and the answers bounded by ``ledger.safe_http``. Nothing is read after the
+The addresses are checked and the answers bounded by ``safe_http``. Nothing is read after the
 answer has come, so a stream without an end costs nothing.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Mapping
 
 import httpx
 
-from ledger import safe_http
-from ledger.mcp_tools import wire
-from ledger.mcp_tools.wire import Json, NothingSent, NotProved, NotSpoken
+from ledger.foundation.http_out import safe_http
+from ledger.tools.mcp import wire
+from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken
 
 SESSION = "Mcp-Session-Id"
 # Statuses that say nothing about which revision a server speaks.

@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from ledger import intents
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, ReadonlyTool, Role
 from ledger.errors import PlanRefused
-from ledger.manifests import ManifestTool, McpManifest
-from ledger.manifests.arguments import model_of
-from ledger.manifests.mcp import UpstreamCall, filled_in
-from ledger.mcp_tools import answers, client, definitions
-from ledger.mcp_tools.answers import TEXT_MOST
-from ledger.mcp_tools.client import Talk
-from ledger.mcp_tools.wire import Json, NothingSent, ServerError
-from ledger.safe_http import Credentials, CredentialUnusable
+from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.seals import intents
+from ledger.tools.manifests import ManifestTool, McpManifest
+from ledger.tools.manifests.arguments import model_of
+from ledger.tools.manifests.mcp import UpstreamCall, filled_in
+from ledger.tools.mcp import answers, client, definitions
+from ledger.tools.mcp.answers import TEXT_MOST
+from ledger.tools.mcp.client import Talk
+from ledger.tools.mcp.wire import Json, NothingSent, ServerError
 
 # May stand in an operation key: a hash of every argument. An argument of this name comes first.
 ALL_ARGUMENTS = "all_arguments"
@@ -31,7 +31,7 @@ EVERY_CALL = "An operator has to look at the tool first"
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """What is known of the server when a tool is called."""
+    """Facts that are known of the server when a tool is called."""
 
     # The hash of the definition that operators have released; empty while the tool is held.
     released: Callable[[str], str]
@@ -191,12 +191,12 @@ def _of_this_call_only(another_came_before: bool) -> Iterator[None]:
 
 
 def host_of(address: str) -> str:
-    """What people are told of where it runs: the host, or the program's name."""
+    """The place where it runs, as people are told: the host, or the program's name."""
     return urlsplit(address).netloc or address
 
 
 def _found(result: Json, path: str, *, is_complete: bool) -> Json | None:
-    """What ``find_receipt`` of a Python tool would return."""
+    """The value that ``find_receipt`` of a Python tool would return."""
     if result.get("isError") not in (None, False):
         return None
     path = path or "id"

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ledger.mcp_upstreams.reading import due, read_again, read_soon
-from ledger.mcp_upstreams.releases import (
+from ledger.tools.mcp_upstreams.reading import register
+from ledger.tools.mcp_upstreams.releases import (
     UpstreamRefused,
     accept,
     add,
@@ -24,10 +24,8 @@ __all__ = [
     "add",
     "check",
     "draft",
-    "due",
     "hold",
-    "read_again",
-    "read_soon",
+    "register",
     "released_sha256",
     "remove",
     "upstream_named",

@@ -6,66 +6,37 @@ next, so that a list which changes at every look is one event in the audit log a
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 
 from django.db.models.functions import Now
-from django.db.transaction import atomic
 
-from ledger import credentials, holds
-from ledger.characters import cleaned
 from ledger.contracts.results import clean, storable
-from ledger.mcp_tools import client, definitions
-from ledger.mcp_tools.client import Talk
-from ledger.mcp_tools.wire import Json, NothingSent, NotProved
-from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState
+from ledger.foundation.characters import cleaned
+from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState, Watched
 from ledger.principals import Surface, system
-from ledger.safe_http import Credentials, CredentialUnusable
+from ledger.tools import credentials, holds, watched
+from ledger.tools.mcp import client, definitions
+from ledger.tools.mcp.client import Talk
+from ledger.tools.mcp.wire import Json, NothingSent, NotProved
 
-READ_EVERY = timedelta(minutes=5)
-JITTER = 0.2
+KIND = "mcp"
 TIMEOUT_S = 20.0
 WATCH = system("mcp", "Watch over MCP servers")
 State = UpstreamToolState
+# The revision that a server speaks, and its tools by name.
+Listed = tuple[str, dict[str, Json]]
 
 
-def due() -> list[int]:
-    """Ids of the servers whose list is to be read again."""
-    rows = McpUpstream.objects.filter(read_again_at__lte=Now())
-    return list(rows.values_list("pk", flat=True))
+def read(document: Watched) -> Listed:
+    return listed_at(McpUpstream.objects.get(watched=document))
 
 
-def read_soon(tenant: str, name: str) -> None:
-    McpUpstream.objects.filter(tenant=tenant, name=name).update(read_again_at=Now())
-
-
-def read_again(upstream_id: int) -> str:
-    """Read the list, if that is due; returns the problem, empty if there was none."""
-    wait = READ_EVERY * random.uniform(1 - JITTER, 1 + JITTER)
-    mine = McpUpstream.objects.filter(pk=upstream_id, read_again_at__lte=Now())
-    if not mine.update(read_again_at=Now() + wait):
-        return ""
-    row = McpUpstream.objects.get(pk=upstream_id)
-    try:
-        revision, listed = listed_at(row)
-    except (NothingSent, CredentialUnusable, NotProved) as failure:
-        problem = cleaned(clean(str(failure)))
-        McpUpstream.objects.filter(pk=upstream_id).update(problem=problem)
-        return problem
-    with atomic():
-        locked = McpUpstream.objects.select_for_update().filter(pk=upstream_id)
-        if locked.filter(address=row.address).exists():
-            _compare(row, listed)
-            locked.update(revision=revision, read_at=Now(), problem="")
-    return ""
-
-
-def listed_at(row: McpUpstream) -> tuple[str, dict[str, Json]]:
+def listed_at(row: McpUpstream) -> Listed:
     """The revision that the server speaks and its tools. Raises ``NothingSent``."""
 
-    async def say(talk: Talk) -> tuple[str, dict[str, Json]]:
+    async def say(talk: Talk) -> Listed:
         return talk.revision, await talk.tools()
 
     shown = Credentials()
@@ -74,7 +45,11 @@ def listed_at(row: McpUpstream) -> tuple[str, dict[str, Json]]:
     return client.talk(row.address, say, timeout_s=TIMEOUT_S, shown=shown)
 
 
-def _compare(upstream: McpUpstream, listed: dict[str, Json]) -> None:
+def compare(document: Watched, document_read: Listed) -> None:
+    """Keep what the list says now; hold what is not as it was released."""
+    revision, listed = document_read
+    upstream = McpUpstream.objects.get(watched=document)
+    McpUpstream.objects.filter(pk=upstream.pk).update(revision=revision)
     found = UpstreamTool.objects.select_related("upstream").filter(upstream=upstream)
     rows = {row.name: row for row in found}
     names = Counter(definitions.our_name(upstream.name, name) for name in listed)
@@ -118,7 +93,7 @@ def _read(row: UpstreamTool, definition: Json) -> tuple[str, str, str]:
 
 
 def _is_gone(row: UpstreamTool) -> None:
-    """What nobody ever released is forgotten; else names that change would fill the table."""
+    """Forget what nobody ever released; else names that change would fill the table."""
     if not row.released_sha256:
         row.delete()
     elif row.state != State.GONE:
@@ -145,3 +120,8 @@ def hold_row(
 ) -> None:
     row.state, row.why, row.changed_at = state, why, Now()
     holds.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)
+
+
+def register() -> None:
+    unreadable = (NothingSent, CredentialUnusable, NotProved)
+    watched.register(KIND, watched.Kind(read, compare, unreadable))

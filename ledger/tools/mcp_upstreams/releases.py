@@ -1,4 +1,4 @@
-"""What operators do with MCP servers: register, release a tool as they saw it, hold, remove."""
+"""Actions of operators on MCP servers: register, release a tool as they saw it, hold, remove."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from django.db.transaction import atomic
 from ledger.errors import NotFound
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.manifests import ManifestRefused, McpManifest
-from ledger.manifests.mcp import check_address
-from ledger.mcp_tools import definitions
-from ledger.mcp_tools.tool import ALL_ARGUMENTS
-from ledger.mcp_upstreams.reading import hold_row
 from ledger.models import (
     McpUpstream,
     RegisteredTool,
@@ -24,8 +19,15 @@ from ledger.models import (
     ToolVersion,
     UpstreamTool,
     UpstreamToolState,
+    Watched,
 )
 from ledger.principals import Principal, Surface
+from ledger.tools import watched
+from ledger.tools.manifests import ManifestRefused, McpManifest
+from ledger.tools.manifests.mcp import check_address
+from ledger.tools.mcp import definitions
+from ledger.tools.mcp.tool import ALL_ARGUMENTS
+from ledger.tools.mcp_upstreams.reading import KIND, hold_row
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 DESCRIPTION_MOST = 3000
@@ -46,18 +48,27 @@ def add(
     check(name, address)
     where = {"address": address, "credential": credential}
     with atomic():
-        row = McpUpstream.objects.select_for_update().filter(tenant=tenant, name=name).first()
+        row = _locked(tenant=tenant, name=name)
         if row is not None and (row.address, row.credential) == (address, credential):
             return row
         for tool in UpstreamTool.objects.filter(upstream=row, state=State.RELEASED):
             hold_row(tool, "The address of the server was changed.", by=by, via=via)
             tool.save()
-        row, is_new = McpUpstream.objects.update_or_create(
-            tenant=tenant, name=name, defaults={**where, "read_again_at": Now()}
-        )
-        kind = ChangeKind.MCP_SERVER_ADDED if is_new else ChangeKind.MCP_SERVER_CHANGED
+        kind = ChangeKind.MCP_SERVER_CHANGED if row else ChangeKind.MCP_SERVER_ADDED
+        if row is None:
+            row = McpUpstream(tenant=tenant, name=name, watched=Watched.objects.create(kind=KIND))
+        else:
+            watched.begin_anew(row.watched_id)
+        row.address, row.credential = address, credential
+        row.save()
         _record(row, kind, by, via, **where)
     return row
+
+
+def _locked(**which: Any) -> McpUpstream | None:
+    """The server; its list is not compared until commit, so that neither overwrites the other."""
+    rows = McpUpstream.objects.select_related("watched").select_for_update(of=("watched",))
+    return rows.filter(**which).first()
 
 
 def check(name: str, address: str) -> None:
@@ -73,11 +84,13 @@ def check(name: str, address: str) -> None:
 def remove(row: McpUpstream, *, by: Principal, via: Surface) -> None:
     """Forget the server. Its tools are withdrawn: what is signed off is not carried out."""
     with atomic():
+        _locked(pk=row.pk)
         names = list(row.tools.exclude(released_sha256="").values_list("tool", flat=True))
         mine = RegisteredTool.objects.filter(tenant=row.tenant_id, name__in=names)
         mine.update(is_withdrawn=True)
         _record(row, ChangeKind.MCP_SERVER_REMOVED, by, via, withdrawn=names)
         row.delete()
+        Watched.objects.filter(pk=row.watched_id).delete()
 
 
 def upstream_named(tenant: str, name: str) -> McpUpstream:
@@ -149,8 +162,7 @@ def accept(tenant: str, manifest: McpManifest) -> None:
 
     Raises ``UpstreamRefused`` for a definition or an address that is not the present one.
     """
-    # As reading its list does, so that neither overwrites what the other found.
-    upstream = McpUpstream.objects.select_for_update().filter(tenant=tenant, name=manifest.upstream)
+    upstream = _locked(tenant=tenant, name=manifest.upstream)
     row = _tools_of(upstream).filter(name=manifest.tool).first()
     if row is None:
         raise UpstreamRefused(f"{manifest.upstream} lists no tool named {manifest.tool!r:.80}.")
@@ -165,8 +177,8 @@ def accept(tenant: str, manifest: McpManifest) -> None:
     row.save()
 
 
-def _tools_of(locked: QuerySet[McpUpstream]) -> QuerySet[UpstreamTool]:
-    return UpstreamTool.objects.select_related("upstream").filter(upstream=locked.first())
+def _tools_of(locked: McpUpstream | None) -> QuerySet[UpstreamTool]:
+    return UpstreamTool.objects.select_related("upstream").filter(upstream=locked)
 
 
 def _check_is_there(row: UpstreamTool) -> None:
@@ -203,8 +215,7 @@ def _check(row: UpstreamTool, manifest: McpManifest) -> None:
 def hold(row: UpstreamTool, why: str, *, by: Principal, via: Surface) -> None:
     """Hold a released tool by hand."""
     with atomic():
-        upstream = McpUpstream.objects.select_for_update().filter(pk=row.upstream_id)
-        row = _tools_of(upstream).get(pk=row.pk)
+        row = _tools_of(_locked(pk=row.upstream_id)).get(pk=row.pk)
         if row.state == State.RELEASED:
             hold_row(row, why or "An operator holds it.", by=by, via=via)
             row.save()

@@ -6,7 +6,7 @@ database; who gets a permit, and that it is redeemed once, is the business of ``
 
 from __future__ import annotations
 
-from ledger.permits.tokens import (
+from ledger.tools.permits.tokens import (
     LONGEST_S,
     TYPE,
     NoPermitKey,
@@ -16,7 +16,7 @@ from ledger.permits.tokens import (
     signed,
     verified,
 )
-from ledger.permits.tool import PermitTool
+from ledger.tools.permits.tool import PermitTool
 
 __all__ = [
     "LONGEST_S",

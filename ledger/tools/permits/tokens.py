@@ -9,8 +9,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 
-from ledger import signing_keys
-from ledger.signing_keys import ALGORITHM
+from ledger.foundation.crypto import signing_keys
+from ledger.foundation.crypto.signing_keys import ALGORITHM
 
 TYPE = "permit+jwt"
 KID = "permit-"  # how the ids of keys for permits begin, so that nobody takes another for one

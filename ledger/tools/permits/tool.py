@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ledger.contracts import Context, NothingHappened, Role
-from ledger.manifests import AgentManifest, ManifestTool
+from ledger.tools.manifests import AgentManifest, ManifestTool
 
 
 class PermitTool(ManifestTool):
@@ -22,12 +22,12 @@ class PermitTool(ManifestTool):
 
     @property
     def redeem_within(self) -> timedelta:
-        """How long after sign-off a permit may be redeemed."""
+        """Time after sign-off within which a permit may be redeemed."""
         return timedelta(seconds=self.manifest.redeem_within_s)
 
     @property
     def acts_within(self) -> timedelta:
-        """How long the agent may act after that, before it is in doubt."""
+        """Time the agent may act after that, before it is in doubt."""
         return timedelta(seconds=self.manifest.acts_within_s)
 
     def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:

@@ -13,16 +13,18 @@ from django.db import IntegrityError
 from django.db.transaction import atomic
 from pydantic import BaseModel
 
-from ledger import intents, seals, states
+from ledger import states
 from ledger.contracts import Context, Tool
 from ledger.contracts.results import storable
-from ledger.database import sessions
-from ledger.database.sessions import CONNECTION_LOST
+from ledger.errors import source_of
 from ledger.events import chains
+from ledger.foundation.postgres import sessions
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
-from ledger.states import State
-from ledger.transactions.proposals import OPERATION_KEY_MAX
+from ledger.seals import intents, seals
+from ledger.states import Reasons, State
+from ledger.transactions.prepare.proposals import OPERATION_KEY_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +67,8 @@ def _insert_for_rollback(
     row.warnings, row.amount, row.currency = [], None, ""
     row.held = storable(row.held) if row.held else {}
     row.state, row.ending = State.ROLLING_BACK, Ending.ABANDONED
-    row.ending_reason = row.error = "It was planned, and could not be entered."
+    row.ending_reason = row.error = why = Reasons.NOT_ENTERED()
+    row.ending_reason_source = row.error_source = source_of(why)
     try:
         _insert(row, by, via)
     except IntegrityError:

@@ -15,14 +15,16 @@ from uuid import UUID
 from django.db import connection
 from django.db.transaction import on_commit
 
-from ledger import doorbell, intents, seals, states
-from ledger.database import use_prepared_statements
-from ledger.database.inserts import columns_of, insert_all_into, on_one_line
+from ledger import states
 from ledger.events import outbox
+from ledger.foundation.postgres import use_prepared_statements
+from ledger.foundation.postgres.inserts import columns_of, insert_all_into, on_one_line
+from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction, TransactionRow
+from ledger.seals import intents, seals
 from ledger.states import WITHOUT_EFFECT
-from ledger.transactions.insert import lock_of
-from ledger.transactions.proposals import PREPARE_ROUTE, Request
+from ledger.transactions.prepare.insert import lock_of
+from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Request
 
 
 class New(NamedTuple):

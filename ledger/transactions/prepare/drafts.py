@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger.transactions.planning import Planned
-from ledger.transactions.proposals import Request
+from ledger.transactions.prepare.planning import Planned
+from ledger.transactions.prepare.proposals import Request
 
 
 def columns(

@@ -20,13 +20,14 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import on_commit
 
-from ledger import doorbell, intents, seals
-from ledger.database import use_prepared_statements
-from ledger.database.inserts import as_json, insert_into
 from ledger.errors import InProgress
 from ledger.events import outbox
+from ledger.foundation.postgres import use_prepared_statements
+from ledger.foundation.postgres.inserts import as_json, insert_into
+from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, Surface
+from ledger.seals import intents, seals
 from ledger.states import WITHOUT_EFFECT, Move, State
 
 TRY_EVERY_S = 0.2  # for the lock of an operation that somebody else plans
@@ -34,7 +35,7 @@ TRY_EVERY_S = 0.2  # for the lock of an operation that somebody else plans
 
 @dataclass(slots=True)
 class Admission:
-    """What the database has about a request when it arrives, and its clock then."""
+    """Facts the database has about a request when it arrives, and its clock then."""
 
     locks: list[int]
     now: datetime

@@ -1,4 +1,4 @@
-"""Plans of tools run in threads of their own: so many at once, and each for so long.
+"""Plans of tools run in a lane of their own: so many at once, and each for so long.
 
 A plan calls a provider, who may be slow or hang. It holds neither a thread of the pages nor a
 place of another agent: an agent, a tenant and a tool have so many at once, and who would have one
@@ -12,17 +12,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Lock
+from threading import Lock, Thread
 from typing import TypeVar
 
 from django.conf import settings
 from django.db import connection
 
-from ledger.database import sessions
 from ledger.errors import InProgress, PlansBusy, PlanTimedOut
+from ledger.foundation.lanes import Job, Lane
+from ledger.foundation.postgres import sessions
 from ledger.limits import rates
 from ledger.limits.terms import Limit, Of
 from ledger.principals import Principal
@@ -31,15 +32,22 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-_pool = ThreadPoolExecutor(settings.PLAN_THREADS, thread_name_prefix="plans")
+# A provider that hangs takes half of the threads at most.
+_lane = Lane(
+    "plans",
+    settings.PLAN_THREADS,
+    most_of_one=(settings.PLAN_THREADS + 1) // 2,
+    most_waiting=0,
+    refusal=PlansBusy,
+)
 _lock = Lock()
-_running: Counter[tuple[str, str]] = Counter()
+_running: Counter[tuple[Of, str]] = Counter()
 _late: set[tuple[str, str]] = set()  # operations whose plan was answered for, and still runs
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose plan it is, and of which operation; an empty operation key excludes nobody."""
+    """Owner and operation of a plan; an empty operation key excludes nobody."""
 
     by: Principal
     tenant: str
@@ -47,13 +55,8 @@ class Place:
     operation_key: str
 
     @property
-    def counted_as(self) -> list[tuple[str, str]]:
-        return [
-            ("all", ""),
-            ("agent", str(self.by)),
-            ("tenant", self.tenant),
-            ("tool", self.tool),
-        ]
+    def counted_as(self) -> list[tuple[Of, str]]:
+        return [(Of.AGENT, str(self.by)), (Of.TENANT, self.tenant)]
 
     @property
     def operation(self) -> tuple[str, str]:
@@ -63,52 +66,43 @@ class Place:
 def run(
     plan: Callable[[], R], place: Place, timeout: timedelta, when_late: Callable[[Future[R]], None]
 ) -> R:
-    """What ``plan`` returns, or raises. ``when_late`` gets what it does after the time-out.
+    """Return or raise what ``plan`` does. ``when_late`` gets what it does after the time-out.
 
     Raises ``LimitReached, PlansBusy, PlanTimedOut``, and ``InProgress`` while an earlier plan of
     the operation is late.
     """
     if connection.in_atomic_block:
         return plan()  # another thread would not see what this database transaction wrote
-    _take(place)
-    future = _pool.submit(_run, plan)
-    future.add_done_callback(lambda _: _give_back(place))
+    running = _begin(plan, place)
+    running.add_done_callback(lambda _: _give_back(place))
     try:
-        return future.result(timeout.total_seconds())
+        return running.result(timeout.total_seconds())
     except TimeoutError:
-        if future.done():  # just now, or the plan raised this itself
-            return future.result()
+        if running.done():  # just now, or the plan raised this itself
+            return running.result()
         with _lock:
             _late.add(place.operation)
-        future.add_done_callback(lambda late: _end_late(place, late, when_late))
+        running.add_done_callback(
+            lambda late: Thread(target=_end_late, args=[place, late, when_late]).start()
+        )
         raise PlanTimedOut(
             f"{place.tool} did not plan within {timeout.total_seconds():g} seconds."
         ) from None
 
 
-def _run(plan: Callable[[], R]) -> R:
-    try:
-        return plan()
-    finally:
-        connection.close()
-
-
-def _take(place: Place) -> None:
+def _begin(plan: Callable[[], R], place: Place) -> Job[R]:
     """Raises ``InProgress, LimitReached, PlansBusy``."""
     with _lock:
         if place.operation in _late:
             raise InProgress("An earlier plan of this operation has not returned yet.")
-        for of, counted in ((Of.AGENT, "agent"), (Of.TENANT, "tenant")):
-            key = str(place.by) if of is Of.AGENT else place.tenant
-            number = _running[counted, key]
+        for of, key in place.counted_as:
+            number = _running[of, key]
             refusal = rates.too_many(Limit.PLANS, of, place.tenant, place.by.slug, number)
             if refusal is not None:
                 raise refusal
-        # A provider that hangs takes half of the threads at most.
-        of_tool = _running["tool", place.tool]
-        if _running["all", ""] >= settings.PLAN_THREADS or of_tool * 2 >= settings.PLAN_THREADS:
-            raise PlansBusy()
+        running = _lane.start(place.tool, plan)
         _running.update(place.counted_as)
+    return running
 
 
 def _give_back(place: Place) -> None:
@@ -120,7 +114,7 @@ def _give_back(place: Place) -> None:
 
 
 def _end_late(place: Place, late: Future[R], when_late: Callable[[Future[R]], None]) -> None:
-    """In the thread of the plan, once it has returned."""
+    """In a thread of its own, once the plan has returned: the release may wait for a lock."""
     logger.warning("a plan of %s came back after its time-out", place.tool)
     try:
         when_late(late)

@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ledger import characters, intents
 from ledger.contracts import Context, Plan, Tool
 from ledger.contracts.results import storable
 from ledger.errors import LedgerError, PlanFailed, PlanRefused
+from ledger.foundation import characters
+from ledger.seals import intents
 
 WARNINGS_MOST, WARNING_MAX = 50, 3000  # characters
 SUMMARY_MAX = 3000  # characters, of a refusal
@@ -59,7 +60,7 @@ def plan(
 
 
 def plain(tool: Tool[Any, Any], arguments: BaseModel, stated_reason: str) -> Planned:
-    """What to store for a tool without a plan of its own: calls none of its functions.
+    """The plan to store for a tool without a plan of its own: calls none of its functions.
 
     Raises ``InvalidRequest`` for text that is unsafe to show.
     """

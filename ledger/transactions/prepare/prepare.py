@@ -14,10 +14,8 @@ from uuid import UUID
 from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.db.transaction import atomic
 
-from ledger import intents, states
-from ledger.catalogue import refuse_held
+from ledger import states
 from ledger.contracts import Context, RequiredApprover, Tool
-from ledger.database.sessions import CONNECTION_LOST
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyReused,
@@ -31,17 +29,20 @@ from ledger.errors import (
     PlansBusy,
     PlanTimedOut,
 )
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import stocks
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal, Surface
+from ledger.seals import intents
 from ledger.states import State
-from ledger.transactions import insert, plan_pool
-from ledger.transactions.abandoned import abandon
+from ledger.tools.catalogue import refuse_held
 from ledger.transactions.decisions import approve_by_policy
-from ledger.transactions.drafts import columns
-from ledger.transactions.plan_pool import Place
-from ledger.transactions.planning import Planned, plan
-from ledger.transactions.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
+from ledger.transactions.prepare import insert, plan_pool
+from ledger.transactions.prepare.abandoned_plans import abandon
+from ledger.transactions.prepare.drafts import columns
+from ledger.transactions.prepare.plan_pool import Place
+from ledger.transactions.prepare.planning import Planned, plan
+from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
 
 # More than the INSERT after a plan takes (``sessions.STATEMENT_S`` and a margin).
 INSERT_TIME = timedelta(seconds=15)

@@ -14,19 +14,19 @@ from typing import Any
 
 from django.db import IntegrityError
 
-from ledger import intents
-from ledger.catalogue import refuse_held
 from ledger.contracts import RequiredApprover, Tool
 from ledger.errors import LedgerError
 from ledger.limits import stocks
 from ledger.limits.stocks import Places
 from ledger.models import new_id, new_row
+from ledger.seals import intents
 from ledger.states import State
-from ledger.transactions.batch_insert import New, insert_all
-from ledger.transactions.drafts import columns
-from ledger.transactions.planning import plain
-from ledger.transactions.prepare import Answer
-from ledger.transactions.proposals import Request
+from ledger.tools.catalogue import refuse_held
+from ledger.transactions.prepare.batch_insert import New, insert_all
+from ledger.transactions.prepare.drafts import columns
+from ledger.transactions.prepare.planning import plain
+from ledger.transactions.prepare.prepare import Answer
+from ledger.transactions.prepare.proposals import Request
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ TRIES = 3
 
 
 def is_for_batch(tool: Tool[Any, Any]) -> bool:
-    """Whether proposals with the tool can be prepared many at a time.
+    """True if proposals with the tool can be prepared many at a time.
 
     Nobody else may wait for a plan, for the queries about keys of earlier contracts, or for the
     decision where no approver is required.

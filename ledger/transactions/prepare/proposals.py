@@ -1,4 +1,4 @@
-"""What an agent proposes, and the checks that need no transaction."""
+"""Proposals of an agent, and the checks that need no transaction."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from ledger import intents
-from ledger.agents.allowances import Lists, tool_for
+from ledger.agents.allowances import Lists, allow, lists_of, unknown
 from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
 from ledger.models import IdempotencyKey, Transaction, TransactionRow
 from ledger.principals import Principal, Surface
+from ledger.seals import intents
+from ledger.tools.catalogue import held_named, tool_named
 
 PREPARE_ROUTE = "prepare"
 KEY_MAX = 255  # characters
@@ -27,7 +28,7 @@ MOST_CHARACTERS = {"reason": 10_000, "run_id": 200, "step_id": 200, "traceparent
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What an agent proposes. ``ttl`` is how long it may wait for sign-off."""
+    """Proposal of an agent. ``ttl`` is how long it may wait for sign-off."""
 
     tool: str
     arguments: dict[str, Any]
@@ -129,7 +130,7 @@ def checked(
     proposal.check_text(key)
     proposal = proposal.normalised()
     fingerprint = proposal.fingerprint()
-    tool = tool or tool_for(by, tenant, proposal.tool, lists)
+    tool = tool or _tool_for(by, tenant, proposal.tool, lists)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)
@@ -164,3 +165,15 @@ def _allowed_ttl(ttl: timedelta | None, tool: Tool[Any, Any]) -> timedelta:
             f"{contract.max_ttl.total_seconds():.0f} seconds for {tool.name}."
         )
     return ttl
+
+
+def _tool_for(by: Principal, tenant: str, name: str, lists: Lists | None) -> Tool[Any, Any]:
+    """The tool, if the agent may use it. Raises ``UnknownTool`` if not, or if there is none.
+
+    ``lists`` is ``lists_of(by, tenant)``, where that is known.
+    """
+    if allow(lists_of(by, tenant) if lists is None else lists, name):
+        tool = tool_named(tenant, name) or held_named(tenant, name)
+        if tool is not None:
+            return tool
+    raise unknown(name)

@@ -13,8 +13,9 @@ import pytest
 from django.db.models.functions import Now
 
 from a2a import submissions, tasks
-from a2a.git_bus import listening
-from a2a.models import BusMethod, BusRequest, GitBus, Skill, Strangers, Task
+from a2a.doors.git_bus import listening
+from a2a.doors.git_bus.models import BusMethod, BusRequest, GitBus, Strangers
+from a2a.models import Skill, Task
 from a2a.submissions import Submission
 from ledger.agents.callers import Caller
 from ledger.models import Agent

@@ -10,8 +10,9 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from a2a.git_bus import access
-from a2a.models import BusMethod, BusRequest, GitBus, Progress, Skill, Wish
+from a2a.doors.git_bus.models import BusMethod, BusRequest, GitBus, Progress, Wish
+from a2a.doors.git_bus.repository import access
+from a2a.models import Skill
 from ledger.models import Agent, Event
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ SIGNER = (
 def as_operator(olga_user):
     olga_user.is_staff = True
     olga_user.save()
-    rights = Permission.objects.filter(content_type__app_label__in=["a2a", "ledger"])
+    rights = Permission.objects.filter(content_type__app_label__in=["git_bus", "ledger"])
     olga_user.user_permissions.set(rights)
     client = Client()
     client.force_login(olga_user)
@@ -68,14 +69,14 @@ def test_a_bus_is_added_with_its_methods_and_a_key_that_is_made_here(
 ):
     sent = form(partner, ("draft.facts", "consolidate", True), make_deploy_key="on")
 
-    answer = as_operator.post("/admin/a2a/gitbus/add/", sent)
+    answer = as_operator.post("/admin/git_bus/gitbus/add/", sent)
 
     assert answer.status_code == 302, errors_on(answer)
     bus = GitBus.objects.get()
     assert list(BusMethod.objects.values_list("method", "skill", "is_ours")) == [
         ("draft.facts", "consolidate", True)
     ]
-    page = as_operator.get(f"/admin/a2a/gitbus/{bus.pk}/change/").content.decode()
+    page = as_operator.get(f"/admin/git_bus/gitbus/{bus.pk}/change/").content.decode()
     line = access.public_line(bus.deploy_key, "assent-partner")
     assert line.startswith("ssh-ed25519 ")
     assert line.split()[1] in page.replace("&#x2B;", "+")
@@ -86,7 +87,7 @@ def test_every_change_is_sealed_with_the_name_of_the_operator_and_without_secret
     as_operator, partner, consolidate
 ):
     key = access.new_key()
-    as_operator.post("/admin/a2a/gitbus/add/", form(partner))
+    as_operator.post("/admin/git_bus/gitbus/add/", form(partner))
     bus = GitBus.objects.get()
     changed = form(
         partner,
@@ -96,7 +97,7 @@ def test_every_change_is_sealed_with_the_name_of_the_operator_and_without_secret
         branch="work",
     )
 
-    answer = as_operator.post(f"/admin/a2a/gitbus/{bus.pk}/change/", changed)
+    answer = as_operator.post(f"/admin/git_bus/gitbus/{bus.pk}/change/", changed)
 
     assert answer.status_code == 302, errors_on(answer)
     added, edited = Event.objects.filter(kind__startswith="bus_").order_by("pk")
@@ -115,17 +116,17 @@ def test_secrets_are_kept_when_their_fields_stay_empty_and_are_never_in_a_page(
     as_operator, partner
 ):
     as_operator.post(
-        "/admin/a2a/gitbus/add/", form(partner, new_password="a-token", make_deploy_key="on")
+        "/admin/git_bus/gitbus/add/", form(partner, new_password="a-token", make_deploy_key="on")
     )
     bus = GitBus.objects.get()
     before = bus.deploy_key
 
-    as_operator.post(f"/admin/a2a/gitbus/{bus.pk}/change/", form(partner, branch="work"))
+    as_operator.post(f"/admin/git_bus/gitbus/{bus.pk}/change/", form(partner, branch="work"))
 
     bus.refresh_from_db()
     assert (bus.branch, bus.password, bus.deploy_key) == ("work", "a-token", before)
     for address in (f"{bus.pk}/change/", f"{bus.pk}/history/", ""):
-        assert "a-token" not in as_operator.get(f"/admin/a2a/gitbus/{address}").content.decode()
+        assert "a-token" not in as_operator.get(f"/admin/git_bus/gitbus/{address}").content.decode()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_secrets_are_kept_when_their_fields_stay_empty_and_are_never_in_a_page(
     ],
 )
 def test_what_cannot_work_is_refused_in_plain_words(as_operator, partner, fields, reason):
-    page = as_operator.post("/admin/a2a/gitbus/add/", form(partner, **fields))
+    page = as_operator.post("/admin/git_bus/gitbus/add/", form(partner, **fields))
 
     assert reason in errors_on(page)
     assert not GitBus.objects.exists()
@@ -156,7 +157,7 @@ def test_a_key_with_a_passphrase_is_refused(as_operator, partner, tmp_path):
     subprocess.run(make, check=True)
 
     sent = form(partner, new_deploy_key=(tmp_path / "key").read_text())
-    page = as_operator.post("/admin/a2a/gitbus/add/", sent)
+    page = as_operator.post("/admin/git_bus/gitbus/add/", sent)
 
     assert "has a passphrase" in errors_on(page)
 
@@ -181,10 +182,10 @@ def test_a_method_is_a_skill_of_the_tenant_and_on_the_right_side(
         (("m", "far", True), "it is done there"),
         (("m", "consolidate", False), "is a skill of Partner"),
     ):
-        page = as_operator.post("/admin/a2a/gitbus/add/", form(partner, method))
+        page = as_operator.post("/admin/git_bus/gitbus/add/", form(partner, method))
         assert reason in errors_on(page)
     assert not GitBus.objects.exists()
-    assert as_operator.post("/admin/a2a/gitbus/add/", form(partner, ("m", "far", False)))
+    assert as_operator.post("/admin/git_bus/gitbus/add/", form(partner, ("m", "far", False)))
     assert BusMethod.objects.get().is_ours is False
 
 
@@ -194,8 +195,8 @@ def test_buses_and_requests_of_other_tenants_are_not_there(as_operator, stranger
 
     for page in ("gitbus", "busrequest"):
         assert "r-9" not in as_operator.get(f"/admin/a2a/{page}/").content.decode()
-    assert as_operator.get(f"/admin/a2a/gitbus/{theirs.pk}/change/").status_code == 302
-    wish = as_operator.post(f"/admin/a2a/busrequest/{row.pk}/retry/", {"reason": "because"})
+    assert as_operator.get(f"/admin/git_bus/gitbus/{theirs.pk}/change/").status_code == 302
+    wish = as_operator.post(f"/admin/git_bus/busrequest/{row.pk}/retry/", {"reason": "because"})
     assert wish.status_code == 404
     row.refresh_from_db()
     assert row.wish == ""
@@ -214,16 +215,16 @@ def request_of(partner):
 def test_requests_are_found_by_their_id_and_say_who_sent_them(as_operator, request_of):
     request_of(Progress.PROBLEM, author="Ann <ann@partner.example>")
 
-    found = as_operator.get("/admin/a2a/busrequest/?q=r-1").content.decode()
+    found = as_operator.get("/admin/git_bus/busrequest/?q=r-1").content.decode()
     assert "It names Ann &lt;ann@partner.example&gt;; nothing proves that." in found
     assert "R-1" in found
-    assert "R-1" not in as_operator.get("/admin/a2a/busrequest/?q=r-2").content.decode()
-    assert "R-1" not in as_operator.get("/admin/a2a/busrequest/?progress=held").content.decode()
+    assert "R-1" not in as_operator.get("/admin/git_bus/busrequest/?q=r-2").content.decode()
+    assert "R-1" not in as_operator.get("/admin/git_bus/busrequest/?progress=held").content.decode()
 
 
 def test_an_operator_has_a_request_answered_with_a_reason_that_is_sealed(as_operator, request_of):
     row = request_of(Progress.LEFT)
-    there = f"/admin/a2a/busrequest/{row.pk}"
+    there = f"/admin/git_bus/busrequest/{row.pk}"
     assert "Answer with an error" in as_operator.get(f"{there}/change/").content.decode()
     assert as_operator.post(f"{there}/refuse/", {"reason": ""}).status_code == 200
     row.refresh_from_db()
@@ -240,7 +241,7 @@ def test_an_operator_has_a_request_answered_with_a_reason_that_is_sealed(as_oper
 
 def test_what_has_no_meaning_for_the_request_is_refused(as_operator, request_of):
     row = request_of(Progress.DONE)
-    there = f"/admin/a2a/busrequest/{row.pk}"
+    there = f"/admin/git_bus/busrequest/{row.pk}"
 
     assert "Look at it again" not in as_operator.get(f"{there}/change/").content.decode()
     page = as_operator.post(f"{there}/retry/", {"reason": "again"}, follow=True)

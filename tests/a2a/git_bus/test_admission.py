@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from a2a import builtin
-from a2a.git_bus import admission, senders
-from a2a.models import Progress, Question, Strangers, Task
+from a2a.doors.git_bus import senders
+from a2a.doors.git_bus.inbound import admission
+from a2a.doors.git_bus.models import Progress, Strangers
+from a2a.models import Question, Task
 from a2a.states import TaskState
 from a2a.tasks import questions
 from ledger.principals import Surface

@@ -10,7 +10,7 @@ from hashlib import sha256
 import pytest
 
 from a2a import tasks
-from a2a.git_bus import files
+from a2a.doors.git_bus.repository import files
 from a2a.models import Task
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from a2a import tasks
-from a2a.git_bus import answering, passes, receiving, record
-from a2a.models import BusMethod, BusRequest, Progress, Question, Strangers, Task
+from a2a.doors.git_bus import passes, record
+from a2a.doors.git_bus.inbound import answering, receiving
+from a2a.doors.git_bus.models import BusMethod, BusRequest, Progress, Strangers
+from a2a.models import Question, Task
 from a2a.states import TaskState
 from ledger.execution import crash_points
 from ledger.limits import stocks, terms
@@ -252,7 +254,7 @@ def test_a_repeat_is_removed_only_if_it_was_answered(bus, participant):
 # --- a bus that stands still ------------------------------------------------------------------
 
 
-def test_a_folder_in_the_place_of_our_manifest_is_replaced(bus, participant):
+def test_a_folder_in_the_place_of_our_participant_file_is_replaced(bus, participant):
     bus.turn()
     participant.pull()
     path = ".well-known/agents/assent_partner.json"
@@ -416,7 +418,7 @@ def test_a_withdrawal_that_the_host_declines_stops_nothing_else(bus, participant
     assert bus.request("r-1").progress == Progress.TAKEN
 
 
-def test_a_manifest_that_the_host_declines_stops_nothing_else(bus, participant):
+def test_a_participant_file_that_the_host_declines_stops_nothing_else(bus, participant):
     participant.submit("r-1")
     declines(participant, "capabilities")
 

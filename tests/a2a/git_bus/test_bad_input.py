@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from a2a.models import Progress, Task
+from a2a.doors.git_bus.models import Progress
+from a2a.models import Task
 from tests.agents_at_work import GOOD_RESULT
 
 pytestmark = pytest.mark.django_db

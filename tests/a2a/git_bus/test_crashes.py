@@ -9,7 +9,8 @@ import sys
 import pytest
 from django.conf import settings
 
-from a2a.models import Progress, Task
+from a2a.doors.git_bus.models import Progress
+from a2a.models import Task
 from a2a.states import TaskState
 from tests.agents_at_work import GOOD_RESULT
 from tests.processes import ROOT, Product

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from a2a import tasks
-from a2a.models import BusRequest, Progress, Question, Strangers, Task
+from a2a.doors.git_bus.models import BusRequest, Progress, Strangers
+from a2a.models import Question, Task
 from a2a.tasks import questions
 from tests.agents_at_work import GOOD_RESULT
 

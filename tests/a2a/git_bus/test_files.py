@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as some
 
-from a2a.git_bus import files
-from a2a.git_bus.files import Attachment, BusUnusable, Folders, RequestInvalid
+from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository.files import Attachment, BusUnusable, Folders, RequestInvalid
 
 # --- as other participants write them -------------------------------------------------------------
 
-# The forms that the public repository of the protocol has in its finished tasks, manifests and
-# examples: methods with dots, free params, times with milliseconds, members that nobody specified.
+# The forms that the public repository of the protocol has in its finished tasks, participant files
+# and examples: methods with dots, free params, times with milliseconds, members that nobody
+# specified.
 REQUESTS: list[dict[str, Any]] = [
     {
         "jsonrpc": "2.0",
@@ -80,7 +81,7 @@ def test_answers_of_others_are_understood(result):
     assert (response.result, response.error, response.processed_by) == (result, None, "pm")
 
 
-def test_manifests_of_others_are_understood():
+def test_participant_files_of_others_are_understood():
     fields = {
         "agent_id": "data_analyst",
         "role": "DataAnalyst",
@@ -90,10 +91,13 @@ def test_manifests_of_others_are_understood():
         "description": "Аналитические запросы.",
     }
 
-    manifest = files.manifest_of("data_analyst.json", json.dumps(fields).encode())
+    participant = files.read_participant("data_analyst.json", json.dumps(fields).encode())
 
-    assert manifest is not None
-    assert (manifest.role, manifest.methods) == ("DataAnalyst", ("sql_analysis", "data_profiling"))
+    assert participant is not None
+    assert (participant.role, participant.methods) == (
+        "DataAnalyst",
+        ("sql_analysis", "data_profiling"),
+    )
 
 
 def test_lists_of_attachments_of_others_are_understood():
@@ -174,7 +178,7 @@ def test_no_file_raises_anything_but_the_documented_errors(text):
         files.attachments_in(text)
     with suppress(BusUnusable):
         files.folders_of(text)
-    files.manifest_of("x.json", text)
+    files.read_participant("x.json", text)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,7 @@ def test_no_file_raises_anything_but_the_documented_errors(text):
 def test_text_that_breaks_parsers_is_no_request(text):
     with pytest.raises(RequestInvalid):
         files.request_of("x.json", text)
-    assert files.manifest_of("x.json", text) is None
+    assert files.read_participant("x.json", text) is None
 
 
 @given(some.dictionaries(texts, values), some.sampled_from(["", "p-1"]))

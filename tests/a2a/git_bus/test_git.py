@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from a2a.git_bus import git
-from a2a.git_bus.git import Change, GitFailed, NotThere, Remote, Repository, is_usable
+from a2a.doors.git_bus.repository import git
+from a2a.doors.git_bus.repository.git import (
+    Change,
+    GitFailed,
+    NotThere,
+    Remote,
+    Repository,
+    is_usable,
+)
 from tests.a2a.git_bus.conftest import Participant
 
 WHO = {"name": "Assent", "email": "assent@assent.invalid"}

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from a2a.git_bus import git, program
-from a2a.git_bus.git import LEFT_OUT, Change, GitFailed, Remote, Repository
+from a2a.doors.git_bus.repository import git, program
+from a2a.doors.git_bus.repository.git import LEFT_OUT, Change, GitFailed, Remote, Repository
 from tests.a2a.git_bus.conftest import Participant
 
 WHO = {"name": "Assent", "email": "assent@assent.invalid"}
@@ -221,6 +221,7 @@ def test_an_object_that_is_not_what_its_id_says_is_as_if_it_was_left_out(ours, u
         ours.read(replace(entry, size=100))
 
 
+@pytest.mark.slow
 def test_a_folder_with_too_many_names_is_an_error_that_says_so(ours, upstream):
     content = blob(upstream, b"{}")
     few = "".join(f"100644 blob {content}\t{number:07}.json\0" for number in range(99_999))
@@ -240,6 +241,7 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_a_huge_file_is_left_out_where_the_server_can(ours, participant, upstream, tmp_path):
     plain(upstream, "config", "uploadpack.allowFilter", "true")
     (participant.folder / "inbox/huge.json").write_bytes(os.urandom(30 * 1024 * 1024))
@@ -277,6 +279,7 @@ def test_a_huge_file_that_the_server_sends_is_not_read(participant, upstream, tm
         assert ours.read(small).startswith(b"{")
 
 
+@pytest.mark.slow
 def test_a_fetch_that_brings_too_much_is_ended_and_leaves_nothing(
     ours, participant, tmp_path, monkeypatch
 ):

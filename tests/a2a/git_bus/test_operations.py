@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from a2a.models import BusRequest, GitBus, Progress
+from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
 from approvals import metrics
 
 pytestmark = pytest.mark.django_db

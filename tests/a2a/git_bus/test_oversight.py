@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from a2a.models import Progress, Task, Wish
-from ledger.events.account_changes import ChangeKind
+from a2a.doors.git_bus.changes import BusChange
+from a2a.doors.git_bus.models import Progress, Wish
+from a2a.models import Task
 from ledger.models import Event
 from tests.agents_at_work import GOOD_RESULT
 
@@ -36,7 +37,7 @@ def test_a_claim_of_somebody_who_is_gone_can_be_put_back(bus, participant, stuck
 
     assert participant.names("inbox") == ["r-1.json"]
     assert "Released r-1" in participant.log()
-    event = Event.objects.get(kind=ChangeKind.BUS_REQUEST_SETTLED)
+    event = Event.objects.get(kind=BusChange.REQUEST_SETTLED)
     assert json.loads(event.details)["asked_by"] == "Olga"
 
 
@@ -98,7 +99,7 @@ def test_rewritten_history_is_noticed_and_told(bus, participant):
     row = bus.turn()
 
     assert row.rewritten_at is not None
-    event = Event.objects.get(kind=ChangeKind.BUS_HISTORY_REWRITTEN)
+    event = Event.objects.get(kind=BusChange.HISTORY_REWRITTEN)
     assert json.loads(event.details)["was_at"] == was_at
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from a2a.models import BusMethod, Progress, Skill, Task
+from a2a.doors.git_bus.models import BusMethod, Progress
+from a2a.models import Skill, Task
 from a2a.states import TaskState
 from tests.agents_at_work import GOOD_RESULT
 from tests.processes import ROOT
@@ -124,7 +125,7 @@ def test_a_pass_that_died_after_its_claim_is_repeated_by_the_same_agent_only(clo
 
 def test_of_two_clones_that_race_one_works_on_each_request(clone, repository, tmp_path):
     clones = [clone, clone_of(repository, tmp_path / "second")]
-    # Both have their manifests, or these would be what is pushed at the same time.
+    # Both have their participant files, or these would be what is pushed at the same time.
     for number, each in enumerate(clones):
         run("take.sh", each, f"agent_{number}", "text.count_words", *COUNT)
     ids = {run("send.sh", clone, "human", "text.count_words", '{"text": "a"}') for _ in range(6)}

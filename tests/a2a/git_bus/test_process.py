@@ -13,8 +13,9 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from a2a.git_bus.turns import host_of
-from a2a.models import GitBus, Task
+from a2a.doors.git_bus.models import GitBus
+from a2a.doors.git_bus.turns import host_of
+from a2a.models import Task
 from ledger.models import Agent
 from tests.processes import Product, running, until
 
@@ -120,5 +121,5 @@ def test_a_bus_whose_secret_cannot_be_read_says_so_and_the_others_go_on(bus, sil
 def with_raw_secret(pk: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE a2a_gitbus SET deploy_key = 'not encrypted at all' WHERE id = %s", [pk]
+            "UPDATE git_bus_gitbus SET deploy_key = 'not encrypted at all' WHERE id = %s", [pk]
         )

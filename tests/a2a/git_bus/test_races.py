@@ -10,8 +10,9 @@ import pytest
 from django.db import connections
 
 from a2a import tasks
-from a2a.git_bus import listening, passes
-from a2a.models import BusMethod, BusRequest, GitBus, Progress, Task
+from a2a.doors.git_bus import listening, passes
+from a2a.doors.git_bus.models import BusMethod, BusRequest, GitBus, Progress
+from a2a.models import Task
 from a2a.states import TaskState
 from ledger.execution import crash_points
 from ledger.models import Agent, Tenant

@@ -10,9 +10,11 @@ import pytest
 from django.db.models.functions import Now
 
 from a2a import states, tasks
+from a2a.doors.git_bus import listening
+from a2a.doors.git_bus.inbound import receiving
+from a2a.doors.git_bus.models import BusRequest, Progress
 from a2a.errors import Reason
-from a2a.git_bus import listening, receiving
-from a2a.models import BusRequest, Progress, Question, Task
+from a2a.models import Question, Task
 from a2a.states import TaskEventKind, TaskState
 from ledger.principals import Surface
 from tests.agents_at_work import GOOD_INPUT, GOOD_RESULT
@@ -63,13 +65,16 @@ def test_the_chain_of_the_task_names_the_commits_that_carried_it(bus, participan
     assert set(commits) <= set(participant.git("log", "--format=%H").split())
 
 
-def test_our_manifest_says_which_methods_we_offer(bus, participant):
+def test_our_participant_file_says_which_methods_we_offer(bus, participant):
     bus.turn()
 
     assert participant.names(".well-known/agents") == ["assent_partner.json"]
-    manifest = json.loads(participant.read(".well-known/agents/assent_partner.json"))
-    assert (manifest["agent_id"], manifest["inbox_path"]) == ("assent_partner", "inbox/")
-    assert manifest["methods"] == manifest["capabilities"] == ["consolidate"]
+    participant_file = json.loads(participant.read(".well-known/agents/assent_partner.json"))
+    assert (participant_file["agent_id"], participant_file["inbox_path"]) == (
+        "assent_partner",
+        "inbox/",
+    )
+    assert participant_file["methods"] == participant_file["capabilities"] == ["consolidate"]
     head = bus.row.head
     assert bus.turn().head == head, "it is written once"
 

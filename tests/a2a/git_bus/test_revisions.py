@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from a2a import states, tasks
+from a2a.doors.git_bus.models import Progress
 from a2a.errors import Reason
-from a2a.models import Progress, Task
+from a2a.models import Task
 from ledger.principals import Surface
 from tests.agents_at_work import GOOD_INPUT
 

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from a2a import tasks
+from a2a.doors.git_bus.models import Progress
 from a2a.errors import Reason
-from a2a.models import Progress, Task
+from a2a.models import Task
 from a2a.states import TaskState
 from ledger.principals import Surface
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from a2a.git_bus import git
-from a2a.git_bus.authors import valid_now
-from a2a.git_bus.git import Author, GitFailed, Remote, Repository
+from a2a.doors.git_bus.repository import git
+from a2a.doors.git_bus.repository.authors import valid_now
+from a2a.doors.git_bus.repository.git import Author, GitFailed, Remote, Repository
 from tests.a2a.git_bus.conftest import Participant
 
 PATH = "inbox/r-1.json"

@@ -1,4 +1,4 @@
-"""Whether a stranger's request is taken: at once, never, or after a person has said so."""
+"""Admission of a stranger's request: at once, never, or after a person has said so."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from enum import Enum
 from typing import Any
 
 from a2a import submissions, tasks
+from a2a.doors.git_bus import record, senders
+from a2a.doors.git_bus.models import BusRequest, Progress, Strangers
+from a2a.doors.git_bus.record import VIA
 from a2a.errors import Reason, TaskNotPossible
-from a2a.git_bus import record, senders
-from a2a.git_bus.record import VIA
-from a2a.models import BusRequest, Progress, Strangers, Task
+from a2a.models import Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from ledger import intents
 from ledger.agents.callers import Caller
 from ledger.errors import LedgerError, LimitReached
 from ledger.models import Scope
+from ledger.seals import intents
 
 TAKE, REFUSE = "take it", "refuse it"
 FORM = {"type": "string", "enum": [TAKE, REFUSE]}
@@ -37,7 +38,7 @@ class Admission(Enum):
 
 
 def of(row: BusRequest, shown: Callable[[], dict[str, Any]]) -> tuple[Admission, str]:
-    """What was decided about the request, and why it is refused; asks a person if that is wanted.
+    """The decision about the request, and why it is refused; asks a person if that is wanted.
 
     ``shown`` is what the person sees. They decide about one content: another file of the same id
     is asked about anew.

@@ -8,12 +8,14 @@ from typing import Any
 
 from django.utils import timezone
 
+from a2a.doors.git_bus import attachments, record
+from a2a.doors.git_bus.attachments import Attached
+from a2a.doors.git_bus.models import BusRequest, Progress
+from a2a.doors.git_bus.passes import Pass
+from a2a.doors.git_bus.repository import files, secret_detection
+from a2a.doors.git_bus.repository.git import Change, PushDeclined
 from a2a.errors import Reason
-from a2a.git_bus import attachments, files, record, secrets_in
-from a2a.git_bus.attachments import Attached
-from a2a.git_bus.git import Change, PushDeclined
-from a2a.git_bus.passes import Pass
-from a2a.models import BusRequest, Progress, Task
+from a2a.models import Task
 from a2a.states import TaskState
 from ledger.execution import crash_points
 
@@ -37,7 +39,7 @@ FASTER = "Somebody else has published an answer before us. Ours is on the task o
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is published; exactly one of ``result`` and ``error`` is set."""
+    """The content that is published; exactly one of ``result`` and ``error`` is set."""
 
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
@@ -67,7 +69,7 @@ def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
 
 def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
     written = _files_of(here, row, answer)
-    if kind := secrets_in.first(written.values()):
+    if kind := secret_detection.first(written.values()):
         kept_back = {"code": REFUSED, "message": KEPT_BACK.format(kind)}
         written = _files_of(here, row, Answer(error=kept_back))
     folders, request_id = here.folders, row.request_id
@@ -139,7 +141,7 @@ def _with_places(
 
 
 def _is_there(here: Pass, path: str, content: bytes) -> bool:
-    """Whether our answer was pushed already, by a process that died then."""
+    """True if our answer was pushed already, by a process that died then."""
     entry = here.entry(path)
     if entry is None or not entry.is_plain_file or entry.size != len(content):
         return False

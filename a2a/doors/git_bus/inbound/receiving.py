@@ -10,17 +10,21 @@ from typing import Any
 from uuid import uuid4
 
 from a2a import submissions
-from a2a.git_bus import admission, answering, files, record, senders
-from a2a.git_bus.admission import Admission
-from a2a.git_bus.files import Request, RequestInvalid
-from a2a.git_bus.git import Change, Entry
-from a2a.git_bus.passes import Pass
-from a2a.git_bus.record import VIA
-from a2a.models import BusMethod, BusRequest, Progress, Strangers, Task
+from a2a.doors.git_bus import record, senders
+from a2a.doors.git_bus.inbound import admission, answering
+from a2a.doors.git_bus.inbound.admission import Admission
+from a2a.doors.git_bus.models import BusMethod, BusRequest, Progress, Strangers
+from a2a.doors.git_bus.passes import Pass
+from a2a.doors.git_bus.record import VIA
+from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository.files import Request, RequestInvalid
+from a2a.doors.git_bus.repository.git import Change, Entry
+from a2a.models import Task
+from a2a.states import TaskReasons
 from a2a.submissions import Submission
-from ledger import json_schemas
 from ledger.agents.callers import Caller
-from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
+from ledger.contracts import json_schemas
+from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached, cut
 from ledger.execution import crash_points
 from ledger.models import Scope
 
@@ -40,7 +44,7 @@ def _recover(here: Pass, row: BusRequest) -> None:
     if entry is not None and _is_claimed_by_us(here, row, entry.path):
         _work_on(here, row, entry)
     elif entry is None and here.has(here.folders.request(row.request_id)):
-        record.note(row, progress=Progress.LEFT, problem="Its claim did not arrive.")
+        record.note(row, progress=Progress.LEFT, problem=TaskReasons.CLAIM_LOST())
     else:
         record.note(row, progress=Progress.ELSEWHERE)
 
@@ -150,12 +154,12 @@ def _set_aside(row: BusRequest, entry: Entry, text: str) -> None:
     read = ("method", "sender_id", "parent_id", *senders.OF_AUTHOR)
     columns = {} if is_kept else dict.fromkeys(read, "")
     record.note(
-        row, **columns, blob=entry.object_id, progress=Progress.PROBLEM, problem=text[:2000]
+        row, **columns, blob=entry.object_id, progress=Progress.PROBLEM, problem=cut(text, 2000)
     )
 
 
 def _take(here: Pass, row: BusRequest, entry: Entry, offered: Mapping[str, str]) -> bool:
-    """Whether the request was claimed; else its row says why it is left."""
+    """True if the request was claimed; else its row says why it is left."""
     is_changed = row.blob != entry.object_id
     if not is_changed and row.progress in {Progress.TAKEN, Progress.DONE} and row.task is not None:
         return _claim(here, row, entry)  # somebody has taken back our claim: the task is the same
@@ -201,7 +205,7 @@ def _reason_to_leave(here: Pass, row: BusRequest, offered: Mapping[str, str]) ->
 
 
 def _shown(here: Pass, row: BusRequest, entry: Entry, slug: str) -> dict[str, Any]:
-    """What a person sees who is asked about the request: what would be given to the worker."""
+    """The content that a person who is asked about the request sees: what a worker would get."""
     submission = _submission(here, row, _read(here, entry), slug)
     shown: dict[str, Any] = {"skill": slug, "input": submission.input}
     if submission.parts:
@@ -331,7 +335,7 @@ def _parent_of(row: BusRequest, slug: str) -> Task | None:
 
 
 def _revision(submission: Submission, parent: Task) -> Submission:
-    """What is new lies on top: as the input if it is a whole one, else as what is to change."""
+    """Lay what is new on top: as the input if it is a whole one, else as what is to change."""
     schema = parent.skill.input_schema if parent.skill else {}
     is_whole = not json_schemas.misfits(schema, submission.input)
     comment = submission.input.get("comment")
@@ -346,7 +350,7 @@ def _revision(submission: Submission, parent: Task) -> Submission:
 
 
 def _origin(here: Pass, row: BusRequest) -> dict[str, str]:
-    """What the worker is told about where the task comes from."""
+    """The facts that the worker is told about where the task comes from."""
     return {
         "repository": here.bus.url,
         "branch": here.bus.branch,

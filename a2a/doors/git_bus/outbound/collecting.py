@@ -8,18 +8,19 @@ from functools import partial
 from typing import Any
 
 from a2a import states, tasks
+from a2a.doors.git_bus import attachments, record, senders
+from a2a.doors.git_bus.models import BusRequest, Progress
+from a2a.doors.git_bus.passes import Pass
+from a2a.doors.git_bus.record import VIA
+from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository.files import RequestInvalid, Response
+from a2a.doors.git_bus.repository.git import Entry
 from a2a.errors import Reason, TaskNotPossible
-from a2a.git_bus import attachments, files, record, senders
-from a2a.git_bus.files import RequestInvalid, Response
-from a2a.git_bus.git import Entry
-from a2a.git_bus.passes import Pass
-from a2a.git_bus.record import VIA
-from a2a.models import BusRequest, Progress
 from a2a.validation.parts import refuse_unstorable
-from ledger import json_schemas
-from ledger.characters import unsafe_in
+from ledger.contracts import json_schemas
 from ledger.errors import InvalidRequest, LedgerError
 from ledger.execution import crash_points
+from ledger.foundation.characters import unsafe_in
 
 LARGEST_KEPT = 1024 * 1024  # bytes of a file that becomes part of the task
 MOST_LOOKED_AT = 5_000  # requests whose answers are looked for in one turn

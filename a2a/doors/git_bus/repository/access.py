@@ -1,4 +1,4 @@
-"""What an operator enters for a bus: address, keys, signers. Checked here, in plain words."""
+"""Entries of an operator for a bus: address, keys, signers. Checked here, in plain words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from a2a.git_bus.git import is_usable
+from a2a.doors.git_bus.repository.git import is_usable
 
 ENCODING, FORMAT = serialization.Encoding, serialization.PrivateFormat
 KEY_TYPES = ("ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-")
@@ -39,7 +39,7 @@ def _has_secret(url: str) -> bool:
 
 
 def check_key(text: str) -> None:
-    """Whether it is a private SSH key that needs no passphrase. Raises ``Unusable``."""
+    """Check that it is a private SSH key that needs no passphrase. Raises ``Unusable``."""
     _private(text)
 
 
@@ -97,7 +97,7 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_key(kind: str, key: str) -> bool:
-    """Whether it is the encoding of a public key of this type, which names the type first."""
+    """True if it is the encoding of a public key of this type, which names the type first."""
     try:
         content = base64.b64decode(key, validate=True)
     except (binascii.Error, ValueError):

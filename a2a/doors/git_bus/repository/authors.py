@@ -1,4 +1,4 @@
-"""Who put a file into a repository: named by a commit, and proven by its signature.
+"""Authors of the files in a repository: named by a commit, and proven by its signature.
 
 A signature of git covers a whole commit, but neither a branch nor a repository. So a good one is
 not enough: the content must be that of the signed commit, and unchanged ever since.
@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from a2a.git_bus.program import GitFailed, Program
+from a2a.doors.git_bus.repository.program import GitFailed, Program
 
 COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 FORM = "--format=%H%x00%an%x00%ae%x00%ct%x00%G?%x00%GS%x00%GF"
@@ -35,7 +35,7 @@ TOO_OLD = "It is older than the history that is known."
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who made a commit: named by the commit itself, and by its signature if that counts."""
+    """The author of a commit: named by the commit, and by its signature if that counts."""
 
     commit: str
     name: str
@@ -64,7 +64,7 @@ class Histories:
         return set(path.read_text().split()) if path.exists() else set()
 
     def length(self, commit: str) -> int:
-        """How many commits there are, up to this one."""
+        """The number of commits up to this one."""
         return int(self._run("rev-list", "--count", commit))
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
@@ -121,7 +121,7 @@ class Histories:
         return ""
 
     def _is_whole(self, commit: str, merged: list[str]) -> bool:
-        """Whether the merged commits and the file's have the same first commit, as far as known."""
+        """True if the merged commits and the file's have the same first commit, as far as known."""
         if self.cut_off() & set(merged):
             return False
         roots = self._run("rev-list", "--max-parents=0", commit).decode().split()

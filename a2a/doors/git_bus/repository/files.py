@@ -13,9 +13,9 @@ from hashlib import sha256
 from itertools import permutations
 from typing import Any
 
-from a2a.git_bus import json_files
-from a2a.git_bus.git import Entry
-from ledger.characters import unsafe_in
+from a2a.doors.git_bus.repository import json_files
+from a2a.doors.git_bus.repository.git import Entry
+from ledger.foundation.characters import unsafe_in
 
 METADATA = "metadata.json"
 SETTINGS_PATH = "config/a2a-environment.json"
@@ -47,13 +47,13 @@ class RequestInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where things are in the repository; paths without a slash at the end."""
+    """The places of things in the repository; paths without a slash at the end."""
 
     inbox: str = "inbox"
     processing: str = "processing"
     outbox: str = "outbox"
     archive: str = "archive"
-    manifests: str = ".well-known/agents"
+    participants: str = ".well-known/agents"
     processed: str = PROCESSED  # the message of the commit that ends a request
 
     def request(self, request_id: str) -> str:
@@ -72,7 +72,7 @@ class Folders:
         return f"{self.outbox}/{request_id}/{name}"
 
     def all_of(self, request_id: str) -> list[str]:
-        """Where a request of that id, or its answer, may be."""
+        """The paths at which a request of that id, or its answer, may be."""
         return [
             self.request(request_id),
             self.claimed(request_id),
@@ -80,8 +80,8 @@ class Folders:
             self.response(request_id),
         ]
 
-    def manifest(self, agent_id: str) -> str:
-        return f"{self.manifests}/{agent_id}.json"
+    def participant_file(self, agent_id: str) -> str:
+        return f"{self.participants}/{agent_id}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,16 @@ def folders_of(text: bytes) -> Folders:
         processing=_folder(named, "processing", "processing"),
         outbox=_folder(named, "outbox", "outbox"),
         archive=_folder(named, "archive", "archive"),
-        manifests=_folder(named, "agents_manifest_directory", ".well-known/agents"),
+        participants=_folder(named, "agents_manifest_directory", ".well-known/agents"),
         processed=message[:200],
     )
-    paths = [folders.inbox, folders.processing, folders.outbox, folders.archive, folders.manifests]
+    paths = [
+        folders.inbox,
+        folders.processing,
+        folders.outbox,
+        folders.archive,
+        folders.participants,
+    ]
     for path, other in permutations([*paths, "config"], 2):
         if f"{path}/".startswith(f"{other}/"):
             raise BusUnusable(f"{SETTINGS_PATH} names folders that lie in each other.")
@@ -153,12 +159,12 @@ def _folder(named: Mapping[str, Any], key: str, usual: str) -> str:
 
 
 def is_usable_id(text: str) -> bool:
-    """Whether an id can be a file name everywhere."""
+    """True if an id can be a file name everywhere."""
     return bool(ID.fullmatch(text)) and not DEVICES.match(text) and not text.endswith(".")
 
 
 def is_request(name: str) -> bool:
-    """Whether a file of that name in a queue folder is a request."""
+    """True if a file of that name in a queue folder is a request."""
     return name.endswith(".json") and is_usable_id(id_of(name))
 
 
@@ -172,7 +178,7 @@ def id_of(name: str) -> str:
 
 
 def is_small(entry: Entry) -> bool:
-    """Whether it is a regular file that may be read as a request is."""
+    """True if it is a regular file that may be read as a request is."""
     return entry.is_plain_file and entry.size is not None and entry.size <= LARGEST_REQUEST
 
 
@@ -284,7 +290,7 @@ def response_of(request_id: str, text: bytes) -> Response:
 
 
 def names_a_folder(response: Response) -> bool:
-    """Whether the answer says that there are attachments."""
+    """True if the answer says that there are attachments."""
     envelope = (response.result or {}).get("envelope")
     return isinstance(envelope, dict) and bool(envelope.get("artifact_files"))
 
@@ -335,12 +341,12 @@ def metadata_file(
     )
 
 
-# --- manifests ----------------------------------------------------------------------------------
+# --- participant files --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a participant says that it can do."""
+class Participant:
+    """The role and the methods of a participant, as its file names them."""
 
     agent_id: str
     role: str
@@ -348,13 +354,13 @@ class Manifest:
     methods: tuple[str, ...]
 
 
-def manifest_of(name: str, text: bytes) -> Manifest | None:
-    """``None`` for what is no manifest of the agent that the file is named after."""
+def read_participant(name: str, text: bytes) -> Participant | None:
+    """``None`` if the file does not describe the agent that the file is named after."""
     fields = json_files.object_in(text)
     if fields is None or fields.get("agent_id") != name.removesuffix(".json"):
         return None
     methods = fields.get("methods") or fields.get("capabilities") or []
-    return Manifest(
+    return Participant(
         agent_id=str(fields["agent_id"])[:100],
         role=str(fields.get("role", ""))[:200],
         description=str(fields.get("description", ""))[:2000],
@@ -364,7 +370,7 @@ def manifest_of(name: str, text: bytes) -> Manifest | None:
     )
 
 
-def manifest_file(
+def write_participant(
     agent_id: str, folders: Folders, *, role: str, description: str, methods: Sequence[str]
 ) -> bytes:
     return json_files.as_file(

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from a2a.git_bus.authors import Author, Histories
-from a2a.git_bus.program import GitFailed, Program, Remote, end_calls, is_usable
+from a2a.doors.git_bus.repository.authors import Author, Histories
+from a2a.doors.git_bus.repository.program import GitFailed, Program, Remote, end_calls, is_usable
 
 __all__ = (
     "HEAD",
@@ -146,7 +146,7 @@ class Repository:
     # --- reading ----------------------------------------------------------------------------------
 
     def folder(self, commit: str, path: str) -> list[Entry]:
-        """What is in a folder of the commit, in the order of names; empty if it is not there.
+        """The entries of a folder of the commit, in the order of names; empty if it is not there.
 
         Raises ``GitFailed``, also for more than ``MOST_ENTRIES`` names.
         """
@@ -186,14 +186,14 @@ class Repository:
     # --- history ----------------------------------------------------------------------------------
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
-        """Whether the history of ``later`` has ``earlier`` in it, as far as it is known.
+        """True if the history of ``later`` has ``earlier`` in it, as far as it is known.
 
         Older history is fetched if needed, 1,000 commits of it. Raises ``GitFailed``.
         """
         return any(self._histories.is_ancestor(earlier, later) for _ in self._deeper())
 
     def author_of(self, commit: str, path: str, allowed_signers: str = "") -> Author | None:
-        """Who put the file there, as it is in the commit; ``None`` if it has no such file.
+        """The author who put the file there, as it is in the commit; ``None`` without such a file.
 
         Older history is fetched if needed, 1,000 commits of it; what is older has no known author.
         With ``allowed_signers`` (lines as ssh-keygen knows them) the signature is verified. It
@@ -285,7 +285,7 @@ REJECTIONS = ("[rejected]", "fetch first", "non-fast-forward", "cannot lock ref"
 
 
 def _is_rejected(answer: str) -> bool:
-    """Whether a push was refused because the branch had moved."""
+    """True if a push was refused because the branch had moved."""
     return any(words in answer for words in REJECTIONS)
 
 

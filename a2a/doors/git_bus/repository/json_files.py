@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ledger import intents
+from ledger.seals import intents
 
 DEEPEST = 50  # levels of a JSON value
 

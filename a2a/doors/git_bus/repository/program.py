@@ -52,7 +52,7 @@ class GitFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where the repository is, and with what its server knows us.
+    """The address of the repository, and the credentials by which its server knows us.
 
     ``key`` is a private SSH key, ``known_hosts`` the lines of its server's keys; ``token`` is sent
     as HTTP basic password over https. ``allow_local``: also paths and http, on this machine only.
@@ -67,7 +67,7 @@ class Remote:
 
 
 def is_usable(url: str, *, allow_local: bool) -> bool:
-    """Whether git may be given the URL: https, ssh, or a local path where that is allowed.
+    """True if git may be given the URL: https, ssh, or a local path where that is allowed.
 
     A URL with a password is refused: it would be on command lines and in error messages.
     """
@@ -125,7 +125,7 @@ class Program:
         most: int = MOST_OUTPUT,
         settings: Mapping[str, str] | None = None,
     ) -> bytes:
-        """What the call writes, at most ``most`` bytes. Raises ``GitFailed``."""
+        """The output of the call, at most ``most`` bytes. Raises ``GitFailed``."""
         before = self._unfinished()
 
         def added() -> set[Path]:
@@ -282,7 +282,7 @@ def end_calls() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one call may take. ``deadline`` is of the monotonic clock."""
+    """The limits of one call. ``deadline`` is of the monotonic clock."""
 
     name: str
     deadline: float
@@ -304,7 +304,7 @@ class Limits:
 def _converse(
     process: subprocess.Popen[bytes], given: bytes, limits: Limits
 ) -> tuple[bytes, bytes]:
-    """What the process writes to its two outputs, of the errors the end only."""
+    """The bytes that the process writes to its two outputs, of the errors the end only."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -338,7 +338,7 @@ def _converse(
 
 
 def _feed(descriptor: int, rest: memoryview) -> int:
-    """How much of the rest was taken; all of it if nobody reads any more."""
+    """The number of bytes of the rest that were taken; all of it if nobody reads any more."""
     try:
         return os.write(descriptor, rest[:65536])
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What looks like a secret: everybody who may read a bus reads it for ever."""
+"""Detection of what looks like a secret: whoever may read a bus reads it for ever."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMS = {
 
 
 def first(contents: Iterable[bytes]) -> str | None:
-    """Which kind of secret is in the files; ``None`` if there is none that shows itself."""
+    """The kind of secret that is in the files; ``None`` if there is none that shows itself."""
     for content in contents:
         for kind, (marker, form) in FORMS.items():
             if marker in content and form.search(content):

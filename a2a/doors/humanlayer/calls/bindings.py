@@ -1,32 +1,32 @@
-"""Which functions of agents Assent carries out, and with which of its tools.
+"""Functions of agents that Assent carries out, and the tools with which it does so.
 
-A client that knows nothing of two phases (``a2a.humanlayer``) asks for a function of its agent's
-own. An operator may bind the function to a tool here. A binding under which people look less
-closely than before takes a second operator, as changes of tools do (``ledger.tool_changes``).
+A client that knows nothing of two phases asks for a function of its agent's own. An operator may
+bind the function to a tool here. A binding under which people look less closely than before takes a
+second operator, as changes of tools do.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django.db.models import Q
-from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import handed_over
-from ledger.catalogue import last_named, tool_named
+from a2a.doors.humanlayer.calls import tool as handed_over
+from a2a.doors.humanlayer.changes import BindingChange
+from a2a.doors.humanlayer.models import Binding
+from ledger import four_eyes
 from ledger.contracts import Contract, Tool
-from ledger.errors import InvalidRequest, NotAllowed, NotFound
+from ledger.errors import InvalidRequest, NotFound, Sentence
 from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
-from ledger.loosening import fewer_eyes
-from ledger.models import Agent, Binding, Tenant
-from ledger.permits import PermitTool
+from ledger.models import Agent, ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
-from ledger.sentences import Sentence
+from ledger.tools.catalogue import last_named, tool_named
+from ledger.tools.loosening import fewer_eyes
+from ledger.tools.permits import PermitTool
 
-VALID = timedelta(days=3)
+KIND = "function"
+EVENTS = (BindingChange.ASKED, BindingChange.DECLINED)
 
 
 def tool_for(by: Principal, tenant: str, function: str) -> str:
@@ -45,8 +45,7 @@ def bind(
 ) -> Binding:
     """Have the tool carry the function out; an empty tool leaves it to the agent again.
 
-    What loosens waits for a second operator, and is ``wanted`` until then. Raises
-    ``InvalidRequest``.
+    What loosens waits for a second operator: ``waiting_for``. Raises ``InvalidRequest``.
     """
     handed_over.name_of(function)
     check_tool(tenant, tool)
@@ -55,12 +54,23 @@ def bind(
     with atomic():
         Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
         row = Binding.objects.get_or_create(tenant=tenant, agent=agent, function=function)[0]
-        row.loosens = fewer_eyes(*compared(row, tool))
-        if row.loosens:
-            _ask(row, tool, by, via)
+        if loosens := fewer_eyes(*compared(row, tool)):
+            asked: dict[str, Any] = {"in_place_of": row.tool, "loosens": loosens}
+            asked |= {"tenant": tenant.slug, "by": by, "via": via}
+            four_eyes.ask(KIND, str(row.pk), {"tool": tool}, **asked)
         else:
+            _end_waiting(row, tool, by, via)
             _set(row, tool, by, via)
     return row
+
+
+def _end_waiting(row: Binding, tool: str, by: Principal, via: Surface) -> None:
+    """Replace what waits by what counts at once: declined, if it is something else."""
+    request = waiting_for(row)
+    if request is not None and request.after["tool"] != tool:
+        four_eyes.decline(request, by=by, via=via)
+    else:
+        four_eyes.overtake(KIND, row.tenant_id, str(row.pk))
 
 
 def check_tool(tenant: Tenant, name: str) -> None:
@@ -91,68 +101,47 @@ def _terms(tenant: str, tool: str) -> Contract:
     return found.contract if found is not None else handed_over.contract()
 
 
-def _ask(row: Binding, tool: str, by: Principal, via: Surface) -> None:
-    row.wanted, row.asked_by, row.asked_by_name = tool, str(by), by.display_name
-    row.expires_at = Now() + VALID
-    row.save()
-    row.refresh_from_db()
-    details = {"tool": tool, "in_place_of": row.tool, "loosens": row.loosens}
-    _record(row, ChangeKind.FUNCTION_BINDING_ASKED, by, via, **details)
+def waiting_for(row: Binding) -> ChangeRequest | None:
+    """The change of this binding that waits for a second operator."""
+    return four_eyes.waiting_for(KIND, row.tenant_id, str(row.pk))
 
 
 def _set(row: Binding, tool: str, by: Principal, via: Surface, **told: Any) -> None:
     before, row.tool = row.tool, tool
-    if row.wanted not in {None, tool}:  # what waited is replaced by this
-        _record(row, ChangeKind.FUNCTION_BINDING_DECLINED, by, via, tool=row.wanted)
-    _forget_wanted(row)
+    row.save()
     if before != tool:
-        kind = ChangeKind.FUNCTION_BOUND if tool else ChangeKind.FUNCTION_UNBOUND
+        kind = BindingChange.BOUND if tool else BindingChange.UNBOUND
         _record(row, kind, by, via, tool=tool, in_place_of=before, **told)
 
 
-def _forget_wanted(row: Binding) -> None:
-    row.wanted, row.loosens, row.expires_at = None, [], None
-    row.asked_by = row.asked_by_name = ""
-    row.save()
+# --- what waits for a second operator -------------------------------------------------------------
 
 
-def confirm(pk: int, *, tool: str, in_place_of: str, by: Principal, via: Surface) -> None:
-    """Bind what somebody else has asked for, as it was looked at.
-
-    Raises ``NotFound, NotAllowed, InvalidRequest``; nothing was changed then.
-    """
-    with atomic():
-        row = _waiting(pk, tool=in_place_of, wanted=tool)
-        if row.asked_by == str(by):
-            raise NotAllowed(
-                Sentence("You asked for it: another operator has to confirm it."),
-                hint=Sentence("Nothing was changed."),
-            )
-        check_tool(row.tenant, tool)
-        asked = {"asked_by": row.asked_by, "asked_by_name": row.asked_by_name}
-        _set(row, tool, by, via, loosens=row.loosens, **asked)
+def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
+    """Raises ``NotFound, InvalidRequest``."""
+    row, tool = _row_of(request), request.after["tool"]
+    if row.tool != request.in_place_of:
+        raise NotFound(four_eyes.NO_SUCH_CHANGE)
+    check_tool(row.tenant, tool)
+    _set(row, tool, by, via, loosens=request.loosens, **request.asker)
 
 
-def decline(pk: int, *, by: Principal, via: Surface) -> None:
-    """Decline it, or take back one's own. Raises ``NotFound``."""
-    with atomic():
-        row = _waiting(pk)
-        declined = row.wanted
-        _forget_wanted(row)
-        _record(row, ChangeKind.FUNCTION_BINDING_DECLINED, by, via, tool=declined)
+def _record_request(
+    request: ChangeRequest, kind: BindingChange, by: Principal, via: Surface, **details: Any
+) -> None:
+    _record(_row_of(request), kind, by, via, **request.after, **details)
 
 
-def _waiting(pk: int, **seen: str) -> Binding:
+def _row_of(request: ChangeRequest) -> Binding:
     rows = Binding.objects.select_for_update(of=("self",)).select_related("tenant", "agent")
-    row = rows.filter(pk=pk, expires_at__gt=Now(), wanted__isnull=False, **seen).first()
-    if row is None:
-        raise NotFound(
-            Sentence("No such change waits: it was settled, replaced, or its time was up.")
-        )
-    return row
+    return rows.get(pk=request.subject)
 
 
-def _record(row: Binding, kind: ChangeKind, by: Principal, via: Surface, **details: Any) -> None:
+def register() -> None:
+    four_eyes.register(four_eyes.Kind(*EVENTS, _record_request, _apply), KIND)
+
+
+def _record(row: Binding, kind: BindingChange, by: Principal, via: Surface, **details: Any) -> None:
     agent = row.agent.slug if row.agent else "*"
     account_changes.record(
         f"function:{row.tenant_id}/{agent}/{row.function}",

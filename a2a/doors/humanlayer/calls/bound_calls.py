@@ -13,13 +13,13 @@ from typing import Any
 
 from django.utils import timezone
 
+from a2a.doors.humanlayer import notes
+from a2a.doors.humanlayer.bodies import Channel, FunctionCall, Json
+from a2a.doors.humanlayer.calls import bindings
+from a2a.doors.humanlayer.models import BoundCall
 from a2a.errors import CallIdTaken
-from a2a.humanlayer import notes
-from a2a.humanlayer.bodies import Channel, FunctionCall, Json
-from ledger import bindings, intents
 from ledger.agents.callers import Caller
 from ledger.api.rendering import render_token
-from ledger.catalogue import tool_named
 from ledger.contracts import Contract
 from ledger.errors import (
     IdempotencyKeyReused,
@@ -29,11 +29,13 @@ from ledger.errors import (
     PlanRefused,
     UnknownTool,
 )
-from ledger.models import BoundCall, IdempotencyKey, Transaction
-from ledger.outcomes import OutcomeKind, outcome_of
+from ledger.models import IdempotencyKey, Transaction
 from ledger.principals import Surface
+from ledger.seals import intents
 from ledger.states import State
+from ledger.tools.catalogue import tool_named
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
+from ledger.transactions.outcomes import OutcomeKind, outcome_of
 
 KEY_PREFIX = "humanlayer:"  # of the idempotency keys of calls
 # What another attempt at the same call would meet again: the call ends with it.
@@ -103,7 +105,7 @@ def propose(caller: Caller, call: FunctionCall, row: BoundCall) -> None:
             by=caller.principal,
             tenant=caller.tenant,
             key=row.key,
-            via=Surface.HUMANLAYER,
+            via=Surface("humanlayer"),
             render=render_token,
         )
     except PlanRefused:
@@ -140,7 +142,7 @@ def function_of(row: BoundCall) -> str:
 
 
 def asked_for(row: BoundCall) -> list[str]:
-    """What people are told of the call besides its arguments: whom its client wanted to reach."""
+    """Facts for people besides the call's arguments: whom its client wanted to reach."""
     channel = row.spec.get("channel")
     return list(notes.of_channel(Channel.model_validate(channel))) if channel else []
 
@@ -172,14 +174,14 @@ def _done(row: Transaction) -> str:
 
 
 def _is_looked_up(row: Transaction) -> bool:
-    """Whether a worker still finds out whether it took effect, and has not for long."""
+    """True if a worker still finds out whether it took effect, and has not for long."""
     since = row.decided_at or row.created_at
     is_recent = timezone.now() - since < LOOKED_UP_FOR
     return row.state == State.IN_DOUBT and row.next_attempt_at is not None and is_recent
 
 
 def about(row: BoundCall, transaction: Transaction | None) -> dict[str, Any]:
-    """What our answers add: who carries it out, and with what."""
+    """Additions to our answers: who carries it out, and with what."""
     told: dict[str, Any] = {"carried_out_by": "assent", "tool": row.tool}
     if transaction is not None:
         told["outcome"] = outcome_of(transaction).as_json()

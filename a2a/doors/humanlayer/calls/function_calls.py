@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from a2a.errors import CallIdTaken
-from a2a.humanlayer import bound_calls, notes
-from a2a.humanlayer.bodies import (
+from a2a.doors.humanlayer import notes
+from a2a.doors.humanlayer.bodies import (
     FunctionCall,
     Json,
     Option,
@@ -17,19 +16,22 @@ from a2a.humanlayer.bodies import (
     refuse_responders,
     without_secrets,
 )
-from ledger import handed_over
+from a2a.doors.humanlayer.calls import bound_calls, tool as handed_over
+from a2a.doors.humanlayer.calls.tool import HandedOverCall
+from a2a.doors.humanlayer.models import BoundCall
+from a2a.errors import CallIdTaken
 from ledger.agents import allowances
 from ledger.agents.callers import Caller
+from ledger.api.http import address_of
 from ledger.api.rendering import render_token
 from ledger.errors import IdempotencyKeyReused, NotFound
-from ledger.handed_over import HandedOverCall
-from ledger.http import address_of
-from ledger.models import BoundCall, IdempotencyKey, Scope, Transaction, Verdict
-from ledger.outcomes import outcome_of
+from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
 from ledger.principals import Surface
 from ledger.states import Ending, State
+from ledger.tools.handed_over import is_for_agent
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
+from ledger.transactions.outcomes import outcome_of
 
 KEY_PREFIX = bound_calls.KEY_PREFIX
 NO_REASON = "No reason given."
@@ -76,7 +78,7 @@ def _prepared(caller: Caller, call: FunctionCall, tool: HandedOverCall) -> Trans
             by=caller.principal,
             tenant=caller.tenant,
             key=_key(call.call_id),
-            via=Surface.HUMANLAYER,
+            via=Surface("humanlayer"),
             render=render_token,
             tool=tool,
         )
@@ -90,9 +92,9 @@ def _prepared(caller: Caller, call: FunctionCall, tool: HandedOverCall) -> Trans
 
 
 def read_one(caller: Caller, call_id: str) -> Json:
-    """How a call of the agent stands. Raises ``NotFound``."""
+    """The present state of a call of the agent. Raises ``NotFound``."""
     row = _found(caller, call_id)
-    if row is not None and handed_over.is_for_agent(row):
+    if row is not None and is_for_agent(row):
         return rendered(row, call_id)
     bound = bound_calls.known(str(caller.principal), _key(call_id))
     if bound is None or (row is None and not bound.refusal):
@@ -103,7 +105,7 @@ def read_one(caller: Caller, call_id: str) -> Json:
 def told(row: Transaction, call_id: str) -> Json:
     """The call of this id that the transaction stands for, as its client reads it."""
     bound = bound_calls.known(row.proposed_by, _key(call_id))
-    if bound is None or handed_over.is_for_agent(row):
+    if bound is None or is_for_agent(row):
         return rendered(row, call_id)
     return _rendered_bound(bound, row, call_id)
 
@@ -112,7 +114,7 @@ def escalate(caller: Caller, call_id: str, body: Any) -> Json:
     """Tell people again, with the agent's words. Raises ``NotPossible`` once it is decided."""
     row = row_of(caller, call_id)
     said = escalation_in(body)
-    coordinator.escalate(row.pk, by=caller.principal, via=Surface.HUMANLAYER, reason=said)
+    coordinator.escalate(row.pk, by=caller.principal, via=Surface("humanlayer"), reason=said)
     return read_one(caller, call_id)
 
 
@@ -120,7 +122,7 @@ def row_of(caller: Caller, call_id: str) -> Transaction:
     """The transaction of a call of the agent. Raises ``NotFound``."""
     row = _found(caller, call_id)
     if row is None or not (
-        handed_over.is_for_agent(row) or bound_calls.known(str(caller.principal), _key(call_id))
+        is_for_agent(row) or bound_calls.known(str(caller.principal), _key(call_id))
     ):
         raise NotFound()
     return row
@@ -203,7 +205,7 @@ def _said(
 
 
 def _verdict(row: Transaction) -> Told:
-    """Whether it was approved, and what the agent is told. A refusal never comes without words."""
+    """True if approved, and the words for the agent. A refusal never comes without words."""
     if row.state in UNDECIDED:
         return None, None
     if row.state == State.HANDED_OVER:
@@ -212,21 +214,9 @@ def _verdict(row: Transaction) -> Told:
     return False, outcome_of(row).sentence
 
 
-def reject_texts(row: Transaction, bound: BoundCall | None) -> list[str]:
-    """What the client offers to say when it is rejected; none of any other transaction."""
-    return [option.text for option in _offered(row, bound)]
-
-
-def reject_options(row: Transaction) -> list[Option]:
-    """The same as options, each with its label."""
-    is_agents = handed_over.is_for_agent(row)
-    return _offered(row, None if is_agents else bound_calls.of_transaction(row))
-
-
-def _offered(row: Transaction, bound: BoundCall | None) -> list[Option]:
-    if bound is None and not handed_over.is_for_agent(row):
-        return []
-    return options_of((bound.spec if bound is not None else row.held).get("reject_options"))
+def options_offered(spec: Json) -> list[Option]:
+    """The options that the client offers to say when it is rejected."""
+    return options_of(spec.get("reject_options"))
 
 
 def _chosen(options: list[Option], row: Transaction) -> Option | None:

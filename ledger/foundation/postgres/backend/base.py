@@ -20,8 +20,8 @@ LOOK_EVERY_S = 0.1  # for signals such as Ctrl-C; psycopg's own default
 class BoundedConnection(psycopg.Connection[Any]):
     """A connection that is closed when an answer takes longer than ``answer_within_s``.
 
-    The limit is the process's (``ledger.database.sessions.bound`` sets it). It is a little longer
-    than ``statement_timeout``, so it ends only what the server no longer ends.
+    The limit is the process's (``sessions.bound`` sets it). It is a little longer than
+    ``statement_timeout``, so it ends only what the server no longer ends.
     """
 
     answer_within_s: float | None = None  # no limit

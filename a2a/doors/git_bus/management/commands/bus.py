@@ -9,12 +9,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models.functions import Now
 
-from a2a.git_bus import listening
-from a2a.git_bus.turns import AT_ONCE, Turns
-from a2a.models import GitBus
-from ledger import doorbell, liveness
-from ledger.database import sessions
-from ledger.start_checks import refuse_if_unsafe
+from a2a.doors.git_bus import listening
+from a2a.doors.git_bus.models import GitBus
+from a2a.doors.git_bus.turns import AT_ONCE, Turns
+from ledger.foundation.postgres import sessions
+from ledger.foundation.redis import doorbell, liveness
+from ledger.workers.start_checks import refuse_if_unsafe
 
 
 class Command(BaseCommand):

@@ -1,0 +1,1 @@
+"""Requests of others: received, admitted, answered."""

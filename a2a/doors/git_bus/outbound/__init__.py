@@ -1,0 +1,1 @@
+"""Our requests to others: sent, and their answers collected."""

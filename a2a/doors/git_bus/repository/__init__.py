@@ -1,0 +1,1 @@
+"""Access to a git repository: the program, commits, files, signatures."""

@@ -1,0 +1,1 @@
+"""Function calls: proposed, bound to a tool here, told of, erased."""

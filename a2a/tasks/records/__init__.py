@@ -1,0 +1,1 @@
+"""Digests, sealed content and decision records of tasks."""

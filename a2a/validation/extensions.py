@@ -1,0 +1,6 @@
+"""Identifiers of our extensions of the A2A protocol."""
+
+from __future__ import annotations
+
+ENVELOPE = "urn:assent:a2a:envelope:1"
+SKILLS = "urn:assent:a2a:skills:1"

@@ -1,0 +1,1 @@
+"""Git buses and their requests in the admin."""

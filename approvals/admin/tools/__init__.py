@@ -1,0 +1,1 @@
+"""Registered tools, their credentials and upstreams in the admin."""

@@ -1,0 +1,1 @@
+"""The inbox: order, shares, totals, neighbouring rows."""

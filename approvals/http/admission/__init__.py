@@ -1,0 +1,1 @@
+"""Limits before a request reaches Django: places, rates, waits."""

@@ -1,0 +1,1 @@
+"""Charts of what was asked and decided; an app that may be absent."""

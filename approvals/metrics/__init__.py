@@ -1,0 +1,69 @@
+"""Metrics for operators: how much waits, for how long, and what is late.
+
+Every figure is read from the tables, over the open rows or the last minutes, so a restart loses
+none. Only queue lengths and the number of reads come from Redis, and may be absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from approvals.metrics.infrastructure import infrastructure
+from approvals.metrics.metric import Metric, Tenants
+from approvals.metrics.subjects import (
+    buses,
+    elsewhere,
+    limits,
+    retention,
+    supervisors,
+    tasks,
+    transactions,
+)
+
+__all__ = ["Metric", "Tenants", "as_prometheus", "gathered", "infrastructure", "retention"]
+
+# The functions whose metrics are shown and exported.
+SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
+    transactions,
+    supervisors,
+    tasks,
+    buses,
+    elsewhere,
+    retention,
+    limits,
+    infrastructure,
+)
+
+
+def gathered(tenants: Tenants = None) -> dict[str, Metric]:
+    """All metrics by name; only those of the given tenants if there are any given."""
+    return {metric.name: metric for source in SOURCES for metric in source(tenants)}
+
+
+class _MetricsCollector(Collector):
+    """The metrics of one scrape, for the registry of the Prometheus client."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for metric in self._metrics:
+            family = GaugeMetricFamily(metric.name, metric.help)
+            for labels, value in sorted(metric.values.items()):
+                family.add_sample(metric.name, dict(labels), value)
+            yield family
+
+
+def as_prometheus(metrics: dict[str, Metric]) -> str:
+    """Prometheus text format 0.0.4, every metric a gauge.
+
+    The registry is made for this call: the global one would add metrics of this process, and the
+    next scrape may reach another process.
+    """
+    registry = CollectorRegistry()
+    registry.register(_MetricsCollector(metrics.values()))
+    return generate_latest(registry).decode()

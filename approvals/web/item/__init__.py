@@ -1,0 +1,1 @@
+"""Pages of one transaction: item, records, reviews."""

@@ -1,0 +1,1 @@
+"""Pages of signing in: password, second steps, first start."""

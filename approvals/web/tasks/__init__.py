@@ -1,0 +1,1 @@
+"""Pages of tasks: list, detail, giving work."""

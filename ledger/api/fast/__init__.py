@@ -1,0 +1,1 @@
+"""REST requests answered before Django's middleware, many in one query."""

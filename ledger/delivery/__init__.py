@@ -1,0 +1,1 @@
+"""Delivery of what the outbox holds: couriers and webhooks."""

@@ -1,0 +1,1 @@
+"""Keys, signatures, encryption, Merkle trees and signed notes."""

@@ -1,0 +1,1 @@
+"""HTTP to addresses that others gave us: checked, with deadlines, over kept connections."""

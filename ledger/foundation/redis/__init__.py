@@ -1,0 +1,1 @@
+"""Redis within a time limit: connections, the doorbell, which processes live."""

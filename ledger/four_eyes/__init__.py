@@ -1,0 +1,32 @@
+"""The four-eyes rule: a change that one operator asks for counts once another has confirmed it.
+
+``kinds`` has what can be changed so; each kind registers itself. ``request`` has the rule.
+"""
+
+from __future__ import annotations
+
+from ledger.four_eyes.kinds import Kind, register, register_check
+from ledger.four_eyes.request import (
+    NO_SUCH_CHANGE,
+    ask,
+    confirm,
+    decline,
+    overtake,
+    refusal,
+    waiting,
+    waiting_for,
+)
+
+__all__ = [
+    "NO_SUCH_CHANGE",
+    "Kind",
+    "ask",
+    "confirm",
+    "decline",
+    "overtake",
+    "refusal",
+    "register",
+    "register_check",
+    "waiting",
+    "waiting_for",
+]

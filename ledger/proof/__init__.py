@@ -1,0 +1,1 @@
+"""Proof of the ledger for outsiders: transparency log, audit, erasure after retention."""

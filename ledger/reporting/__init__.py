@@ -1,0 +1,1 @@
+"""Reports on transactions: search and usage."""

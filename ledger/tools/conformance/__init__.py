@@ -1,0 +1,1 @@
+"""Checks of a service that offers tools over HTTP."""

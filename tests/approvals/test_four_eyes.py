@@ -1,0 +1,112 @@
+"""The rule of two operators itself, whatever kind of change waits and whoever confirms it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError
+from django.db.models import F
+from django.db.transaction import atomic
+
+from approvals.people import accounts, principal_of, second_operator
+from ledger import four_eyes
+from ledger.errors import NotAllowed, NotFound
+from ledger.models import ChangeRequest
+from ledger.principals import Surface
+from ledger.tools import changes, manifests, registrations
+from tests.http_tools.conftest import OPERATOR, manifest
+from tests.http_tools.test_tool_admin import operator
+
+pytestmark = pytest.mark.django_db
+ADDRESS = "https://payments.example/tools"
+ADMIN: dict[str, Any] = {"via": Surface.ADMIN}
+
+
+@pytest.fixture
+def of_tool(acme, olga_user) -> ChangeRequest:
+    """Olga wants a tool to be less strict."""
+    strict = manifests.read(manifest(ADDRESS))
+    registrations.register(acme, strict, by=OPERATOR, via=Surface.COMMAND)
+    loose = manifests.read(manifest(ADDRESS, contract={"risk_level": "LOW"}))
+    change = changes.change(
+        acme, loose, in_place_of=strict.sha256, by=principal_of(olga_user), **ADMIN
+    )
+    assert change is not None
+    return change
+
+
+@pytest.fixture
+def of_role(olga_user, vera_user) -> ChangeRequest:
+    """Olga wants Vera to be an operator."""
+    accounts.give_role(vera_user, "acme", "operator", by=principal_of(olga_user), **ADMIN)
+    return ChangeRequest.objects.get()
+
+
+@pytest.mark.parametrize("column", ["asked_by", "concerns"])
+def test_the_database_refuses_a_confirmation_by_who_asked_or_is_concerned(column, of_role):
+    rows = ChangeRequest.objects.filter(pk=of_role.pk)
+
+    with pytest.raises(IntegrityError, match="takes_two"), atomic():
+        rows.update(state="confirmed", ended_by=F(column))
+    with pytest.raises(IntegrityError, match="takes_two"), atomic():
+        rows.update(state="confirmed")
+
+    assert ChangeRequest.objects.get().state == "waiting"
+
+
+def test_no_surface_confirms_for_who_could_sign_in_as_the_first_operator(
+    of_tool, acme, olga_user, otto_user
+):
+    """The check is part of the rule, so that a surface cannot forget it."""
+    accounts.set_password(olga_user, "known to otto", by=principal_of(otto_user), **ADMIN)
+
+    with pytest.raises(NotAllowed, match="asked for this change"):
+        four_eyes.confirm(of_tool, seen=of_tool.sha256, by=principal_of(otto_user), **ADMIN)
+
+    assert registrations.current(acme, "refund_invoice").contract.risk_level == "HIGH"
+
+
+@pytest.mark.parametrize("column", ["after", "in_place_of"])
+def test_a_request_that_was_rewritten_in_the_database_is_not_confirmed(
+    column, of_tool, acme, otto_user
+):
+    other = {"after": {**of_tool.after, "address": "https://evil.example"}, "in_place_of": "x"}
+    ChangeRequest.objects.update(**{column: other[column]})
+    rewritten = ChangeRequest.objects.get()
+
+    with pytest.raises(NotFound):
+        four_eyes.confirm(rewritten, seen=of_tool.sha256, by=principal_of(otto_user), **ADMIN)
+    with pytest.raises(NotFound):  # nor by who looked at it before
+        four_eyes.confirm(of_tool, seen="0" * 64, by=principal_of(otto_user), **ADMIN)
+
+    assert registrations.current(acme, "refund_invoice").contract.risk_level == "HIGH"
+
+
+def test_the_page_of_one_kind_confirms_no_change_of_another(of_tool, as_otto, otto_user):
+    as_otto.post(f"/changes/{of_tool.pk}/confirm")
+    with pytest.raises(NotFound):
+        second_operator.confirm(of_tool.pk, by=otto_user, via=Surface.WEB)
+
+    assert ChangeRequest.objects.get().state == "waiting"
+    assert f"/changes/{of_tool.pk}/" not in as_otto.get("/changes/").content.decode()
+
+
+def test_a_role_is_no_change_of_a_tool(of_role, acme):
+    page, keeper = f"/admin/ledger/registeredtool/changes/{of_role.pk}/", operator("omar2", acme)
+
+    assert keeper.get(page).status_code == 404
+    assert keeper.post(page, {"confirm": of_role.sha256}).status_code == 404
+    assert ChangeRequest.objects.get().state == "waiting"
+
+
+def test_asking_again_is_one_request_and_asking_otherwise_replaces_it(of_tool, acme, olga_user):
+    by, before = principal_of(olga_user), of_tool.in_place_of
+    loose = manifests.read(of_tool.after)
+    looser = manifests.read(manifest(ADDRESS, contract={"risk_level": "LOW", "retry_safe": True}))
+
+    assert changes.change(acme, loose, in_place_of=before, by=by, **ADMIN) == of_tool
+    second = changes.change(acme, looser, in_place_of=before, by=by, **ADMIN)
+
+    of_tool.refresh_from_db()
+    assert (of_tool.state, second.state) == ("overtaken", "waiting")
