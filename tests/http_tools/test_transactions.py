@@ -239,6 +239,7 @@ def test_what_was_accepted_is_asked_for_until_it_is_done(service, registered, si
     assert service.asked[-1].path == "/operations/refund_invoice%3Aacme%3A7"
 
 
+@pytest.mark.slow
 def test_what_was_accepted_and_cannot_be_asked_for_is_in_doubt(service, registered, signed_off):
     registered(contract={"timeout_s": 3})
 

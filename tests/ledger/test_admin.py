@@ -177,6 +177,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tenants", [["acme"], ["globex"], ["acme", "globex"]], ids=str)
 def test_no_list_and_no_search_reads_the_whole_table(olga_user, many, tenants, monkeypatch):
     # Smaller than the table, as they are where there are a million rows.

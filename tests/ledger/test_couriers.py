@@ -347,6 +347,7 @@ class BrokenText(Exception):
         raise UnicodeError("no text")
 
 
+@pytest.mark.slow
 def test_a_failure_that_cannot_be_recorded_costs_no_other_result(owe, receiver, courier):
     """It would end the round, and what is in flight would be delivered again."""
 

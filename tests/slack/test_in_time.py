@@ -85,6 +85,7 @@ def finish(pool):
     barrier.wait(30)
 
 
+@pytest.mark.slow
 def test_slack_is_answered_in_time_whatever_the_database_does(
     slack, posted, served, slack_alice, a_claimed_task, worker
 ):
@@ -555,6 +556,7 @@ def test_a_click_of_another_version_is_put_aside(slack, workspace):
     assert row.done_at is not None
 
 
+@pytest.mark.slow
 def test_hanging_reads_do_not_keep_a_click_from_being_stored(slack, posted, served, slack_alice):
     _, message = posted()
     with locked_tables():
