@@ -17,7 +17,7 @@ from approvals.models import Role
 from ledger.models import Decision, Transaction, Verdict, new_id
 from ledger.states import State
 
-ROWS = 400
+ROWS = 150
 ALICE, BOB, CAROL = "user:1", "user:2", "user:3"
 AGENTS = ("agent:acme/one", "agent:globex/two")
 EVERYBODY = (ALICE, BOB, CAROL, *AGENTS)
