@@ -17,7 +17,7 @@ from ledger.errors import (
     NotPossible,
     Sentence,
 )
-from ledger.models import Ending, Event, Transaction, Verdict
+from ledger.models import Ending, Event, IdempotencyKey, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.seals import intents
 from ledger.states import EventKind, Reasons
@@ -27,9 +27,7 @@ from ledger.transactions.decisions import (
     decide,
     snapshot_of,
 )
-from ledger.transactions.prepare import insert
-from ledger.transactions.prepare.prepare import Answer, prepare
-from ledger.transactions.prepare.prepare_batch import is_for_batch, prepare_all
+from ledger.transactions.prepare.prepare import Answer, is_for_batch, prepare, prepare_all
 from ledger.transactions.prepare.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
 from ledger.transactions.reasons import REASON_MAX, check_reason
 from ledger.transactions.reviews import review
@@ -217,9 +215,13 @@ def cancel_request(
 def close_request(key: str, *, proposer: Principal) -> UUID | None:
     """Take an idempotency key, so that no prepare with it can be inserted any more.
 
-    Returns the transaction that was inserted with it before, unchanged, if there is one.
+    Returns the transaction that was inserted with it before, unchanged, if there is one. Waits for
+    an uncommitted INSERT with the key, so exactly one of the two gets it.
     """
-    return insert.take_key(str(proposer), PREPARE_ROUTE, key, status=CanceledBefore.status)
+    names = {"agent": str(proposer), "route": PREPARE_ROUTE, "key": key}
+    row = IdempotencyKey(**names, status=CanceledBefore.status)
+    IdempotencyKey.objects.bulk_create([row], ignore_conflicts=True)
+    return IdempotencyKey.objects.get(**names).transaction_id
 
 
 def expire(transaction_id: UUID) -> Transaction:

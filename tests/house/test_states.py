@@ -16,10 +16,8 @@ from tests.house.state_writes import dynamic_writes, state_writes
 # Each map has one writer; the others write a row's first state, or the state of a row of theirs.
 WRITERS = {
     "ledger.events.moves": "the state of a transaction or task, for both advance()",
-    "ledger.transactions.prepare.prepare": "a transaction's first state",
     "ledger.transactions.prepare.insert": "the INSERT of that first state",
-    "ledger.transactions.prepare.prepare_batch": "the first state of many transactions",
-    "ledger.transactions.prepare.batch_insert": "the INSERT of those first states",
+    "ledger.transactions.prepare.drafts": "a transaction's first state",
     "ledger.transactions.prepare.abandoned_plans": "the first state of what nobody entered",
     "ledger.events.outbox": "a delivery's state",
     "ledger.tools.mcp_upstreams.reading": "the state of a tool of an MCP server",

@@ -36,7 +36,7 @@ from ledger.models import Agent, AgentToken, Event, IdempotencyKey, Transaction
 from ledger.principals import Surface
 from ledger.proof.audit import verification
 from ledger.transactions import coordinator
-from ledger.transactions.prepare import insert, prepare_batch
+from ledger.transactions.prepare import admission, prepare
 from tests.conftest import AgentClient
 from tests.processes import running, until
 
@@ -413,7 +413,7 @@ def test_an_operation_with_a_late_receipt_is_held_on_both_ways(as_helpdesk):
 def test_a_request_whose_key_is_being_prepared_elsewhere_is_told_to_come_back(as_helpdesk):
     by = str(as_helpdesk.agent.principal)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [insert.lock_of(by, "prepare", "k-1")])
+        cursor.execute("SELECT pg_advisory_lock(%s)", [admission.lock_of(by, "prepare", "k-1")])
         answers = sent(asgi.application, proposal(as_helpdesk, "r-1", "k-1"), proposal(as_helpdesk))
         cursor.execute("SELECT pg_advisory_unlock_all()")
 
@@ -489,14 +489,14 @@ def test_a_proposal_whose_answer_was_lost_is_never_said_to_be_undone(
 ):
     one = proposal(as_helpdesk)
     sent(asgi.application, proposal(as_helpdesk))  # so that the token is known
-    insert_all = prepare_batch.insert_all
+    insert_all = prepare.insert_all
 
-    def lost(batch: Any) -> None:
-        insert_all(batch)
+    def lost(*batch: Any) -> None:
+        insert_all(*batch)
         raise failure
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare_batch, "insert_all", lost)
+        patch.setattr(prepare, "insert_all", lost)
         patch.setattr(asgi.proposals, "_lane", Lane("test", 0, most_waiting=0))
         (answer,) = sent(asgi.application, one)
     (again,) = sent(asgi.application, one)

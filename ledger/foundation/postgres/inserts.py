@@ -25,18 +25,12 @@ def columns_of(model: type[models.Model]) -> list[models.Field[Any, Any]]:
     ]
 
 
-def insert_into(model: type[models.Model]) -> str:
-    """INSERT of one row that is passed as one JSON parameter (``as_json``).
-
-    One parameter instead of one per column: psycopg caches the parsed form only of statements
-    with few parameters, and sixty conversions in Python cost more than one in PostgreSQL.
-    """
-    record = f"jsonb_populate_record(NULL::{model._meta.db_table}, %s::jsonb)"
-    return insert_all_into(model, f"FROM {record}")
-
-
 def insert_all_into(model: type[models.Model], source: str) -> str:
-    """INSERT of all rows of ``source``, a FROM clause in SQL with the columns of the model."""
+    """INSERT of all rows of ``source``, a FROM clause in SQL with the columns of the model.
+
+    Rows are best passed as one JSON parameter (``as_json``): psycopg caches the parsed form only of
+    statements with few parameters, and conversions in Python cost more than one in PostgreSQL.
+    """
     names = ", ".join(f'"{field.column}"' for field in columns_of(model))
     return f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {names} {source}'
 

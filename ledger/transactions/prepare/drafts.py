@@ -3,11 +3,54 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from ledger.errors import PlanRefused
+from ledger.models import TransactionRow, new_row
+from ledger.seals import intents
+from ledger.states import State
 from ledger.transactions.prepare.planning import Planned
 from ledger.transactions.prepare.proposals import Request
+
+
+class New(NamedTuple):
+    """A transaction to be inserted, and the response to its request."""
+
+    request: Request
+    row: TransactionRow
+    status: int
+    answer: str
+
+
+def draft(request: Request, transaction_id: UUID, planned: Planned, created_at: datetime) -> New:
+    """A transaction that waits for sign-off."""
+    row = _row(request, transaction_id, planned, created_at)
+    row.state = State.PREPARED
+    return New(request, row, 201, request.render(row, None))
+
+
+def refused_draft(
+    request: Request,
+    transaction_id: UUID,
+    planned: Planned,
+    created_at: datetime,
+    refusal: PlanRefused,
+) -> New:
+    """The refusal of a plan, stored so that a repeated request gets the same answer."""
+    row = _row(request, transaction_id, planned, created_at)
+    row.state, row.ended_at = State.REFUSED, created_at
+    row.ending_reason = row.error = refusal.detail[:2000]
+    intents.refuse_unsafe_text([row.error, row.action_summary])
+    return New(request, row, refusal.status, row.error)
+
+
+def _row(
+    request: Request, transaction_id: UUID, planned: Planned, created_at: datetime
+) -> TransactionRow:
+    row = new_row(columns(request, transaction_id, planned, created_at))
+    row.intent_digest = intents.digest_of(intents.intent_of(row))
+    return row
 
 
 def columns(

@@ -1,12 +1,14 @@
-"""``prepare()``: from a request to a transaction that waits for sign-off. The hot path."""
+"""From requests to transactions that wait for sign-off. The hot path."""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -31,21 +33,31 @@ from ledger.errors import (
 )
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import stocks
+from ledger.limits.stocks import Places
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal, Surface
-from ledger.seals import intents
-from ledger.states import State
+from ledger.states import Move, State
 from ledger.tools.catalogue import refuse_held
 from ledger.transactions.decisions import approve_by_policy
-from ledger.transactions.prepare import insert, plan_pool
+from ledger.transactions.prepare import plan_pool
 from ledger.transactions.prepare.abandoned_plans import abandon
-from ledger.transactions.prepare.drafts import columns
+from ledger.transactions.prepare.admission import Admission, admitted, operation_locked
+from ledger.transactions.prepare.drafts import New, columns, draft, refused_draft
+from ledger.transactions.prepare.insert import insert_all
 from ledger.transactions.prepare.plan_pool import Place
-from ledger.transactions.prepare.planning import Planned, plan
+from ledger.transactions.prepare.planning import Planned, plain, plan
 from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
+
+logger = logging.getLogger(__name__)
 
 # More than the INSERT after a plan takes (``sessions.STATEMENT_S`` and a margin).
 INSERT_TIME = timedelta(seconds=15)
+# A batch that lost a race is tried again: the winner is seen then, and left out.
+TRIES = 3
+
+
+class Overtaken(Exception):
+    """Another request took the key or the operation after this one was admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,40 +93,104 @@ def prepare(
     PlanFailed, PlanRefused, PlansBusy, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render, tool=tool)
-    with insert.admitted(
-        by, tenant, route=PREPARE_ROUTE, key=key, operation_key=request.operation_key
-    ) as admission:
-        if admission.key_status is not None:
-            return _replay(request, admission)
-        holder_id = admission.holder_id or _holder_by_alias(request)
-        if holder_id is not None:
-            return _answer_with_holder(request, holder_id)
-        if admission.late_id is not None:
-            raise OperationHeld(
-                f"A receipt came late for transaction {admission.late_id} of the same operation, "
-                "and nobody has looked at it yet.",
-                operation_key=request.operation_key,
-            )
+    with admitted(request) as admission:
+        earlier = _earlier_answer(request, admission)
+        if earlier is not None:
+            return earlier
         refuse_held(request.tenant, request.tool.name, request.tool.version)
         with stocks.pending.places() as places:
             places.take(request.by, request.tenant)
-            return _plan_and_insert(request, admission)
+            try:
+                return _plan_and_insert(request, admission)
+            except Overtaken:
+                return _answer_after_lost_race(request)
 
 
-def _holder_by_alias(request: Request) -> UUID | None:
-    """The transaction that has the operation under a key of an earlier contract."""
-    keys = request.tool.earlier_operation_keys_for(request.tenant, request.meaning)
-    if not keys:
+# --- many at once -------------------------------------------------------------------------------
+
+
+def is_for_batch(tool: Tool[Any, Any]) -> bool:
+    """True if proposals with the tool can be prepared many at a time.
+
+    Nobody else may wait for a plan, for the queries about keys of earlier contracts, or for the
+    decision where no approver is required.
+    """
+    contract = tool.contract
+    return bool(
+        not tool.has("plan")
+        and contract.required_approver != RequiredApprover.NONE
+        and contract.operation_key
+        and not contract.operation_key_aliases
+    )
+
+
+def prepare_all(requests: Sequence[Request], now: datetime) -> list[Answer | None]:
+    """Put the proposals before approvers, all that can be at once; ``None`` for every other.
+
+    Every other is left to ``prepare``, which knows all answers. That is always safe: if it was
+    inserted after all, ``prepare`` answers with what was stored under its key. The tools are such
+    that ``is_for_batch``; ``now`` is the database's clock. Raises nothing of the ledger; if the
+    database fails, it is not known whether anything was inserted.
+    """
+    answers: list[Answer | None] = [None] * len(requests)
+    with stocks.pending.places() as places:
+        batch = dict(_new(requests, now, places))
+        inserted = _inserted(list(batch.values())) if batch else frozenset()
+    for number, new in batch.items():
+        if new.row.id in inserted:
+            answers[number] = _answer_with(new)
+    return answers
+
+
+def _new(requests: Sequence[Request], now: datetime, places: Places) -> Iterator[tuple[int, New]]:
+    """The new transactions, with their places. Of requests that exclude each other the first."""
+    taken: set[tuple[str, ...]] = set()
+    for number, request in enumerate(requests):
+        names = {
+            ("key", str(request.by), request.key),
+            ("operation", request.tenant, request.operation_key),
+        }
+        if names & taken or not places.try_take(request.by, request.tenant):
+            continue
+        new = _drafted_or_none(request, now)
+        if new is not None:
+            taken |= names
+            yield number, new
+
+
+def _drafted_or_none(request: Request, now: datetime) -> New | None:
+    """``None`` if the tool is held or its own code fails: the others of the batch go on."""
+    try:
+        refuse_held(request.tenant, request.tool.name, request.tool.version)
+        planned = plain(request.tool, request.arguments, request.proposal.reason)
+        return draft(request, new_id(), planned, now)
+    except LedgerError:
         return None
-    rows = Transaction.objects.filter(tenant=request.tenant, operation_key__in=keys)
-    held = rows.filter(HOLDS_ITS_KEY) | rows.with_late_receipt()
-    return held.values_list("pk", flat=True).first()
+    except Exception as failure:
+        logger.warning("a proposal of %s leaves its batch after %r", request.tool.name, failure)
+        return None
 
 
-# --- a new transaction --------------------------------------------------------------------------
+def _inserted(
+    batch: Sequence[New], move: Move[State] = states.PREPARE, release: Sequence[int] = ()
+) -> frozenset[UUID]:
+    """The ids of those that were inserted; without those for which others were faster."""
+    for _ in range(TRIES):
+        try:
+            return frozenset(insert_all(batch, move, release))
+        except IntegrityError as race:
+            logger.info("a batch of %s lost a race: %s", len(batch), race)
+    return frozenset()
 
 
-def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
+def _answer_with(new: New) -> Answer:
+    return Answer(new.status, new.answer, new.row.id)
+
+
+# --- one, with its plan -------------------------------------------------------------------------
+
+
+def _plan_and_insert(request: Request, admission: Admission) -> Answer:
     """Plan, then insert the transaction. If either fails, what the plan held is released."""
     began = time.monotonic()
     transaction_id, planned = new_id(), Planned()
@@ -122,25 +198,28 @@ def _plan_and_insert(request: Request, admission: insert.Admission) -> Answer:
         context = _context(request, transaction_id)
         planned, refusal = _planned(request, context, admission)
         created_at = admission.now + timedelta(seconds=time.monotonic() - began)
-        row = Transaction(**columns(request, transaction_id, planned, created_at))
-        row.intent_digest = intents.digest_of(intents.intent_of(row))
         if refusal is None:
-            return _insert_prepared(request, row, admission)
+            new = draft(request, transaction_id, planned, created_at)
+            _insert(new, states.PREPARE, admission)
+            _approve_if_nobody_has_to(new)
+            return _answer_with(new)
     except (PlanTimedOut, LimitReached, PlansBusy, InProgress):
         raise  # nothing was planned, or it is released once the plan returns
     except BaseException as failure:
         row = Transaction(**columns(request, transaction_id, planned, admission.now))
         # A connection was lost in the database alone: what fails in a plan is PlanFailed.
         _release(request, row, only_by_row=isinstance(failure, CONNECTION_LOST))
-        if isinstance(failure, IntegrityError):
-            return _answer_after_lost_race(request)
         raise
-    _insert_refused(request, row, refusal, admission)
-    raise PlanRefused(refusal.detail, transaction_id=str(row.pk))
+    _insert(
+        refused_draft(request, transaction_id, planned, created_at, refusal),
+        states.REFUSE,
+        admission,
+    )
+    raise PlanRefused(refusal.detail, transaction_id=str(transaction_id))
 
 
 def _planned(
-    request: Request, context: Context, admission: insert.Admission
+    request: Request, context: Context, admission: Admission
 ) -> tuple[Planned, PlanRefused | None]:
     """The plan; of a tool that has one, from a thread of the pool, within the contract's time."""
     call = partial(
@@ -156,7 +235,7 @@ def _planned(
         row = Transaction(**columns(request, context.transaction_id, planned, admission.now))
         # Another process may plan the operation by now, and have the same hold: once its row is
         # inserted, ``abandon`` sees whose the hold is.
-        with insert.operation_locked(row.tenant, row.operation_key, context.timeout + INSERT_TIME):
+        with operation_locked(row.tenant, row.operation_key, context.timeout + INSERT_TIME):
             _release(request, row, only_by_row=True)
 
     place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
@@ -184,37 +263,50 @@ def _context(request: Request, transaction_id: UUID) -> Context:
     )
 
 
-def _insert_prepared(request: Request, row: Transaction, admission: insert.Admission) -> Answer:
-    row.state = State.PREPARED
-    key = request.idempotency_key(row.pk, status=201, answer=request.render(row, None))
-    insert.insert_transaction(
-        row, states.PREPARE, by=request.by, via=request.via, key=key, admission=admission
-    )
-    if row.required_approver == RequiredApprover.NONE:
-        # The transaction is inserted; if this fails, the sweeper signs it off.
+def _insert(new: New, move: Move[State], admission: Admission) -> None:
+    """Raises ``Overtaken``. With the row the locks of the admission are released."""
+    if not _inserted([new], move, admission.locks):
+        raise Overtaken
+    admission.is_over = True
+
+
+def _approve_if_nobody_has_to(new: New) -> None:
+    """The transaction is inserted; if this fails, the sweeper signs it off."""
+    if new.row.required_approver == RequiredApprover.NONE:
         with suppress(LedgerError, DatabaseError, InterfaceError):
-            approve_by_policy(row.pk, row.intent_digest)
-    return Answer(key.status, key.answer, row.pk)
-
-
-def _insert_refused(
-    request: Request, row: Transaction, refusal: PlanRefused, admission: insert.Admission
-) -> None:
-    """Store the refusal, so that an agent that repeats the request gets the same answer."""
-    row.state = State.REFUSED
-    row.ended_at = row.created_at
-    row.ending_reason = row.error = refusal.detail[:2000]
-    intents.refuse_unsafe_text([row.error, row.action_summary])
-    key = request.idempotency_key(row.pk, status=refusal.status, answer=row.error)
-    insert.insert_transaction(
-        row, states.REFUSE, by=request.by, via=request.via, key=key, admission=admission
-    )
+            approve_by_policy(new.row.id, new.row.intent_digest)
 
 
 # --- answers without a new transaction ----------------------------------------------------------
 
 
-def _replay(request: Request, admission: insert.Admission) -> Answer:
+def _earlier_answer(request: Request, admission: Admission) -> Answer | None:
+    """The answer where the request or its operation is known; ``None`` where both are new."""
+    if admission.key_status is not None:
+        return _replay(request, admission)
+    holder_id = admission.holder_id or _holder_by_alias(request)
+    if holder_id is not None:
+        return _answer_with_holder(request, holder_id)
+    if admission.late_id is not None:
+        raise OperationHeld(
+            f"A receipt came late for transaction {admission.late_id} of the same operation, "
+            "and nobody has looked at it yet.",
+            operation_key=request.operation_key,
+        )
+    return None
+
+
+def _holder_by_alias(request: Request) -> UUID | None:
+    """The transaction that has the operation under a key of an earlier contract."""
+    keys = request.tool.earlier_operation_keys_for(request.tenant, request.meaning)
+    if not keys:
+        return None
+    rows = Transaction.objects.filter(tenant=request.tenant, operation_key__in=keys)
+    held = rows.filter(HOLDS_ITS_KEY) | rows.with_late_receipt()
+    return held.values_list("pk", flat=True).first()
+
+
+def _replay(request: Request, admission: Admission) -> Answer:
     """The first answer again; after its erasure, rendered from what is left of the transaction."""
     transaction_id = admission.key_transaction_id
     if admission.key_status == CanceledBefore.status and transaction_id is None:
@@ -252,7 +344,7 @@ def _answer_with_holder(request: Request, holder_id: UUID) -> Answer:
             )
         answer = request.render(holder, holder.pk)
         key = request.idempotency_key(holder.pk, status=200, answer=answer)
-        insert.remember(key)
+        key.save(force_insert=True)
     return Answer(key.status, key.answer, holder.pk)
 
 
