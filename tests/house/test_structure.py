@@ -61,7 +61,6 @@ STILL_OPEN = {
     "ledger.tools.manifests": 4,
     "ledger.tools.mcp": 5,
     "ledger.transactions": 5,
-    "ledger.transactions.prepare": 4,
     "ledger.workers": 6,
 }
 
