@@ -20,8 +20,8 @@ from a2a.builtin.claims import VIA, put_back
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import ASSENT, Task
 from a2a.states import TaskReasons, TaskState
-from ledger.agents import allowances
-from ledger.api.rendering import render_token
+from ledger.agents import may_propose, unknown
+from ledger.api import render_token
 from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy, kept
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
@@ -51,8 +51,8 @@ def prepare(task: Task) -> None:
 
 def _propose(task: Task) -> UUID | None:
     fields: dict[str, Any] = task.input or {}
-    if not allowances.may_propose(task.lent_scopes, fields["tool"]):
-        raise allowances.unknown(fields["tool"])
+    if not may_propose(task.lent_scopes, fields["tool"]):
+        raise unknown(fields["tool"])
     prepared = coordinator.prepare(
         Proposal(
             tool=fields["tool"],

@@ -23,7 +23,7 @@ from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, Envelope
 from a2a.tasks.records import digests
 from a2a.validation.parts import Part, refuse_unstorable
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.errors import InvalidRequest, Sentence, source_of
 from ledger.models import Scope, id_or_none, new_id
 from ledger.seals import intents

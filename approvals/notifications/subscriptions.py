@@ -18,7 +18,7 @@ from approvals.models import NotificationSettings, PushSubscription
 from approvals.people import principal_of, record
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
-from ledger.foundation.http_out import safe_http
+from ledger.foundation import http_out
 from ledger.models import Event
 from ledger.principals import Surface
 
@@ -110,9 +110,9 @@ def last_change_of(person: User) -> Event | None:
 def check(browser: Browser) -> None:
     """Raises ``SubscriptionRefused`` for one that we could not, or must not, send to."""
     try:
-        target = safe_http.parse(browser.endpoint)
-        safe_http.check_form(browser.endpoint)
-    except safe_http.AddressRefused as refusal:
+        target = http_out.parse(browser.endpoint)
+        http_out.check_form(browser.endpoint)
+    except http_out.AddressRefused as refusal:
         raise SubscriptionRefused(str(refusal)) from None
     if len(browser.endpoint) > LONGEST_ENDPOINT:
         raise SubscriptionRefused("The address of its push service is too long.")
@@ -133,7 +133,7 @@ def _is_our_own(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return not address.is_global and safe_http.is_allowed(address)
+    return not address.is_global and http_out.is_allowed(address)
 
 
 def _decoded(text: str) -> bytes:

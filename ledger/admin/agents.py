@@ -25,13 +25,12 @@ from ledger.admin import limits
 from ledger.admin.base import TenantAdmin
 from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
-from ledger.agents import enrolment
-from ledger.agents.allowances import ONE_TOOL
-from ledger.delivery.webhooks.channel import form_choices
+from ledger.agents import ONE_TOOL, enrolment
+from ledger.delivery.webhooks import form_choices
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
+from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
-from ledger.foundation.http_out import safe_http
 from ledger.limits.terms import Of
 from ledger.models import (
     Agent,
@@ -143,8 +142,8 @@ class AgentForm(KnownTools, WithLimits):
         url: str = self.cleaned_data["webhook_url"]
         if url:
             try:
-                safe_http.parse(url)
-            except safe_http.AddressRefused as refusal:
+                http_out.parse(url)
+            except http_out.AddressRefused as refusal:
                 raise ValidationError(str(refusal)) from None
         return url
 

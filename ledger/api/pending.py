@@ -13,15 +13,13 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 from redis import RedisError
 
-from ledger.agents.callers import Caller, callers_with
-from ledger.api.http import AgentBearer, caller_of, json_response
+from ledger.agents import Caller, callers_with
+from ledger.api.http import AgentBearer, caller_of, json_response, refusals
 from ledger.api.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
-from ledger.api.http.schemas import refusals
 from ledger.api.rendering import as_json, seconds_left
 from ledger.api.schemas import Pending
 from ledger.api.tools import describe
-from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Look, Poll
-from ledger.api.waiting.changes import topic_of
+from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Look, Poll, topic_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotFound
 from ledger.foundation.batches import Batcher

@@ -9,11 +9,17 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger.agents import allowances
-from ledger.agents.policy_documents import Citation
-from ledger.api.http import AgentBearer, address_of, caller_of, json_response, unquoted
+from ledger.agents import Citation, unknown
+from ledger.api.http import (
+    BODY,
+    AgentBearer,
+    address_of,
+    caller_of,
+    json_response,
+    refusals,
+    unquoted,
+)
 from ledger.api.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
-from ledger.api.http.schemas import BODY, refusals
 from ledger.api.rendering import (
     as_json,
     beside_today,
@@ -72,7 +78,7 @@ def prepare(
     """
     caller = caller_of(request, Scope.PROPOSE)
     if not caller.may_use(body.tool):
-        raise allowances.unknown(body.tool)
+        raise unknown(body.tool)
     answer = coordinator.prepare(
         Proposal(
             tool=body.tool,

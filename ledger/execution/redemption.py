@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import states
-from ledger.agents import allowances
+from ledger.agents import allow, lists_of
 from ledger.errors import NotFound, NotPossible, PermitEnded, PermitRedeemed, PermitsOff
 from ledger.execution.recording import try_advance
 from ledger.models import Agent, Ending, Permit, Transaction, Verdict
@@ -244,7 +244,7 @@ def _why_not(row: Transaction) -> str:
     is_active = Agent.objects.filter(tenant=row.tenant, slug=agent.slug, is_active=True).exists()
     if not is_active or agent.tenant != row.tenant:
         return "The agent that proposed it is not active."
-    if not allowances.allow(allowances.lists_of(agent, row.tenant), row.tool):
+    if not allow(lists_of(agent, row.tenant), row.tool):
         return "The agent that proposed it may not use the tool any more."
     return ""
 

@@ -33,7 +33,7 @@ from ledger.models import (
     TransactionQuerySet,
 )
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.reporting.usage import subjects as usage_subjects
+from ledger.reporting.usage import forget_subjects
 from ledger.seals import seals
 from ledger.states import FINAL, Move, Reasons, State
 from ledger.transactions import sign_offs
@@ -193,7 +193,7 @@ def _erase_around(subjects: Sequence[UUID]) -> None:
     for related in _related:
         related.erase_with(subjects)
     keys.exclude(answer="").update(answer="")
-    usage_subjects.forget(subjects)
+    forget_subjects(subjects)
 
 
 def erase_reasons(subjects: Sequence[UUID]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from ledger import contracts
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import Sentence, ToolHeld, UnknownTool
-from ledger.foundation.http_out.safe_http import Credentials
+from ledger.foundation.http_out import Credentials
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
 from ledger.tools import credentials, handed_over, holds, manifests, mcp_upstreams
 from ledger.tools.http import HttpTool

@@ -24,7 +24,7 @@ from ledger.foundation.crypto import client_certificates, standard_webhooks
 from ledger.foundation.crypto.client_certificates import CertificateRefused
 from ledger.foundation.crypto.encryption import Secret, SecretUnreadable
 from ledger.foundation.crypto.standard_webhooks import SecretRefused
-from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import Credential, CredentialKind, Tenant
 from ledger.principals import Principal, Surface
 

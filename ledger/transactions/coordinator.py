@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import states
-from ledger.agents.policy_documents import Citation
+from ledger.agents import Citation
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyMissing,

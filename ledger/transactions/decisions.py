@@ -12,8 +12,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import states
-from ledger.agents import policy_documents
-from ledger.agents.policy_documents import Citation
+from ledger.agents import Citation, sealed_citation
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
@@ -139,7 +138,7 @@ def _sealed(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any
         return {}
     sealed: dict[str, Any] = {"kept_by": "" if agent is None else agent.kept_by}
     if vote.policy is not None:
-        sealed["policy"] = policy_documents.as_sealed(row.tenant, vote.policy)
+        sealed["policy"] = sealed_citation(row.tenant, vote.policy)
     return sealed
 
 

@@ -22,8 +22,7 @@ from django.db.transaction import atomic
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves
 from ledger.events.moves import MovedAtOnce, SealedAtOnce
-from ledger.foundation.postgres import use_prepared_statements
-from ledger.foundation.postgres.statements import Statement
+from ledger.foundation.postgres import Statement, use_prepared_statements
 from ledger.models import Transaction
 from ledger.principals import Principal, Surface
 from ledger.seals import intents, seals

@@ -35,7 +35,7 @@ from ledger.limits import refusals
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.proof import retention
 from ledger.proof.log import keeper
-from ledger.reporting.usage import counting
+from ledger.reporting.usage import count_events
 from ledger.states import State
 from ledger.tools import catalogue
 from ledger.tools.permits import PermitTool
@@ -155,7 +155,7 @@ class Sweeper:
             *_further_steps,
             retention.erase_due,
             refusals.prune,
-            counting.count_events,
+            count_events,
             self._log.round,
         ]
         for step in steps:

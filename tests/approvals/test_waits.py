@@ -24,7 +24,7 @@ from approvals.asgi import pages
 from approvals.http.admission import long_polls
 from approvals.http.admission.long_polls import SMALL_BODY, Received, Waits
 from ledger.api.http.polling import POLL_WATCHERS
-from ledger.api.waiting.changes import changes
+from ledger.api.waiting.bells import changes
 from ledger.api.waiting.waiters import Kind, in_all_processes, waiters
 from ledger.errors import LimitReached
 from ledger.foundation.redis import doorbell

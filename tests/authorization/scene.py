@@ -189,7 +189,7 @@ class Scene:
             via="api",
         )
         self.review = Review.objects.get()
-        policy_documents.keep(
+        policy_documents.keep_policy(
             "acme",
             name="Policy",
             version="1",

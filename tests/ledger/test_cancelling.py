@@ -17,7 +17,7 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 
 from approvals.web import live
-from ledger.api.waiting.changes import Changes
+from ledger.api.waiting.bells import Changes
 from ledger.delivery import couriers
 from ledger.foundation.redis import doorbell
 from ledger.foundation.redis.connections import async_redis

@@ -66,7 +66,7 @@ def propose_again(row, key):
 def assert_whole():
     checkpoints.make()
     verification.verify(frozenset({PUBLIC_KEY.hex()}))
-    assert list(second.verify(exports.lines(), [PUBLIC_KEY])) == []
+    assert list(second.verify(exports.export_lines(), [PUBLIC_KEY])) == []
 
 
 def dump() -> str:

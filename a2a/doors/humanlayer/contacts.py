@@ -23,7 +23,7 @@ from a2a.models import Message, QuestionState, Role, Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.api.http import address_of
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, NotFound
 from ledger.models import Scope

@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from approvals.http.admission.throttled_polls import HAS_STOOD_BACK
-from ledger.agents.callers import callers_of, note_use
+from ledger.agents import callers_of, note_use
 from ledger.api.http import TOKEN_IS_KNOWN, database_away, problem, problem_of, token_in
 from ledger.api.waiting.waiters import Waiter, Waiters, waiters
 from ledger.errors import LimitReached

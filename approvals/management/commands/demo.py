@@ -246,8 +246,7 @@ def make_demo_bus(repository: Path, clone: Path) -> None:
     from a2a.doors.git_bus.models import BusMethod, GitBus
     from a2a.models import Skill
     from a2a.submissions import Submission
-    from ledger.agents import enrolment
-    from ledger.agents.callers import Caller
+    from ledger.agents import Caller, enrolment
     from ledger.events import account_changes
     from ledger.models import Scope
 

@@ -21,7 +21,7 @@ from a2a.tasks.records import decision_records as task_records
 from approvals.presentation import labels
 from approvals.presentation.sentences import in_words
 from approvals.web.requests import tenants_of_request
-from ledger.api.rendering import record_response
+from ledger.api import record_response
 from ledger.foundation.crypto import signed_notes
 from ledger.foundation.crypto.signed_notes import TreeHead
 from ledger.models import Event, Transaction

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from redis import RedisError
 
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.api.http.problems import problem
 from ledger.foundation.redis import doorbell
 

@@ -20,7 +20,7 @@ VERSION = 1
 AS_JSON = seals.AS_JSON | {"policy"}
 
 
-def lines() -> Iterator[str]:
+def export_lines() -> Iterator[str]:
     """One JSON object a line, of one instant: what comes of each subject, then checkpoints."""
     counts: Counter[str] = Counter()
     with histories.snapshot():

@@ -68,7 +68,7 @@ def count_batch(most: int = BATCH) -> int:
     return int(upto - after)
 
 
-def rebuild() -> int:
+def rebuild_usage() -> int:
     """Count all events anew; returns up to which. Readers see the old figures until it is done.
 
     Subjects are those of transactions whose content is still there.

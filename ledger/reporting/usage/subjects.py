@@ -80,7 +80,7 @@ def remember(after: int, upto: int) -> None:
     SubjectUse.objects.bulk_create(uses, batch_size=1_000, ignore_conflicts=True)
 
 
-def forget(transaction_ids: Sequence[UUID]) -> None:
+def forget_subjects(transaction_ids: Sequence[UUID]) -> None:
     """For the erasure of their content."""
     SubjectUse.objects.filter(pk__in=list(transaction_ids)).delete()
 

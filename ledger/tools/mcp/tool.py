@@ -14,11 +14,9 @@ from pydantic import BaseModel
 
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, ReadonlyTool, Role
 from ledger.errors import PlanRefused
-from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.seals import intents
-from ledger.tools.manifests import ManifestTool, McpManifest
-from ledger.tools.manifests.arguments import model_of
-from ledger.tools.manifests.mcp import UpstreamCall, filled_in
+from ledger.tools.manifests import ManifestTool, McpManifest, UpstreamCall, filled_in, model_of
 from ledger.tools.mcp import answers, client, definitions
 from ledger.tools.mcp.answers import TEXT_MOST
 from ledger.tools.mcp.client import Talk

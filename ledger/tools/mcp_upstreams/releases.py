@@ -23,10 +23,8 @@ from ledger.models import (
 )
 from ledger.principals import Principal, Surface
 from ledger.tools import watched
-from ledger.tools.manifests import ManifestRefused, McpManifest
-from ledger.tools.manifests.mcp import check_address
-from ledger.tools.mcp import definitions
-from ledger.tools.mcp.tool import ALL_ARGUMENTS
+from ledger.tools.manifests import ManifestRefused, McpManifest, check_upstream_address
+from ledger.tools.mcp import ALL_ARGUMENTS, definitions
 from ledger.tools.mcp_upstreams.reading import KIND, hold_row
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
@@ -76,7 +74,7 @@ def check(name: str, address: str) -> None:
     if not NAME.fullmatch(name):
         raise UpstreamRefused("A name is a-z, 0-9 and _, a letter first, 31 characters at most.")
     try:
-        check_address(address)
+        check_upstream_address(address)
     except ValueError as refusal:
         raise UpstreamRefused(f"{address:.200}: {refusal}.") from refusal
 

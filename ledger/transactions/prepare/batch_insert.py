@@ -17,8 +17,12 @@ from django.db.transaction import on_commit
 
 from ledger import states
 from ledger.events import outbox
-from ledger.foundation.postgres import use_prepared_statements
-from ledger.foundation.postgres.inserts import columns_of, insert_all_into, on_one_line
+from ledger.foundation.postgres import (
+    columns_of,
+    insert_all_into,
+    on_one_line,
+    use_prepared_statements,
+)
 from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction, TransactionRow
 from ledger.seals import intents, seals

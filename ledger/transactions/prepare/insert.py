@@ -22,8 +22,7 @@ from django.db.transaction import on_commit
 
 from ledger.errors import InProgress
 from ledger.events import outbox
-from ledger.foundation.postgres import use_prepared_statements
-from ledger.foundation.postgres.inserts import as_json, insert_into
+from ledger.foundation.postgres import as_json, insert_into, use_prepared_statements
 from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, Surface

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from ledger.agents.allowances import Lists, allow, lists_of, unknown
+from ledger.agents import Lists, allow, lists_of, unknown
 from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
 from ledger.models import IdempotencyKey, Transaction, TransactionRow

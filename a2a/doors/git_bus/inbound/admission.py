@@ -16,7 +16,7 @@ from a2a.models import Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.errors import LedgerError, LimitReached
 from ledger.models import Scope
 from ledger.seals import intents

@@ -18,8 +18,8 @@ from a2a.doors.humanlayer.bodies import Channel, FunctionCall, Json
 from a2a.doors.humanlayer.calls import bindings
 from a2a.doors.humanlayer.models import BoundCall
 from a2a.errors import CallIdTaken
-from ledger.agents.callers import Caller
-from ledger.api.rendering import render_token
+from ledger.agents import Caller
+from ledger.api import render_token
 from ledger.contracts import Contract
 from ledger.errors import (
     IdempotencyKeyReused,
