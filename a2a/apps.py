@@ -19,7 +19,7 @@ class A2AConfig(AppConfig):
         from ledger.events import outbox
         from ledger.foundation.redis import doorbell
         from ledger.proof.audit import histories
-        from ledger.workers import sweeper
+        from ledger.workers import register_step
 
         histories.register_family(
             histories.Family(
@@ -31,4 +31,4 @@ class A2AConfig(AppConfig):
         doorbell.register_listener(runs.follow_event)
         remote.register_kind()
         jobs.register()
-        sweeper.register_step(sweep.sweep)
+        register_step(sweep.sweep)

@@ -24,7 +24,7 @@ class ApprovalsConfig(AppConfig):
         from approvals.web import live
         from ledger.events import account_changes, outbox
         from ledger.foundation.redis import doorbell
-        from ledger.workers import sweeper
+        from ledger.workers import register_step
 
         answerers.directory = approver_or_operator_named
         account_changes.describe(changes.DESCRIPTIONS)
@@ -35,7 +35,7 @@ class ApprovalsConfig(AppConfig):
         outbox.register(MailChannel())
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
-        sweeper.register_step(ways_in.forget_expired)
+        register_step(ways_in.forget_expired)
         second_operator.register()
         handle_click.register()
         replies.register()

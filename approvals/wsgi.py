@@ -14,7 +14,7 @@ application = get_wsgi_application()
 
 from ledger.foundation.postgres import sessions  # noqa: E402
 from ledger.foundation.redis import doorbell, liveness  # noqa: E402
-from ledger.workers.start_checks import refuse_if_unsafe  # noqa: E402
+from ledger.workers import refuse_if_unsafe  # noqa: E402
 
 refuse_if_unsafe("web")
 if _is_its_own_process:

@@ -15,7 +15,7 @@ class LedgerConfig(AppConfig):
         from ledger.events import outbox
         from ledger.foundation.redis import doorbell
         from ledger.tools import changes, checks, mcp_upstreams, pins, watched  # noqa: F401
-        from ledger.workers import jobs, start_checks, sweeper  # noqa: F401
+        from ledger.workers import jobs, register_job, start_checks  # noqa: F401
 
         outbox.register(channel.WebhookChannel())
         outbox.register(owners.OwnerChannel())
@@ -25,5 +25,5 @@ class LedgerConfig(AppConfig):
         jobs.register()
         pins.register()
         mcp_upstreams.register()
-        sweeper.register_job("read_published", watched.read_again, int, watched.due)
+        register_job("read_published", watched.read_again, int, watched.due)
         autodiscover_modules("tools")

@@ -25,12 +25,11 @@ from ledger.api import render_token
 from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy, kept
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
-from ledger.seals.seals import as_text
+from ledger.seals import as_text
 from ledger.states import State
 from ledger.tools.catalogue import acts_itself
-from ledger.transactions import coordinator
+from ledger.transactions import coordinator, outcome_of
 from ledger.transactions.coordinator import Proposal
-from ledger.transactions.outcomes import outcome_of
 
 
 def prepare(task: Task) -> None:

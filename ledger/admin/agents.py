@@ -31,7 +31,7 @@ from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
-from ledger.limits.terms import Of
+from ledger.limits import Of
 from ledger.models import (
     Agent,
     AgentToken,

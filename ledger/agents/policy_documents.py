@@ -11,10 +11,10 @@ from typing import Any
 from django.db import IntegrityError
 from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.models import PolicyDocument, paragraphs_of
 from ledger.principals import Principal
-from ledger.seals import intents
 
 TEXT_MOST = 64 * 1024  # bytes of UTF-8
 DOCUMENTS_MOST = 500  # of one tenant
@@ -82,7 +82,7 @@ def _check(name: str, version: str, text: str) -> None:
             )
     if len(text.encode()) > TEXT_MOST:
         raise InvalidRequest(f"A policy document has at most {TEXT_MOST // 1024} KiB.")
-    intents.refuse_unsafe_text(text, "text")
+    seals.refuse_unsafe_text(text, "text")
     numbers = Counter(number for number, _ in paragraphs_of(text))
     if not numbers or len(numbers) > PARAGRAPHS_MOST:
         raise InvalidRequest(f"It needs 1 to {PARAGRAPHS_MOST} numbered paragraphs, as “1. …”.")

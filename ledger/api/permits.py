@@ -33,7 +33,7 @@ from ledger.execution import redemption
 from ledger.execution.redemption import BEARER, Issued, Redeemed
 from ledger.models import Permit, Scope, Transaction
 from ledger.principals import Principal, Surface
-from ledger.seals.intents import refuse_unsafe_text
+from ledger.seals import refuse_unsafe_text
 from ledger.states import State
 from ledger.tools import permits
 from ledger.tools.permits import PermitRefused

@@ -17,7 +17,7 @@ from ledger.models import Decision, Transaction, TransactionRow
 from ledger.proof.audit import decision_records
 from ledger.states import State
 from ledger.tools import catalogue
-from ledger.transactions.outcomes import outcome_of
+from ledger.transactions import outcome_of
 
 Row = Transaction | TransactionRow
 

@@ -18,7 +18,7 @@ from ledger.events import outbox
 from ledger.foundation.redis import doorbell
 from ledger.models import Event
 from ledger.principals import Principal, Surface
-from ledger.seals.intents import canonical
+from ledger.seals import canonical
 
 
 def append(

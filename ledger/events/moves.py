@@ -29,7 +29,7 @@ from ledger.foundation.postgres import (
 from ledger.foundation.redis import doorbell
 from ledger.models import Event
 from ledger.principals import Principal, Surface
-from ledger.seals.seals import EPOCH, Link
+from ledger.seals import EPOCH, Link
 from ledger.states import Move
 
 Row = TypeVar("Row", bound=models.Model)

@@ -20,7 +20,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import states
+from ledger import seals, states
 from ledger.errors import InvalidRequest, NotPossible, Sentence
 from ledger.events import erasures
 from ledger.models import (
@@ -34,9 +34,8 @@ from ledger.models import (
 )
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.reporting.usage import forget_subjects
-from ledger.seals import seals
 from ledger.states import FINAL, Move, Reasons, State
-from ledger.transactions import sign_offs
+from ledger.transactions import MOVES, chain_faults, links_of, row_faults
 from ledger.transactions.coordinator import check_reason
 from ledger.transactions.transitions import advance
 
@@ -146,10 +145,10 @@ def _erase_one(transaction_id: UUID) -> None:
 
 def _erase(row: Transaction) -> bool:
     """Erase one locked row and seal that. ``False`` when it was held or did not verify."""
-    links = sign_offs.links_of(row.pk)
+    links = links_of(row.pk)
     faults = [
-        *sign_offs.chain_faults(links, sign_offs.MOVES),
-        *(sign_offs.row_faults(row, links) if links else ["It has no events."]),
+        *chain_faults(links, MOVES),
+        *(row_faults(row, links) if links else ["It has no events."]),
     ]
     if faults:
         logger.error("the content of transaction %s is kept: %s", row.pk, faults[0])

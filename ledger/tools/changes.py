@@ -10,11 +10,10 @@ from typing import Any
 
 from django.db.transaction import atomic
 
-from ledger import four_eyes
+from ledger import four_eyes, seals
 from ledger.events.account_changes import ChangeKind
 from ledger.models import ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
-from ledger.seals import intents
 from ledger.tools import manifests, registrations
 from ledger.tools.loosening import loosened
 from ledger.tools.manifests import Manifest
@@ -64,7 +63,7 @@ def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
 def _record(
     request: ChangeRequest, kind: ChangeKind, by: Principal, via: Surface, **details: Any
 ) -> None:
-    details["version"] = intents.digest_of(request.after)
+    details["version"] = seals.digest_of(request.after)
     tenant = Tenant(slug=request.tenant)
     registrations.record(tenant, request.subject, kind, by, via, **details)
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.contracts import Tool
 from ledger.errors import InvalidRequest, Sentence
 from ledger.events.account_changes import ChangeKind
 from ledger.models import RegisteredTool, Tenant, Watched
 from ledger.principals import Principal, Surface, system
-from ledger.seals import intents
 from ledger.tools import catalogue, holds, registrations, watched
 from ledger.tools.http import HttpTool, published
 from ledger.tools.http.published import Unreadable, Unusable
@@ -121,8 +121,8 @@ def _compare(document: Watched, contract: dict[str, Any]) -> None:
 def _storable(contract: dict[str, Any]) -> dict[str, Any]:
     """As it is, if the database can keep it and people can be shown it; else as escaped text."""
     try:
-        intents.refuse_unsafe_text(contract, "what it publishes")
-        intents.canonical(contract)
+        seals.refuse_unsafe_text(contract, "what it publishes")
+        seals.canonical(contract)
     except InvalidRequest:
         return {"unreadable": json.dumps(contract, ensure_ascii=True)[:10_000]}
     return contract

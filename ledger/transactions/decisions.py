@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import states
+from ledger import seals, states
 from ledger.agents import Citation, sealed_citation
 from ledger.errors import (
     AlreadyDecided,
@@ -26,8 +26,7 @@ from ledger.errors import (
 )
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
-from ledger.seals import seals
-from ledger.seals.seals import Link
+from ledger.seals import Link
 from ledger.states import EventKind, Reasons, State
 from ledger.tools import handed_over, holds
 from ledger.transactions import reviews, sign_offs
@@ -191,7 +190,7 @@ def _advance(
 def _hand_over(row: Transaction) -> Transaction:
     """End what the agent carries out itself. What was changed since is left to a worker, which
     finds that out before anything else."""
-    if sign_offs.why_not(row):
+    if sign_offs.why_not_to_act(row):
         return row
     return advance(
         row.pk,

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger import states
+from ledger import seals, states
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
 from ledger.events import erasures
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind
-from ledger.seals import intents, seals
-from ledger.seals.seals import Link
+from ledger.seals import Link
 from ledger.states import Move, Outcome
 
 Map = Mapping[str, Move[Any]]
@@ -82,7 +81,7 @@ def links_of(subject: UUID) -> list[Link]:
     return [Link(*values) for values in rows.values_list(*Link._fields)]
 
 
-def why_not(row: Transaction, links: Sequence[Link] | None = None) -> str:
+def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str:
     """Why a worker must not act on this row; empty if it may.
 
     The row must be as prepared, its state, receipt and result as its events sealed them, and its
@@ -297,7 +296,7 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         yield f"{name} is not what was prepared: its columns do not have the sealed digest."
     if erasure is not None:
         yield from erasures.content_faults(row, links, erasure)
-    elif intents.digest_of(intents.intent_of(row)) != row.intent_digest:
+    elif seals.digest_of(seals.intent_of(row)) != row.intent_digest:
         yield f"{name} does not have the intent digest that it was signed off by."
     for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
         if says.get(column) != getattr(row, column):

@@ -31,7 +31,7 @@ from ledger.errors import LedgerError
 from ledger.execution import redemption
 from ledger.foundation.postgres import Outage, is_locked
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.limits import refusals
+from ledger.limits import prune_refusals
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.proof import retention
 from ledger.proof.log import keeper
@@ -154,7 +154,7 @@ class Sweeper:
             let_go_of_unused_permits,
             *_further_steps,
             retention.erase_due,
-            refusals.prune,
+            prune_refusals,
             count_events,
             self._log.round,
         ]

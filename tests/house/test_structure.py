@@ -46,12 +46,10 @@ STILL_OPEN = {
     "approvals.slack.api": 3,
     "approvals.slack.rendering": 4,
     "ledger.events": 6,
-    "ledger.limits": 4,
+    "ledger.limits": 3,
     "ledger.seals": 2,
     "ledger.tools": 9,
-    "ledger.transactions": 5,
     "ledger.transactions.prepare": 4,
-    "ledger.workers": 6,
 }
 
 

@@ -25,7 +25,7 @@ from ledger.api.http.polling import POLL_INTERVAL_S
 from ledger.api.waiting import LONGEST_WAIT_S, ClientGone, LongPolls, Poll, unless_gone
 from ledger.errors import LedgerError
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.limits.rates import network_of
+from ledger.limits import network_of
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Query = dict[str, list[str]]

@@ -38,13 +38,12 @@ from approvals.people import (
 )
 from approvals.presentation.sentences import in_words, refusal_and_hint
 from approvals.web.sign_in import entering
-from ledger import four_eyes, principals
+from ledger import four_eyes, limits, principals
 from ledger.errors import LedgerError, LimitReached
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.foundation.characters import without_nul
 from ledger.foundation.postgres import keyset_page
-from ledger.limits import rates
 from ledger.models import Agent, ChangeRequest, Event
 from ledger.principals import Surface
 
@@ -315,10 +314,10 @@ def password(request: HttpRequest) -> HttpResponse:
 def _is_valid(request: HttpRequest, form: Any) -> bool:
     """Look at the passwords. An old one that is wrong counts as a wrong code: ``LimitReached``."""
     address, key = entering.address_of(request), str(request.user.pk)
-    rates.attempt_code(address, key)
+    limits.attempt_code(address, key)
     is_valid: bool = form.is_valid()
     if "old_password" not in form.errors:
-        rates.code_was_right(address, key)
+        limits.code_was_right(address, key)
     return is_valid
 
 

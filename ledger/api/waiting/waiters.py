@@ -19,7 +19,7 @@ from redis import RedisError
 from ledger.api.waiting.watch import Watch
 from ledger.foundation.batches import in_thread
 from ledger.foundation.redis import doorbell
-from ledger.limits.rates import network_of
+from ledger.limits import network_of
 
 # Each process says here how many wait in it, by its name; an older word does not count.
 REPORTS = "assent:waiters"

@@ -18,7 +18,7 @@ from ledger.models import Agent, Delivery, Event, Transaction
 from ledger.principals import Principal, PrincipalKind
 from ledger.states import EventKind
 from ledger.tools.catalogue import acts_itself
-from ledger.transactions.outcomes import outcome_of
+from ledger.transactions import outcome_of
 
 KINDS = frozenset(
     {

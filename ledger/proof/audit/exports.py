@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from ledger import seals
 from ledger.models.events import Checkpoint
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import History
 from ledger.proof.log import checkpoints
-from ledger.seals import seals
 
 VERSION = 1
 AS_JSON = seals.AS_JSON | {"policy"}

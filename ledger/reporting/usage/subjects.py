@@ -15,9 +15,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from ledger import contracts
+from ledger import contracts, seals
 from ledger.models import Event, SubjectUse, Transaction
-from ledger.seals import intents
 from ledger.states import EventKind
 from ledger.tools.catalogue import tool_of
 
@@ -38,7 +37,7 @@ def text_of(value: Any) -> str:
 
 def hash_of(tenant: str, tool: str, subject: str) -> str:
     """Without invisible differences, and of no use to whoever lacks the installation's key."""
-    message = intents.canonical([tenant, tool, intents.folded(subject)])
+    message = seals.canonical([tenant, tool, seals.folded(subject)])
     return salted_hmac("ledger.usage.subject", message, algorithm="sha256").hexdigest()[:32]
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.transaction import on_commit
 
-from ledger import states
+from ledger import seals, states
 from ledger.events import outbox
 from ledger.foundation.postgres import (
     columns_of,
@@ -25,7 +25,7 @@ from ledger.foundation.postgres import (
 )
 from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction, TransactionRow
-from ledger.seals import intents, seals
+from ledger.seals import intents
 from ledger.states import WITHOUT_EFFECT
 from ledger.transactions.prepare.insert import lock_of
 from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Request

@@ -20,13 +20,14 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import on_commit
 
+from ledger import seals
 from ledger.errors import InProgress
 from ledger.events import outbox
 from ledger.foundation.postgres import as_json, insert_into, use_prepared_statements
 from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, Surface
-from ledger.seals import intents, seals
+from ledger.seals import intents
 from ledger.states import WITHOUT_EFFECT, Move, State
 
 TRY_EVERY_S = 0.2  # for the lock of an operation that somebody else plans

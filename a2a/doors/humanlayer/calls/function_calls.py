@@ -28,9 +28,8 @@ from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
 from ledger.principals import Surface
 from ledger.states import Ending, State
 from ledger.tools.handed_over import is_for_agent
-from ledger.transactions import coordinator
+from ledger.transactions import coordinator, outcome_of
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
-from ledger.transactions.outcomes import outcome_of
 
 KEY_PREFIX = bound_calls.KEY_PREFIX
 NO_REASON = "No reason given."

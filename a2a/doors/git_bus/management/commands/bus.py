@@ -14,7 +14,7 @@ from a2a.doors.git_bus.models import GitBus
 from a2a.doors.git_bus.turns import AT_ONCE, Turns
 from ledger.foundation.postgres import sessions
 from ledger.foundation.redis import doorbell, liveness
-from ledger.workers.start_checks import refuse_if_unsafe
+from ledger.workers import refuse_if_unsafe
 
 
 class Command(BaseCommand):
