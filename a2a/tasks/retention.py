@@ -21,7 +21,7 @@ from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, Ta
 from a2a.states import FINAL, TaskState
 from a2a.tasks.records import digests, sealed_content
 from a2a.tasks.transitions import record_event
-from ledger.events import erasures
+from ledger.events import has_legal_hold
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.proof import retention
@@ -166,11 +166,11 @@ def _faults_of(task: Task) -> Iterator[str]:
         yield "Its state is not the sealed one."
     if as_text(task.retain_until) != sealed_content.retain_until(links):
         yield "Its retention is not the sealed one."
-    if (task.legal_hold_at is not None) != erasures.is_held(links):
+    if (task.legal_hold_at is not None) != has_legal_hold(links):
         yield "Its legal hold is not the sealed one."
     if as_text(task.transaction_id) != sealed_content.transaction_of(links):
         yield "Its transaction is not the sealed one."
-    elif task.transaction_id and erasures.is_held(links_of(task.transaction_id)):
+    elif task.transaction_id and has_legal_hold(links_of(task.transaction_id)):
         yield "Its transaction is under a sealed legal hold."
     yield from chain_faults(links, states.BY_KIND, "task")
 

@@ -16,8 +16,7 @@ from django.http import HttpRequest
 
 from approvals.models import NotificationSettings, PushSubscription
 from approvals.people import principal_of, record
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, chain_of
 from ledger.foundation import http_out
 from ledger.models import Event
 from ledger.principals import Surface
@@ -102,7 +101,7 @@ def is_over(subscription: PushSubscription) -> bool:
 
 def last_change_of(person: User) -> Event | None:
     """The event of this person's last turning on, to which a test message belongs."""
-    chain = account_changes.chain_of(str(principal_of(person)))
+    chain = chain_of(str(principal_of(person)))
     events = Event.objects.filter(subject=chain, kind=ChangeKind.NOTIFICATIONS_TURNED_ON)
     return events.order_by("-pk").first()
 
@@ -164,7 +163,7 @@ def _hash(endpoint: str) -> str:
 
 def _chain(session_key: str) -> UUID:
     """An id of the session that does not reveal its key."""
-    return account_changes.chain_of(f"session of a browser:{session_key}")
+    return chain_of(f"session of a browser:{session_key}")
 
 
 def _password_hash(person: User) -> str:

@@ -31,7 +31,7 @@ from approvals.people import accounts
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
 from ledger.errors import NotPossible
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.foundation import http_out
 from ledger.models import Tenant
 from ledger.principals import Surface, system

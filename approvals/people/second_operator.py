@@ -16,7 +16,7 @@ from approvals.people import independence, rights, ways_in
 from approvals.people.principals import name_of, principal_of, user_of
 from ledger import four_eyes, seals
 from ledger.errors import NotFound
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.models import ChangeRequest
 from ledger.principals import Principal, Surface
 

@@ -27,8 +27,7 @@ from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import ONE_TOOL, enrolment
 from ledger.delivery.webhooks import form_choices
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, chain_of
 from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
 from ledger.limits import Of
@@ -370,7 +369,7 @@ class AgentTokenAdmin(Undeletable):
 def issuer_of(row: AgentToken) -> str:
     """The user who issued a token from before it was kept with it, as its sealed event says."""
     events = Event.objects.filter(
-        subject=account_changes.chain_of(str(row.agent.principal)),
+        subject=chain_of(str(row.agent.principal)),
         kind=ChangeKind.TOKEN_ISSUED,
         details__contains=f'"token":"{row.hint}"',
     )

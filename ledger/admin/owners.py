@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import SealedEdits
 from ledger.contracts import Tool
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
 from ledger.models import Owner

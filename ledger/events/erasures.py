@@ -47,7 +47,7 @@ def former_digests(erasure: Link) -> dict[str, str]:
     return {name: digest for name, digest in erased.items() if isinstance(digest, str)}
 
 
-def is_held(links: Sequence[Link]) -> bool:
+def has_legal_hold(links: Sequence[Link]) -> bool:
     """True if the last legal hold that these events placed was not released."""
     held = [link.kind in HELD for link in links if link.kind in HELD | RELEASED]
     return bool(held) and held[-1]

@@ -22,7 +22,7 @@ from django.db.transaction import atomic
 
 from ledger import seals, states
 from ledger.errors import InvalidRequest, NotPossible, Sentence
-from ledger.events import erasures
+from ledger.events import ERASED
 from ledger.models import (
     Decision,
     Delivery,
@@ -200,7 +200,7 @@ def erase_reasons(subjects: Sequence[UUID]) -> None:
 
     The database allows it only for subjects whose erasure is sealed. Their digests stay.
     """
-    events = Event.objects.filter(subject__in=subjects).exclude(kind__in=erasures.ERASED)
+    events = Event.objects.filter(subject__in=subjects).exclude(kind__in=ERASED)
     events.exclude(reason="").update(reason="", reason_source=None)
     Delivery.objects.filter(event__subject__in=subjects).exclude(error="").update(error="")
 

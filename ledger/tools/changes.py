@@ -11,7 +11,7 @@ from typing import Any
 from django.db.transaction import atomic
 
 from ledger import four_eyes, seals
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.models import ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
 from ledger.tools import manifests, registrations

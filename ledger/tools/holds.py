@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from django.db.transaction import atomic
 
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change
 from ledger.models import RegisteredTool
 from ledger.principals import Principal, Surface
 
@@ -46,4 +45,4 @@ def _record(
     tenant: str, name: str, kind: ChangeKind, by: Principal, via: Surface, **details: str
 ) -> None:
     subject = f"tool:{tenant}/{name}"
-    account_changes.record(subject, kind, tenant=tenant, by=by, via=via, name=name, details=details)
+    record_change(subject, kind, tenant=tenant, by=by, via=via, name=name, details=details)

@@ -14,7 +14,7 @@ from django.db.transaction import atomic
 from ledger import seals
 from ledger.contracts import Tool
 from ledger.errors import InvalidRequest, Sentence
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.models import RegisteredTool, Tenant, Watched
 from ledger.principals import Principal, Surface, system
 from ledger.tools import catalogue, holds, registrations, watched

@@ -59,8 +59,8 @@ def test_a_cookie_that_is_no_key_closes_nobody_elses_desk(as_alice):
 
 
 def record(person: User, kind: str) -> None:
-    account_changes.record(
-        f"user:{person.pk}", kind, tenant="", by=account_changes.command(), via="command"
+    account_changes.record_change(
+        f"user:{person.pk}", kind, tenant="", by=account_changes.command_principal(), via="command"
     )
 
 

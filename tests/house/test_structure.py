@@ -45,7 +45,7 @@ STILL_OPEN = {
     "approvals.slack": 4,
     "approvals.slack.api": 3,
     "approvals.slack.rendering": 4,
-    "ledger.events": 6,
+    "ledger.events": 4,
     "ledger.limits": 3,
     "ledger.seals": 2,
     "ledger.tools": 9,

@@ -103,10 +103,10 @@ def make_ledger() -> Ledger:
     noted = propose("write_note", text="hello")
     waiting = propose("scuttle", rocket="r2")
     coordinator.approve(waiting.pk, digest=waiting.intent_digest, by=alice, via="slack")
-    account_changes.record("user:7", "user_created", by=alice, via="admin", tenant="")
+    account_changes.record_change("user:7", "user_created", by=alice, via="admin", tenant="")
     for tenant in ("acme", "globex"):  # one person, and roles in two tenants
         details = {"role": "approver"}
-        account_changes.record(
+        account_changes.record_change(
             "user:7", "role_granted", tenant=tenant, by=alice, via="admin", details=details
         )
     erased, erasable = approved(), approved()

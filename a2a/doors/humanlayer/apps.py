@@ -15,7 +15,7 @@ class HumanLayerConfig(AppConfig):
         from a2a.doors.humanlayer import changes, checks, webhooks
         from a2a.doors.humanlayer.calls import asked_as, bindings, erasure, tool
         from ledger.delivery.webhooks import channel
-        from ledger.events import account_changes, outbox
+        from ledger.events import describe_changes, outbox
         from ledger.proof import retention
         from ledger.tools import handed_over
         from ledger.workers import start_checks
@@ -27,4 +27,4 @@ class HumanLayerConfig(AppConfig):
         channel.register_form(webhooks.CallForm())
         start_checks.register_check(checks.terms)
         retention.register(erasure.CALLS)
-        account_changes.describe(changes.DESCRIPTIONS)
+        describe_changes(changes.DESCRIPTIONS)

@@ -43,7 +43,7 @@ from approvals.web.sign_in.entering import confirmed_person, person_of
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import limits
 from ledger.errors import LimitReached, NotPossible
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.foundation.characters import lookalikes, unsafe_in
 from ledger.principals import Surface
 

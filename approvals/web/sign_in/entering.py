@@ -20,8 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from approvals.people import principal_of, record, second_steps
 from ledger import limits
 from ledger.errors import LimitReached
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, chain_of
 from ledger.foundation.crypto import encryption
 from ledger.models import Event
 from ledger.principals import Surface, system
@@ -94,7 +93,7 @@ def tell_if_blocked(address: str, account: str) -> None:
 
 
 def tell_blocked(person: User) -> None:
-    chain = account_changes.chain_of(str(principal_of(person)))
+    chain = chain_of(str(principal_of(person)))
     last = Event.objects.filter(subject=chain, kind=ChangeKind.SIGN_IN_BLOCKED).last()
     if last is None or time.time() - last.at.timestamp() > BLOCKED_AGAIN_S:
         record(person, ChangeKind.SIGN_IN_BLOCKED, by=GATE, via=Surface.WEB)

@@ -24,7 +24,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format
 
 from ledger import seals
-from ledger.events.erasures import SealedContent
+from ledger.events import SealedContent
 from ledger.models import Decision, Event, Transaction
 from ledger.seals import Link
 from ledger.transactions import MOVES, Map

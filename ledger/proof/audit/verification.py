@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger import seals
-from ledger.events import erasures
+from ledger.events import erasure_in, sealed_content_faults
 from ledger.models import Event
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
@@ -186,7 +186,7 @@ def faults_of(history: History) -> list[str]:
 
 def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str]:
     """Faults of the row of an upper room, against its events: of its state, and its erasure."""
-    last, erasure = links[-1], erasures.erasure_in(links)
+    last, erasure = links[-1], erasure_in(links)
     if row.state != last.to_state:
         yield (
             f"{name} {row.id} is {row.state}, but its last event ({last.id}) left it "
@@ -196,7 +196,7 @@ def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str
     if seals.as_text(row.content_erased_at) != sealed:
         yield f"{name} {row.id}: content_erased_at is not what its events sealed."
     content = histories.families[name].content
-    for link, fault in erasures.sealed_content_faults(links, content) if content else ():
+    for link, fault in sealed_content_faults(links, content) if content else ():
         yield f"event {link.id} of {name} {row.id}: {fault}"
 
 

@@ -10,8 +10,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger.errors import NotFound
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change, sealable
 from ledger.models import (
     McpUpstream,
     RegisteredTool,
@@ -229,12 +228,12 @@ def released_sha256(tenant: str, upstream: str, address: str, name: str) -> str:
 
 
 def _record(row: McpUpstream, kind: ChangeKind, by: Principal, via: Surface, **told: Any) -> None:
-    account_changes.record(
+    record_change(
         f"mcp_server:{row.tenant_id}/{row.name}",
         kind,
         tenant=row.tenant_id,
         by=by,
         via=via,
         name=row.name,
-        details={name: account_changes.plain(value) for name, value in told.items()},
+        details={name: sealable(value) for name, value in told.items()},
     )
