@@ -27,7 +27,7 @@ from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
 from ledger.seals import as_text
 from ledger.states import State
-from ledger.tools.catalogue import acts_itself
+from ledger.tools import acts_itself
 from ledger.transactions import coordinator, outcome_of
 from ledger.transactions.coordinator import Proposal
 

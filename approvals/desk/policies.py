@@ -19,7 +19,7 @@ from ledger.contracts import ConsequenceLevel
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import Outcome, State
-from ledger.tools.catalogue import tool_of
+from ledger.tools import tool_of
 from ledger.transactions import described_settlement, needs_second_operator, open_outcomes
 
 

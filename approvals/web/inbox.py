@@ -31,7 +31,7 @@ from ledger.api import describe, describe_readonly
 from ledger.api.http import problem
 from ledger.models import Event, Transaction, id_or_none
 from ledger.reporting.usage import usage_of_tools
-from ledger.tools.catalogue import readonly_tools_of, tools_of
+from ledger.tools import readonly_tools_of, tools_of
 
 MOST_CHANGED = 200  # rows that are fetched one by one; beyond them the whole list
 CATCH_UP = timedelta(minutes=2)  # a longer gap is not read from the events

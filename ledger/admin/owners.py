@@ -20,7 +20,7 @@ from ledger.events import ChangeKind
 from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
 from ledger.models import Owner
-from ledger.tools.catalogue import tools_of
+from ledger.tools import tools_of
 
 
 class OwnerForm(forms.ModelForm):

@@ -27,7 +27,7 @@ from ledger.foundation.redis import doorbell
 from ledger.models import Agent, Decision, Scope, Transaction, TransactionQuerySet, Verdict
 from ledger.principals import PrincipalKind
 from ledger.states import EventKind, State
-from ledger.tools.catalogue import tool_of, tools_of
+from ledger.tools import tool_of, tools_of
 
 PAGE, PAGE_MOST = 20, 100
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from ledger.api.schemas import CallIn, CallOut, ToolOut
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
 from ledger.models import Scope
-from ledger.tools import catalogue
+from ledger.tools import readonly_named, readonly_tools_of, tool_named, tools_of
 
 router = Router(auth=AgentBearer(), tags=["tools"])
 
@@ -30,12 +30,12 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     return [
         *(
             describe(tool)
-            for name, tool in catalogue.tools_of([caller.tenant]).items()
+            for name, tool in tools_of([caller.tenant]).items()
             if caller.may_use(name)
         ),
         *(
             describe_readonly(tool)
-            for name, tool in catalogue.readonly_tools_of([caller.tenant]).items()
+            for name, tool in readonly_tools_of([caller.tenant]).items()
             if caller.may_use(name)
         ),
     ]
@@ -51,10 +51,10 @@ def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
     caller = caller_of(request)
     if not caller.may_use(name):
         raise unknown(name)
-    readonly = catalogue.readonly_named(caller.tenant, name)
+    readonly = readonly_named(caller.tenant, name)
     if readonly is not None:
         return describe_readonly(readonly)
-    tool = catalogue.tool_named(caller.tenant, name)
+    tool = tool_named(caller.tenant, name)
     if tool is None:
         raise unknown(name)
     return describe(tool)
@@ -70,9 +70,9 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
     caller = caller_of(request, Scope.PROPOSE)
     if not caller.may_use(name):
         raise unknown(name)
-    tool = catalogue.readonly_named(caller.tenant, name)
+    tool = readonly_named(caller.tenant, name)
     if tool is None:
-        if catalogue.tool_named(caller.tenant, name) is not None:
+        if tool_named(caller.tenant, name) is not None:
             raise InvalidRequest(
                 f"{name} changes the world; it cannot be called.",
                 hint="Propose it: POST /api/v1/transactions.",

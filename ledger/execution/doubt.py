@@ -18,7 +18,7 @@ from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal
 from ledger.states import Reasons
-from ledger.tools.catalogue import acts_itself, why_held
+from ledger.tools import acts_itself, why_held
 from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import WorkColumns
 

@@ -19,7 +19,7 @@ from ledger.contracts import Context, Tool
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Transaction
 from ledger.seals import Link
-from ledger.tools.catalogue import tool_of
+from ledger.tools import tool_of
 from ledger.transactions.transitions import WorkColumns
 
 logger = logging.getLogger(__name__)

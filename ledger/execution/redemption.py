@@ -24,7 +24,7 @@ from ledger.execution.recording import try_advance
 from ledger.models import Agent, Ending, Permit, Transaction, Verdict
 from ledger.principals import PERMITS, SWEEPER, Principal, Surface
 from ledger.states import Reasons, State
-from ledger.tools import catalogue, holds, permits
+from ledger.tools import permit_tool_of, permits, why_tool_held
 from ledger.tools.permits import PermitTool
 from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import FRESH, WorkColumns, advance
@@ -237,7 +237,7 @@ def _why_not(row: Transaction) -> str:
     same = Transaction.objects.filter(tenant=row.tenant, operation_key=row.operation_key)
     if same.with_late_receipt().exists():
         return "A late receipt of the same operation waits for an operator."
-    if holds.why_held(row.tenant, row.tool):
+    if why_tool_held(row.tenant, row.tool):
         return "The tool is held: an operator has to look at it first."
     agent = Principal.parse(row.proposed_by)
     is_active = Agent.objects.filter(tenant=row.tenant, slug=agent.slug, is_active=True).exists()
@@ -256,7 +256,7 @@ def _row(transaction_id: UUID) -> Transaction:
 
 
 def _tool_of(row: Transaction) -> PermitTool:
-    tool = catalogue.permit_tool_of(row)
+    tool = permit_tool_of(row)
     if tool is None:
         raise NotPossible(
             f"{row.tool} is not carried out by its agent: there is no permit for it.",

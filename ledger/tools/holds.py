@@ -35,7 +35,7 @@ def release(tenant: str, name: str, *, by: Principal, via: Surface) -> bool:
     return True
 
 
-def why_held(tenant: str, name: str) -> str:
+def why_tool_held(tenant: str, name: str) -> str:
     """Empty if it is not held."""
     found = RegisteredTool.objects.filter(tenant=tenant, name=name)
     return found.values_list("held", flat=True).first() or ""

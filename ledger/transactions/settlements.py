@@ -20,7 +20,7 @@ from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import EventKind, Move, Outcome, State
-from ledger.tools.catalogue import deployed_tool_of, tool_of
+from ledger.tools import deployed_tool_of, tool_of
 from ledger.transactions import sign_offs
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance

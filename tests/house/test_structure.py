@@ -48,7 +48,6 @@ STILL_OPEN = {
     "ledger.events": 4,
     "ledger.limits": 3,
     "ledger.seals": 2,
-    "ledger.tools": 9,
     "ledger.transactions.prepare": 4,
 }
 

@@ -21,7 +21,7 @@ from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
 from ledger.models import Scope
 from ledger.principals import Surface
-from ledger.tools.catalogue import readonly_named, tool_named
+from ledger.tools import readonly_named, tool_named
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 

@@ -22,7 +22,7 @@ from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError, NotFound, PlanRefused
 from ledger.models import Transaction, id_or_none
 from ledger.states import Ending
-from ledger.tools.catalogue import acts_itself
+from ledger.tools import acts_itself
 from ledger.transactions import (
     FOR_ITS_AGENT,
     NOT_FINAL,

@@ -42,7 +42,7 @@ from ledger.models import Event, Transaction
 from ledger.principals import Surface
 from ledger.reporting.usage import usual_of
 from ledger.states import EventKind, State
-from ledger.tools.catalogue import why_held
+from ledger.tools import why_held
 
 WANTED: dict[Callable[..., Transaction], str] = {
     decisions.approve: EventKind.APPROVED,

@@ -17,7 +17,7 @@ from ledger.foundation.http_out import Post
 from ledger.models import Agent, Delivery, Event, Transaction
 from ledger.principals import Principal, PrincipalKind
 from ledger.states import EventKind
-from ledger.tools.catalogue import acts_itself
+from ledger.tools import acts_itself
 from ledger.transactions import outcome_of
 
 KINDS = frozenset(

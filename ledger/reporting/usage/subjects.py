@@ -18,7 +18,7 @@ from django.utils.crypto import salted_hmac
 from ledger import contracts, seals
 from ledger.models import Event, SubjectUse, Transaction
 from ledger.states import EventKind
-from ledger.tools.catalogue import tool_of
+from ledger.tools import tool_of
 
 SHOWN = timedelta(days=30)
 KEPT = timedelta(days=35)  # a little longer: it goes by the time in the id

@@ -35,7 +35,7 @@ from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, ne
 from ledger.principals import Principal, Surface
 from ledger.seals import intents
 from ledger.states import State
-from ledger.tools.catalogue import refuse_held
+from ledger.tools import refuse_held
 from ledger.transactions.decisions import approve_by_policy
 from ledger.transactions.prepare import insert, plan_pool
 from ledger.transactions.prepare.abandoned_plans import abandon

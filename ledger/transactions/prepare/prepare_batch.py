@@ -21,7 +21,7 @@ from ledger.limits.stocks import Places
 from ledger.models import new_id, new_row
 from ledger.seals import intents
 from ledger.states import State
-from ledger.tools.catalogue import refuse_held
+from ledger.tools import refuse_held
 from ledger.transactions.prepare.batch_insert import New, insert_all
 from ledger.transactions.prepare.drafts import columns
 from ledger.transactions.prepare.planning import plain

@@ -18,7 +18,7 @@ from ledger.errors import IdempotencyKeyMissing, InvalidRequest
 from ledger.models import IdempotencyKey, Transaction, TransactionRow
 from ledger.principals import Principal, Surface
 from ledger.seals import intents
-from ledger.tools.catalogue import held_named, tool_named
+from ledger.tools import held_named, tool_named
 
 PREPARE_ROUTE = "prepare"
 KEY_MAX = 255  # characters

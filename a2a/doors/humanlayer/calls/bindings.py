@@ -21,9 +21,9 @@ from ledger.errors import InvalidRequest, NotFound, Sentence
 from ledger.events import record_change
 from ledger.models import Agent, ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
-from ledger.tools.catalogue import last_named, tool_named
-from ledger.tools.loosening import fewer_eyes
+from ledger.tools import last_named, tool_named
 from ledger.tools.permits import PermitTool
+from ledger.tools.registrations import fewer_eyes
 
 KIND = "function"
 EVENTS = (BindingChange.ASKED, BindingChange.DECLINED)

@@ -33,7 +33,7 @@ from ledger.errors import (
 from ledger.models import IdempotencyKey, Transaction
 from ledger.principals import Surface
 from ledger.states import State
-from ledger.tools.catalogue import tool_named
+from ledger.tools import tool_named
 from ledger.transactions import OutcomeKind, outcome_of
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
 
