@@ -17,7 +17,7 @@ class A2AConfig(AppConfig):
         from a2a.states import BY_KIND
         from a2a.tasks.records import sealed_content
         from ledger.events import outbox
-        from ledger.foundation.redis import doorbell
+        from ledger.foundation import doorbell
         from ledger.proof.audit import histories
         from ledger.workers import register_step
 

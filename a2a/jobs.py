@@ -7,7 +7,7 @@ from uuid import UUID
 from a2a import builtin
 from a2a.remote import sync
 from a2a.states import TaskEventKind
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.workers import jobs, register_job
 
 

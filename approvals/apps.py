@@ -23,7 +23,7 @@ class ApprovalsConfig(AppConfig):
         from approvals.slack.messages.notices import NoticeChannel
         from approvals.web import live
         from ledger.events import describe_changes, outbox
-        from ledger.foundation.redis import doorbell
+        from ledger.foundation import doorbell
         from ledger.workers import register_step
 
         answerers.directory = approver_or_operator_named

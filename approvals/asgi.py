@@ -26,9 +26,9 @@ from approvals.http.admission.pages import Pages  # noqa: E402
 from approvals.http.admission.throttled_polls import Patience  # noqa: E402
 from approvals.web import live  # noqa: E402
 from ledger import limits  # noqa: E402
+from ledger.foundation import doorbell, liveness  # noqa: E402
 from ledger.foundation.lanes import Lane  # noqa: E402
 from ledger.foundation.postgres import sessions  # noqa: E402
-from ledger.foundation.redis import doorbell, liveness  # noqa: E402
 from ledger.workers import start_checks  # noqa: E402
 
 if _is_its_own_process:

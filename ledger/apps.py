@@ -13,7 +13,7 @@ class LedgerConfig(AppConfig):
         from ledger.api import pending
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
-        from ledger.foundation.redis import doorbell
+        from ledger.foundation import doorbell
         from ledger.tools import checks, mcp_upstreams, pins, watched  # noqa: F401
         from ledger.tools.registrations import changes
         from ledger.workers import jobs, register_job, start_checks  # noqa: F401

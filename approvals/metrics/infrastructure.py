@@ -22,7 +22,7 @@ from approvals.metrics.metric import (
 )
 from ledger import workers
 from ledger.api.waiting import waiters
-from ledger.foundation.redis import liveness
+from ledger.foundation import liveness
 from ledger.models import (
     Checkpoint,
     Delivery,

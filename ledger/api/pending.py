@@ -22,8 +22,8 @@ from ledger.api.tools import describe
 from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Look, Poll, topic_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotFound
+from ledger.foundation import doorbell
 from ledger.foundation.batches import Batcher
-from ledger.foundation.redis import doorbell
 from ledger.models import Agent, Decision, Scope, Transaction, TransactionQuerySet, Verdict
 from ledger.principals import PrincipalKind
 from ledger.states import EventKind, State

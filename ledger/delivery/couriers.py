@@ -27,12 +27,11 @@ from redis import RedisError
 
 from ledger.events import outbox
 from ledger.events.outbox import HttpChannel, NotNow
-from ledger.foundation import http_out
+from ledger.foundation import doorbell, http_out
 from ledger.foundation.http_out import Post
 from ledger.foundation.lanes import Lane
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.foundation.redis import doorbell
-from ledger.foundation.redis.connections import async_redis, messages_of
+from ledger.foundation.redis_connections import async_redis, messages_of
 from ledger.models import Delivery
 
 logger = logging.getLogger(__name__)

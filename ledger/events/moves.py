@@ -18,6 +18,7 @@ from django.db.transaction import on_commit
 
 from ledger.errors import with_sources
 from ledger.events import chains, outbox
+from ledger.foundation import doorbell
 from ledger.foundation.postgres import (
     Statement,
     compile_once,
@@ -26,7 +27,6 @@ from ledger.foundation.postgres import (
     update_returning,
     use_prepared_statements,
 )
-from ledger.foundation.redis import doorbell
 from ledger.models import Event
 from ledger.principals import Principal, Surface
 from ledger.seals import EPOCH, Link

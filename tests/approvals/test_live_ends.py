@@ -23,7 +23,7 @@ from approvals.local import embedded_services
 from approvals.models import Membership
 from approvals.web import live as live_module, open_sessions
 from ledger.events import account_changes
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from tests.processes import Product, running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)

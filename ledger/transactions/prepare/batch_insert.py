@@ -17,13 +17,13 @@ from django.db.transaction import on_commit
 
 from ledger import seals, states
 from ledger.events import outbox
+from ledger.foundation import doorbell
 from ledger.foundation.postgres import (
     columns_of,
     insert_all_into,
     on_one_line,
     use_prepared_statements,
 )
-from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction, TransactionRow
 from ledger.seals import intents
 from ledger.states import WITHOUT_EFFECT

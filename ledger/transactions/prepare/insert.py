@@ -23,8 +23,8 @@ from django.db.transaction import on_commit
 from ledger import seals
 from ledger.errors import InProgress
 from ledger.events import outbox
+from ledger.foundation import doorbell
 from ledger.foundation.postgres import as_json, insert_into, use_prepared_statements
-from ledger.foundation.redis import doorbell
 from ledger.models import Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, Surface
 from ledger.seals import intents
