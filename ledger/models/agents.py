@@ -1,4 +1,4 @@
-"""Tenants, their agents and the agents' tokens."""
+"""Tenants, their agents and the agents' tokens, and the services that own tools."""
 
 from __future__ import annotations
 

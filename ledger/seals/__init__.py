@@ -1,4 +1,4 @@
-"""Hashes of rows and events, intent digests, lawful erasures."""
+"""Canonical JSON, digests of intents, and the hashes of rows and events."""
 
 from __future__ import annotations
 

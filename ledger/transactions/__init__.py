@@ -1,4 +1,7 @@
-"""The verbs of a transaction and its one writer of ``state``; enter through ``coordinator``."""
+"""The verbs of a transaction (``coordinator``), its one writer of ``state``, and what it came to.
+
+``transitions`` writes ``state``; only the modules that pyproject.toml names may import it.
+"""
 
 from __future__ import annotations
 

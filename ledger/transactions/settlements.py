@@ -56,8 +56,8 @@ def resolve(
       roll back;
     - ``decline`` what another operator has proposed, or take back one's own proposal.
 
-    Where two operators are needed, the first call only proposes: see ``needs_a_second``. Raises
-    ``InvalidRequest, NotPossible, NotFound``.
+    Where two operators are needed, the first call only proposes: see ``needs_second_operator``.
+    Raises ``InvalidRequest, NotPossible, NotFound``.
     """
     if not reason.strip():
         raise InvalidRequest(Sentence("Say how you know: the reason is kept in the audit log."))

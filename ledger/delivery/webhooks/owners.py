@@ -1,7 +1,8 @@
-"""The services that own tools, and the alerts about their transactions.
+"""Alerts to the services that own tools, about their transactions.
 
-Its webhook is signed and sent like an agent's; Slack has routes by owner. Told is what needs
-somebody of the service: nobody knows the outcome, it failed, a receipt came late, it is stuck.
+The webhook of a service is signed and sent like an agent's; Slack has routes by owner. Told is
+what needs somebody of the service: nobody knows the outcome, it failed, a receipt came late, it is
+stuck.
 """
 
 from __future__ import annotations
