@@ -17,9 +17,9 @@ class A2AConfig(AppConfig):
         from a2a.states import BY_KIND
         from a2a.tasks.records import sealed_content
         from ledger.events import outbox
-        from ledger.foundation.redis import doorbell
+        from ledger.foundation import doorbell
         from ledger.proof.audit import histories
-        from ledger.workers import sweeper
+        from ledger.workers import register_step
 
         histories.register_family(
             histories.Family(
@@ -31,4 +31,4 @@ class A2AConfig(AppConfig):
         doorbell.register_listener(runs.follow_event)
         remote.register_kind()
         jobs.register()
-        sweeper.register_step(sweep.sweep)
+        register_step(sweep.sweep)

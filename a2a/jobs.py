@@ -7,8 +7,8 @@ from uuid import UUID
 from a2a import builtin
 from a2a.remote import sync
 from a2a.states import TaskEventKind
-from ledger.foundation.redis import doorbell
-from ledger.workers import jobs, sweeper
+from ledger.foundation import doorbell
+from ledger.workers import jobs, register_job
 
 
 def tell_remote_agent(subject: UUID, kind: str, **_: object) -> None:
@@ -18,6 +18,6 @@ def tell_remote_agent(subject: UUID, kind: str, **_: object) -> None:
 
 
 def register() -> None:
-    sweeper.register_job("mirror", sync.sync, UUID, sync.due)
-    sweeper.register_job("begin", builtin.begin, UUID, builtin.due)
+    register_job("mirror", sync.sync, UUID, sync.due)
+    register_job("begin", builtin.begin, UUID, builtin.due)
     doorbell.register_listener(tell_remote_agent)

@@ -16,8 +16,8 @@ from redis import Redis, RedisError
 
 from a2a.states import TaskState
 from ledger.api.http.polling import POLL_INTERVAL_S
+from ledger.foundation import doorbell
 from ledger.foundation.backoff import Backoff
-from ledger.foundation.redis import doorbell
 
 PAUSE = Backoff(first=timedelta(seconds=POLL_INTERVAL_S), longest=timedelta(seconds=30))
 STEADY_READS = 10  # of a task at work, before its pauses double

@@ -5,7 +5,7 @@ from __future__ import annotations
 from a2a import builtin, tasks
 from a2a.models import ASSENT, Question, Task
 from a2a.tasks import questions, retention
-from ledger.workers.sweeper import go_on
+from ledger.workers import go_on
 
 BATCH = 500
 

@@ -22,12 +22,12 @@ class ApprovalsConfig(AppConfig):
         from approvals.slack.messages.channel import SlackChannel
         from approvals.slack.messages.notices import NoticeChannel
         from approvals.web import live
-        from ledger.events import account_changes, outbox
-        from ledger.foundation.redis import doorbell
-        from ledger.workers import sweeper
+        from ledger.events import describe_changes, outbox
+        from ledger.foundation import doorbell
+        from ledger.workers import register_step
 
         answerers.directory = approver_or_operator_named
-        account_changes.describe(changes.DESCRIPTIONS)
+        describe_changes(changes.DESCRIPTIONS)
         notices.describe(changes.TOLD_OF_ANOTHER, changes.TOLD_OF_THEMSELVES)
         outbox.register(SlackChannel())
         outbox.register(identities.LinkChannel())
@@ -35,7 +35,7 @@ class ApprovalsConfig(AppConfig):
         outbox.register(MailChannel())
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
-        sweeper.register_step(ways_in.forget_expired)
+        register_step(ways_in.forget_expired)
         second_operator.register()
         handle_click.register()
         replies.register()

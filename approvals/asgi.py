@@ -25,10 +25,10 @@ from approvals.http.admission.long_polls import SMALL_BODY, Waits, network_of_pe
 from approvals.http.admission.pages import Pages  # noqa: E402
 from approvals.http.admission.throttled_polls import Patience  # noqa: E402
 from approvals.web import live  # noqa: E402
+from ledger import limits  # noqa: E402
+from ledger.foundation import doorbell, liveness  # noqa: E402
 from ledger.foundation.lanes import Lane  # noqa: E402
 from ledger.foundation.postgres import sessions  # noqa: E402
-from ledger.foundation.redis import doorbell, liveness  # noqa: E402
-from ledger.limits import rates  # noqa: E402
 from ledger.workers import start_checks  # noqa: E402
 
 if _is_its_own_process:
@@ -78,7 +78,7 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await app.application()(scope, receive, send)
     elif scope["method"] == "POST" and _hashes(scope["path"]):
         # Where it has to wait, it is refused without looking at the password.
-        has_to_wait = rates.has_to_wait(network_of_peer(scope))
+        has_to_wait = limits.has_to_wait(network_of_peer(scope))
         await (pages if has_to_wait else hashing)(scope, receive, send)
     elif scope["path"].startswith(EXPORT):
         await exports(scope, receive, send)

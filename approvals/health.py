@@ -18,7 +18,7 @@ import psycopg
 from django.db import connections
 from redis import RedisError
 
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from approvals import __version__
 from approvals.local import processes
-from ledger.foundation.redis import connections
+from ledger.foundation import redis_connections
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = __version__
@@ -155,7 +155,7 @@ DATABASES["default"]["OPTIONS"] = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = text("REDIS_URL", "redis://localhost:6379/0")
-REDIS_POOL = connections.pool_of(REDIS_URL)
+REDIS_POOL = redis_connections.pool_of(REDIS_URL)
 RQ = {
     "COMMIT_MODE": "auto",  # we enqueue from on_commit already
     "QUEUE_CLASS": "ledger.workers.queues.IdQueue",
@@ -163,7 +163,7 @@ RQ = {
 RQ_SHOW_ADMIN_LINK = False  # its pages are below /admin/rq/, for superusers only
 _QUEUE = {
     # For RQ's pages about workers. Queues connect through the pool above (``IdQueue``).
-    "URL": connections.limited(REDIS_URL),
+    "URL": redis_connections.limited(REDIS_URL),
     "SERIALIZER": "json",
 }
 RQ_QUEUES = {name: dict(_QUEUE) for name in processes.QUEUES}
@@ -178,9 +178,9 @@ CHANNEL_LAYERS = {
         "CONFIG": {
             "hosts": [
                 {
-                    **connections.cancellable(REDIS_URL),
-                    "socket_connect_timeout": connections.CONNECT_S,
-                    "socket_timeout": connections.ANSWER_S,
+                    **redis_connections.cancellable(REDIS_URL),
+                    "socket_connect_timeout": redis_connections.CONNECT_S,
+                    "socket_timeout": redis_connections.ANSWER_S,
                     "health_check_interval": 5,  # seconds; a connection that died silently
                 }
             ],

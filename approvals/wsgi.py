@@ -12,9 +12,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 _is_its_own_process = not settings.configured
 application = get_wsgi_application()
 
+from ledger.foundation import doorbell, liveness  # noqa: E402
 from ledger.foundation.postgres import sessions  # noqa: E402
-from ledger.foundation.redis import doorbell, liveness  # noqa: E402
-from ledger.workers.start_checks import refuse_if_unsafe  # noqa: E402
+from ledger.workers import refuse_if_unsafe  # noqa: E402
 
 refuse_if_unsafe("web")
 if _is_its_own_process:

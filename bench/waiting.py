@@ -151,7 +151,7 @@ def _until_answered(scene: Scene, waiting: Crowd, number: int) -> tuple[float, f
 
 def _commit(verb: Callable[[], object]) -> float:
     """The instant at which the verb's event was committed, before anybody was told."""
-    from ledger.foundation.redis import doorbell
+    from ledger.foundation import doorbell
 
     at: list[float] = []
 

@@ -13,9 +13,10 @@ class LedgerConfig(AppConfig):
         from ledger.api import pending
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
-        from ledger.foundation.redis import doorbell
-        from ledger.tools import changes, checks, mcp_upstreams, pins, watched  # noqa: F401
-        from ledger.workers import jobs, start_checks, sweeper  # noqa: F401
+        from ledger.foundation import doorbell
+        from ledger.tools import checks, mcp_upstreams, pins, watched  # noqa: F401
+        from ledger.tools.registrations import changes
+        from ledger.workers import jobs, register_job, start_checks  # noqa: F401
 
         outbox.register(channel.WebhookChannel())
         outbox.register(owners.OwnerChannel())
@@ -25,5 +26,5 @@ class LedgerConfig(AppConfig):
         jobs.register()
         pins.register()
         mcp_upstreams.register()
-        sweeper.register_job("read_published", watched.read_again, int, watched.due)
+        register_job("read_published", watched.read_again, int, watched.due)
         autodiscover_modules("tools")

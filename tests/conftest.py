@@ -22,8 +22,8 @@ from approvals.models import Membership, Role
 from approvals.people import principal_of
 from ledger.api.rendering import render_token
 from ledger.execution import crash_points
+from ledger.foundation import doorbell, redis_connections
 from ledger.foundation.postgres import sessions
-from ledger.foundation.redis import connections, doorbell
 from ledger.limits import rates, refusals, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal
@@ -107,7 +107,7 @@ def _patient_with_redis() -> Iterator[None]:
 
 @pytest.fixture
 def the_limits_of_redis() -> Iterator[None]:
-    with redis_answers_within(connections.ANSWER_S):
+    with redis_answers_within(redis_connections.ANSWER_S):
         yield
 
 

@@ -20,17 +20,16 @@ from a2a.builtin.claims import VIA, put_back
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import ASSENT, Task
 from a2a.states import TaskReasons, TaskState
-from ledger.agents import allowances
-from ledger.api.rendering import render_token
+from ledger.agents import may_propose, unknown
+from ledger.api import render_token
 from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy, kept
 from ledger.execution import crash_points
 from ledger.models import Ending, Transaction
-from ledger.seals.seals import as_text
+from ledger.seals import as_text
 from ledger.states import State
-from ledger.tools.catalogue import acts_itself
-from ledger.transactions import coordinator
+from ledger.tools import acts_itself
+from ledger.transactions import coordinator, outcome_of
 from ledger.transactions.coordinator import Proposal
-from ledger.transactions.outcomes import outcome_of
 
 
 def prepare(task: Task) -> None:
@@ -51,8 +50,8 @@ def prepare(task: Task) -> None:
 
 def _propose(task: Task) -> UUID | None:
     fields: dict[str, Any] = task.input or {}
-    if not allowances.may_propose(task.lent_scopes, fields["tool"]):
-        raise allowances.unknown(fields["tool"])
+    if not may_propose(task.lent_scopes, fields["tool"]):
+        raise unknown(fields["tool"])
     prepared = coordinator.prepare(
         Proposal(
             tool=fields["tool"],

@@ -7,7 +7,7 @@ from typing import Any
 from a2a.errors import Reason
 from a2a.states import TaskState
 from a2a.submissions.envelope import Envelope
-from ledger.transactions.outcomes import OutcomeKind
+from ledger.transactions import OutcomeKind
 
 _TASK_1: dict[str, Any] = {
     "title": "What Assent says about a task",

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from a2a.cards import cards, dialect_card, published, signatures
 from a2a.wire import sdk
-from ledger.agents.callers import caller_with
+from ledger.agents import caller_with
 from ledger.api.http import not_authenticated
 
 

@@ -15,7 +15,7 @@ from a2a.errors import Reason
 from a2a.models.skills import Skill
 from a2a.states import FINAL, OPEN, TaskState
 from a2a.validation import spellings
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal, system
 

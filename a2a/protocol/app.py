@@ -24,7 +24,7 @@ from a2a.protocol.event_streams import STREAMING
 from a2a.protocol.operations import OPERATIONS
 from a2a.protocol.stream import callers
 from ledger.api.http import TOKEN_IS_KNOWN, is_allowed_host, token_in, unquoted
-from ledger.api.waiting.clients import ClientGone, read_body
+from ledger.api.waiting import ClientGone, read_body
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 V1, V03, REST = "/a2a/v1", "/a2a/v0.3", "/a2a/rest"

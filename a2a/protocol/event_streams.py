@@ -20,8 +20,8 @@ from a2a.protocol.operations import OPERATIONS, in_turn
 from a2a.protocol.stream import TURN_OVER, Reader, follow
 from a2a.protocol.threads import patient, quick
 from a2a.states import FINAL
-from ledger.agents.callers import Caller
-from ledger.api.waiting.clients import ClientGone, EventStream, Receive, Send, unless_gone
+from ledger.agents import Caller
+from ledger.api.waiting import ClientGone, EventStream, Receive, Send, unless_gone
 from ledger.errors import LedgerError
 from ledger.foundation.batches import Batcher
 from ledger.foundation.postgres.sessions import CONNECTION_LOST

@@ -28,7 +28,7 @@ from a2a.protocol.updates import render_all
 from a2a.submissions import Submission
 from a2a.validation.parts import refuse_malformed
 from a2a.wire import to_json
-from ledger.agents.callers import callers_with
+from ledger.agents import callers_with
 from ledger.errors import LedgerError
 from ledger.foundation.batches import Batcher
 from ledger.foundation.postgres import use_prepared_statements

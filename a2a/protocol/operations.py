@@ -35,7 +35,7 @@ from a2a.protocol.threads import patient, quick
 from a2a.states import FINAL, TaskState
 from a2a.wire import sdk, to_json
 from a2a.wire.sdk import pb
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.principals import Surface
 
 VIA = Surface.A2A

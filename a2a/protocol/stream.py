@@ -15,8 +15,8 @@ from a2a.protocol import updates
 from a2a.protocol.updates import Since
 from a2a.states import FINAL, INTERRUPTED, TaskState
 from a2a.wire import to_json
-from ledger.agents.callers import Caller, callers_with
-from ledger.api.waiting.changes import changes
+from ledger.agents import Caller, callers_with
+from ledger.api.waiting import changes
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.foundation.batches import Batcher
 

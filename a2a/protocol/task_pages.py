@@ -16,7 +16,7 @@ from a2a.protocol.errors import INVALID_PARAMS, ProtocolError
 from a2a.states import FINAL, OPEN, TaskState
 from a2a.validation.parts import refuse_unstorable
 from a2a.wire.to_json import task_to_json
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.foundation.postgres import count_any_of, keyset_page
 
 PAGE, LARGEST_PAGE = 50, 100

@@ -21,7 +21,7 @@ from django.db.transaction import atomic
 from a2a.models import Artifact, Question, QuestionState, Task
 from a2a.states import TaskEventKind, TaskState
 from a2a.wire import to_json
-from ledger.agents.callers import Caller, callers_with
+from ledger.agents import Caller, callers_with
 from ledger.models import Event
 
 Json = dict[str, Any]

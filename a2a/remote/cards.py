@@ -13,7 +13,7 @@ from a2a.remote import outbound
 from a2a.validation import extensions
 from a2a.wire.remote import BINDINGS, CAPABILITIES, RemoteCard, card_from_json
 from ledger.errors import InvalidRequest, Sentence
-from ledger.foundation.http_out.safe_http import AddressRefused
+from ledger.foundation.http_out import AddressRefused
 
 CARD_PATH = "/.well-known/agent-card.json"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from ledger.foundation.http_out import safe_http
+from ledger.foundation import http_out
 
 WITHOUT_ZONE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?")
 TIMEOUT_S = 15.0
@@ -18,14 +18,14 @@ LARGEST_ANSWER = 4 * 1024 * 1024  # bytes
 
 def client(token: str) -> AbstractAsyncContextManager[httpx.AsyncClient]:
     """A client for one exchange with a remote agent. Raises what ``safe_http.client`` raises."""
-    return safe_http.client(
+    return http_out.client(
         _RemoteTransport(largest_answer=LARGEST_ANSWER),
         timeout_s=TIMEOUT_S,
         headers={"Authorization": f"Bearer {token}"} if token else {},
     )
 
 
-class _RemoteTransport(safe_http.SafeTransport):
+class _RemoteTransport(http_out.SafeTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         return await _with_time_zones(await super().handle_async_request(request))
 

@@ -10,8 +10,7 @@ from a2a.models import RemoteAgent, Skill
 from a2a.remote import cards
 from a2a.remote.cards import CardRefused, OfferedSkill, Unreachable, skills_of, validated
 from a2a.wire.remote import RemoteCard, card_from_json
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change
 from ledger.models import Agent, Tenant, Watched
 from ledger.principals import Principal, Surface
 from ledger.tools import watched
@@ -49,7 +48,7 @@ def pin(remote: RemoteAgent, *, by: Principal, via: Surface) -> None:
     with atomic():
         watched.accept(remote.watched_id, KIND, card)
         _offer_all(remote, parsed)
-        account_changes.record(
+        record_change(
             str(remote.agent.principal),
             ChangeKind.REMOTE_AGENT_PINNED,
             tenant=remote.agent.tenant_id,

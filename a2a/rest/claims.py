@@ -13,9 +13,8 @@ from django.db.models import Count
 
 from a2a.models import Task
 from a2a.rest.doorbell import PREFIX_OF_WORK
-from ledger.agents.callers import callers_with
-from ledger.api.waiting import LOOK_EVERY_S, Watch
-from ledger.api.waiting.changes import Bell, changes
+from ledger.agents import callers_with
+from ledger.api.waiting import LOOK_EVERY_S, Bell, Watch, changes
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.models import Scope

@@ -7,7 +7,7 @@ import logging
 from redis import RedisError
 
 from a2a.states import TaskEventKind
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 
 logger = logging.getLogger(__name__)
 

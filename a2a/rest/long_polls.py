@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Max
 
 from a2a.models import Message, Question, QuestionState, Task
-from ledger.agents.callers import Caller, callers_with
+from ledger.agents import Caller, callers_with
 from ledger.api.waiting import LongPolls, Look, Poll
 from ledger.models import Scope
 

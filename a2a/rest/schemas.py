@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
-from ledger.api.http.schemas import In, OutcomeOut, Reason, Text200
+from ledger.api.http import In, OutcomeOut, Reason, Text200
 
 Parts = Annotated[list[dict[str, Any]], Field(max_length=100)]
 Json = Any  # any JSON value; a union of six types helps no reader of the document

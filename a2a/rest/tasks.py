@@ -18,11 +18,18 @@ from a2a.tasks.records import decision_records
 from a2a.validation import spellings
 from a2a.validation.parts import Part, refuse_unstorable
 from a2a.wire.plain_json import event_as_json, task_as_json
-from ledger.api.http import AgentBearer, address_of, caller_of, json_response, problem, unquoted
+from ledger.api import DecisionRecord, record_response
+from ledger.api.http import (
+    BODY,
+    AgentBearer,
+    address_of,
+    caller_of,
+    json_response,
+    problem,
+    refusals,
+    unquoted,
+)
 from ledger.api.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
-from ledger.api.http.schemas import BODY, refusals
-from ledger.api.rendering import record_response
-from ledger.api.schemas import DecisionRecord
 from ledger.api.waiting import LONGEST_WAIT_S
 from ledger.foundation.postgres import keyset_page
 from ledger.models import Scope

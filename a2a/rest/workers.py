@@ -36,9 +36,8 @@ from a2a.wire.plain_json import (
     question_as_json,
     work_as_json,
 )
-from ledger.agents.callers import Caller
-from ledger.api.http import AgentBearer, caller_of, json_response
-from ledger.api.http.schemas import BODY, refusals
+from ledger.agents import Caller
+from ledger.api.http import BODY, AgentBearer, caller_of, json_response, refusals
 from ledger.api.waiting import LONGEST_WAIT_S
 from ledger.models import Scope
 from ledger.principals import Surface

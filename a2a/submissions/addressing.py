@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from a2a.models import Skill
 from a2a.models.builtin_skills import ASK_A_PERSON, OWN_SKILLS
 from a2a.validation import spellings
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.errors import InvalidRequest
 
 Schema = dict[str, Any]

@@ -23,11 +23,11 @@ from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, Envelope
 from a2a.tasks.records import digests
 from a2a.validation.parts import Part, refuse_unstorable
-from ledger.agents.callers import Caller
+from ledger import seals
+from ledger.agents import Caller
 from ledger.errors import InvalidRequest, Sentence, source_of
 from ledger.models import Scope, id_or_none, new_id
-from ledger.seals import intents
-from ledger.seals.seals import as_text
+from ledger.seals import as_text
 from ledger.states import Move
 
 MOST_CHARACTERS = {"message_id": 200, "context_id": 100, "trace_id": 128}
@@ -121,7 +121,7 @@ class Draft:
             parts=self.submission.parts if self._may_be_kept else [NOT_KEPT],
             metadata={},
         )
-        return Entry(task, message, principal, intents.canonical(_details(task)).decode())
+        return Entry(task, message, principal, seals.canonical(_details(task)).decode())
 
     @property
     def _may_be_kept(self) -> bool:

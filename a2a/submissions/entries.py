@@ -15,9 +15,8 @@ from psycopg.errors import DeadlockDetected
 from a2a.models import Message, Task
 from a2a.states import TaskState
 from ledger.events import outbox
-from ledger.foundation.postgres import use_prepared_statements
-from ledger.foundation.postgres.inserts import as_json, columns_of
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
+from ledger.foundation.postgres import as_json, columns_of, use_prepared_statements
 from ledger.models import Event
 from ledger.principals import Principal, Surface
 from ledger.states import Move

@@ -25,8 +25,7 @@ from a2a.models import Skill, Task
 from a2a.models.builtin_skills import OwnSkill
 from a2a.states import TaskReasons
 from a2a.validation import spellings
-from ledger.agents.allowances import covers, narrowed
-from ledger.agents.callers import Caller
+from ledger.agents import Caller, covers, narrowed
 from ledger.contracts import json_schemas
 from ledger.errors import Sentence
 from ledger.models import Scope

@@ -11,7 +11,7 @@ from a2a.errors import HandOverRefused, SkillNotFound
 from a2a.models import Skill, Task
 from a2a.submissions import envelope
 from a2a.submissions.envelope import Denial
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.principals import Principal, Surface
 
 

@@ -22,11 +22,11 @@ from a2a.submissions.drafts import Draft, FindSkill, Submission, draft_of
 from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, over_capacity
 from a2a.tasks.stocks import open_questions, open_tasks
-from ledger.agents.callers import Caller
+from ledger import limits
+from ledger.agents import Caller
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached
 from ledger.foundation.batches import OUTAGES
-from ledger.limits import rates, stocks
-from ledger.limits.rates import Holder
+from ledger.limits import Holder, stocks
 from ledger.limits.stocks import Places
 from ledger.principals import Surface
 
@@ -153,7 +153,7 @@ def _count(draft: Draft, places: Places) -> None:
     """Raises ``LimitReached``."""
     by, tenant = draft.request.caller.principal, draft.tenant
     if draft.denial is not None:
-        rates.count_rejection(Holder(by.tenant or draft.tenant, by.slug or str(by)))
+        limits.count_rejection(Holder(by.tenant or draft.tenant, by.slug or str(by)))
         return
     if draft.is_builtin:  # what it will become needs room as well
         is_question = draft.submission.skill == ASK_A_PERSON.id

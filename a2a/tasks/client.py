@@ -11,7 +11,7 @@ from uuid import UUID
 from a2a.errors import TaskNotFound, TaskNotPossible
 from a2a.models import Message, Question, Task
 from a2a.tasks import endings, progress, questions
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.errors import NotAllowed
 from ledger.models import Scope, id_or_none
 from ledger.principals import Surface

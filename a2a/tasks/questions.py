@@ -28,11 +28,11 @@ from a2a.tasks.records import digests
 from a2a.tasks.stocks import open_questions
 from a2a.tasks.transitions import advance
 from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
+from ledger import seals
 from ledger.contracts import json_schemas
 from ledger.errors import InvalidRequest, NotAllowed, Sentence
 from ledger.models import new_id
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.seals import intents
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=30)
 TEXT_MAX = 10_000  # characters
@@ -107,7 +107,7 @@ def _normalized(text: str) -> str:
 def _check(new: _NewQuestion) -> None:
     if not new.text or len(new.text) > TEXT_MAX:
         raise InvalidRequest(f"A question has 1 to {TEXT_MAX} characters.")
-    intents.refuse_unsafe_text([new.text, new.form], "the question")
+    seals.refuse_unsafe_text([new.text, new.form], "the question")
     refuse_unstorable([new.evidence, new.may_answer])
     refuse_malformed(new.evidence)
     json_schemas.check(new.form)
@@ -275,7 +275,7 @@ def _repeated(question: Question, value: Any, by: Principal) -> Question:
 
 def as_text(value: Any) -> str:
     """An answer as a person reads it: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else intents.canonical(value).decode()
+    return value if isinstance(value, str) else seals.canonical(value).decode()
 
 
 # --- no answer in time ------------------------------------------------------------------------

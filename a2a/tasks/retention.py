@@ -21,14 +21,14 @@ from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, Ta
 from a2a.states import FINAL, TaskState
 from a2a.tasks.records import digests, sealed_content
 from a2a.tasks.transitions import record_event
-from ledger.events import erasures
+from ledger.events import has_legal_hold
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.proof import retention
 from ledger.proof.retention import BATCH, BATCHES, VIA
-from ledger.seals.seals import as_text
+from ledger.seals import as_text
 from ledger.states import Move, Reasons
-from ledger.transactions import sign_offs
+from ledger.transactions import chain_faults, links_of
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ def _erase_related(task_ids: list[UUID]) -> None:
 
 def _faults_of(task: Task) -> Iterator[str]:
     """Deviations of the row from its events; only those decide whether it may be erased."""
-    links = sign_offs.links_of(task.pk)
+    links = links_of(task.pk)
     if not links:
         yield "It has no events."
         return
@@ -166,13 +166,13 @@ def _faults_of(task: Task) -> Iterator[str]:
         yield "Its state is not the sealed one."
     if as_text(task.retain_until) != sealed_content.retain_until(links):
         yield "Its retention is not the sealed one."
-    if (task.legal_hold_at is not None) != erasures.is_held(links):
+    if (task.legal_hold_at is not None) != has_legal_hold(links):
         yield "Its legal hold is not the sealed one."
     if as_text(task.transaction_id) != sealed_content.transaction_of(links):
         yield "Its transaction is not the sealed one."
-    elif task.transaction_id and erasures.is_held(sign_offs.links_of(task.transaction_id)):
+    elif task.transaction_id and has_legal_hold(links_of(task.transaction_id)):
         yield "Its transaction is under a sealed legal hold."
-    yield from sign_offs.chain_faults(links, states.BY_KIND, "task")
+    yield from chain_faults(links, states.BY_KIND, "task")
 
 
 def _question_digests_of(task: Task) -> dict[str, tuple[str, str]]:

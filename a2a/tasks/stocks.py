@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ledger.limits import Limit
 from ledger.limits.stocks import Stock
-from ledger.limits.terms import Limit
 
 open_tasks = Stock(Limit.TASKS, table="a2a_task", holder="submitted_by", is_open="ended_at IS NULL")
 open_questions = Stock(

@@ -16,7 +16,7 @@ from a2a.states import FINAL, TaskState
 from a2a.tasks.records import digests
 from ledger.events import moves
 from ledger.principals import Principal, Surface
-from ledger.seals.seals import as_text
+from ledger.seals import as_text
 from ledger.states import Move
 
 ALWAYS = Q()

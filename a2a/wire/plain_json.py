@@ -11,8 +11,8 @@ from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.states import TaskEventKind
 from ledger.api.http import address_of
 from ledger.models import Event, Transaction
-from ledger.tools.catalogue import acts_itself
-from ledger.transactions.outcomes import outcome_of
+from ledger.tools import acts_itself
+from ledger.transactions import outcome_of
 
 # Characters of JSON of all artifacts of an earlier task that go along with its revision.
 LARGEST_REVISED = 1024 * 1024

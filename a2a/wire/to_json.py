@@ -10,7 +10,7 @@ from uuid import UUID
 from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.states import FINAL, TaskEventKind, TaskState
 from a2a.wire.plain_json import outcome_of_row, question_as_json, reason_and_details, reason_as_json
-from ledger.api.rendering import render_token
+from ledger.api import render_token
 from ledger.models import Event
 
 # Key of Assent's own facts about a task, in its metadata.

@@ -22,7 +22,7 @@ from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import VIA
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Agent, ChangeRequest, Tenant
-from ledger.tools import changes
+from ledger.tools import registrations
 from ledger.tools.manifests import Manifest
 from ledger.tools.registrations import Refused
 
@@ -75,7 +75,7 @@ class OperatorPages(TenantAdmin):
     ) -> ChangeRequest | None:
         """Register it and say so, or return the change that waits. Raises ``Refused``."""
         origin = {"in_place_of": in_place_of, **origin_of(request)}
-        change = changes.change(tenant, manifest, **origin)
+        change = registrations.change(tenant, manifest, **origin)
         if change is None:
             self.message_user(request, done.format(name=manifest.name), messages.SUCCESS)
         else:

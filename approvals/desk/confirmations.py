@@ -20,7 +20,7 @@ from approvals.http.preferences import formats_of
 from approvals.presentation.amounts import reader_locale
 from ledger.contracts import key_fields
 from ledger.models import Transaction
-from ledger.tools.catalogue import tool_of
+from ledger.tools import tool_of
 
 WORD_MOST = 60  # characters that a person can be asked to type
 # Arabic and Swiss separators; every kind of space is left out before.

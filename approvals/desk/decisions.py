@@ -26,7 +26,7 @@ from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Review, ReviewVerdict, Transaction
 from ledger.principals import Surface
 from ledger.states import Outcome, State
-from ledger.transactions import coordinator, settlements
+from ledger.transactions import coordinator, needs_second_operator
 
 
 def approve(
@@ -192,7 +192,7 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
     The check and the decision run under the lock of the row, so concurrent requests see each
     other. Raises ``NotAllowed``.
     """
-    if row.quorum < 2 and not settlements.needs_a_second(row):
+    if row.quorum < 2 and not needs_second_operator(row):
         yield
         return
     with atomic():

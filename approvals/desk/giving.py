@@ -28,7 +28,7 @@ from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.people import principal_of
 from approvals.presentation.amounts import number_written
 from approvals.presentation.sentences import in_words
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.foundation.characters import cleaned, one_line
 from ledger.models import Scope

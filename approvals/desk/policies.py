@@ -19,8 +19,8 @@ from ledger.contracts import ConsequenceLevel
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import Outcome, State
-from ledger.tools.catalogue import tool_of
-from ledger.transactions import settlements
+from ledger.tools import tool_of
+from ledger.transactions import described_settlement, needs_second_operator, open_outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,16 +268,14 @@ class Settling:
 
 def settling(row: Transaction, viewer: str = "") -> Settling:
     """The open outcomes for this viewer. Who proposed one may only withdraw it."""
-    outcomes: list[tuple[str, str]] = [
-        (name, _(OUTCOMES[name])) for name in settlements.open_outcomes(row)
-    ]
-    takes_two = settlements.needs_a_second(row)
+    outcomes: list[tuple[str, str]] = [(name, _(OUTCOMES[name])) for name in open_outcomes(row)]
+    takes_two = needs_second_operator(row)
     proposal = row.settlement
     if proposal is None:
         return Settling(outcomes, takes_two)
     is_own = proposal["by"] == viewer
     if is_own:
         outcomes = [(Outcome.DECLINE, _("Take back what I proposed"))]
-    described = settlements.described(proposal)
+    described = described_settlement(proposal)
     by_name, reason = proposal["by_name"], proposal["reason"]
     return Settling(outcomes, takes_two, described, by_name, reason, is_own)

@@ -22,8 +22,7 @@ from approvals.presentation.charts import (
 from approvals.presentation.labels import title_of
 from approvals.presentation.times import day_of_month, span_of
 from ledger.principals import Principal
-from ledger.reporting.usage import buckets
-from ledger.reporting.usage.counting import OUTCOMES
+from ledger.reporting.usage import OUTCOMES, wait_quantile_s
 from ledger.reporting.usage.figures import Pair, Reviewed, Times, decided, expired_share
 from ledger.states import EventKind
 
@@ -55,7 +54,7 @@ def _percent(share: float) -> str:
 
 
 def _span(waits: Counter[int], fraction: float) -> Cell:
-    seconds = buckets.wait_quantile_s(waits, fraction)
+    seconds = wait_quantile_s(waits, fraction)
     return Cell("" if seconds is None else round(seconds, 1), span_of(seconds) or "–", True)  # noqa: RUF001
 
 

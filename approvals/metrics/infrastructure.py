@@ -20,8 +20,9 @@ from approvals.metrics.metric import (
     labelled,
     single,
 )
+from ledger import workers
 from ledger.api.waiting import waiters
-from ledger.foundation.redis import liveness
+from ledger.foundation import liveness
 from ledger.models import (
     Checkpoint,
     Delivery,
@@ -30,7 +31,6 @@ from ledger.models import (
     Transaction,
 )
 from ledger.states import State
-from ledger.workers import leadership
 
 
 def infrastructure(tenants: Tenants) -> Iterator[Metric]:
@@ -48,7 +48,7 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
         "assent_delivery_late_seconds", "By how much the oldest is late.", "channel", oldest
     )
     yield single("assent_sweeper_lag_seconds", "By how much due work is late.", _lag())
-    beat = leadership.last_beat()
+    beat = workers.last_beat()
     yield single("assent_sweeper_silent_seconds", "Since the sweeper's last round.", age(beat))
     yield labelled(
         "assent_work_late_seconds",

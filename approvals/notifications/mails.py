@@ -20,7 +20,7 @@ from approvals.models import Mail, NotificationSettings
 from approvals.notifications import texts
 from approvals.notifications.concerns import Item
 from approvals.people import principal_of, record
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.principals import Surface
 
 SALT = "approvals.notifications.unsubscribe"

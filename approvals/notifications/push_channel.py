@@ -23,7 +23,7 @@ from approvals.notifications import concerns, subscriptions, texts, web_push, wi
 from approvals.notifications.concerns import ASKS, CHANGES, Item
 from approvals.notifications.texts import Words
 from ledger.events.outbox import HttpChannel, NotNow, Owed
-from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation.http_out import Post
 from ledger.models import Delivery, Event
 
 NAME = "web_push"

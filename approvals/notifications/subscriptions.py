@@ -16,9 +16,8 @@ from django.http import HttpRequest
 
 from approvals.models import NotificationSettings, PushSubscription
 from approvals.people import principal_of, record
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
-from ledger.foundation.http_out import safe_http
+from ledger.events import ChangeKind, chain_of
+from ledger.foundation import http_out
 from ledger.models import Event
 from ledger.principals import Surface
 
@@ -102,7 +101,7 @@ def is_over(subscription: PushSubscription) -> bool:
 
 def last_change_of(person: User) -> Event | None:
     """The event of this person's last turning on, to which a test message belongs."""
-    chain = account_changes.chain_of(str(principal_of(person)))
+    chain = chain_of(str(principal_of(person)))
     events = Event.objects.filter(subject=chain, kind=ChangeKind.NOTIFICATIONS_TURNED_ON)
     return events.order_by("-pk").first()
 
@@ -110,9 +109,9 @@ def last_change_of(person: User) -> Event | None:
 def check(browser: Browser) -> None:
     """Raises ``SubscriptionRefused`` for one that we could not, or must not, send to."""
     try:
-        target = safe_http.parse(browser.endpoint)
-        safe_http.check_form(browser.endpoint)
-    except safe_http.AddressRefused as refusal:
+        target = http_out.parse(browser.endpoint)
+        http_out.check_form(browser.endpoint)
+    except http_out.AddressRefused as refusal:
         raise SubscriptionRefused(str(refusal)) from None
     if len(browser.endpoint) > LONGEST_ENDPOINT:
         raise SubscriptionRefused("The address of its push service is too long.")
@@ -133,7 +132,7 @@ def _is_our_own(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return not address.is_global and safe_http.is_allowed(address)
+    return not address.is_global and http_out.is_allowed(address)
 
 
 def _decoded(text: str) -> bytes:
@@ -164,7 +163,7 @@ def _hash(endpoint: str) -> str:
 
 def _chain(session_key: str) -> UUID:
     """An id of the session that does not reveal its key."""
-    return account_changes.chain_of(f"session of a browser:{session_key}")
+    return chain_of(f"session of a browser:{session_key}")
 
 
 def _password_hash(person: User) -> str:

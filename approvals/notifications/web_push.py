@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from approvals.models import PushSubscription
-from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation.http_out import Post
 
 # Every message is padded to this many bytes. A push service takes 4096 after encryption.
 PLAIN_BYTES = 2048

@@ -20,8 +20,7 @@ from approvals.models import LinkPurpose, Membership, Role, UserName
 from approvals.people import links, reset_letters, second_operator
 from approvals.people.principals import name_of
 from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag, record
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, edits_between
 from ledger.foundation.characters import folded
 from ledger.principals import Principal, Surface
 
@@ -94,7 +93,7 @@ def opened(person: User, *, by: Principal, via: Surface) -> None:
 
 def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surface) -> None:
     """Record names or an address that the caller changed in the same database transaction."""
-    edits = account_changes.edits(before, {name: getattr(person, name) for name in LABELS})
+    edits = edits_between(before, {name: getattr(person, name) for name in LABELS})
     for kind in dict.fromkeys(LABELS[name] for name in edits):
         of_kind = {name: edit for name, edit in edits.items() if LABELS[name] == kind}
         owed: list[tuple[str, str]] = []

@@ -31,8 +31,8 @@ from approvals.people import accounts
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
 from ledger.errors import NotPossible
-from ledger.events.account_changes import ChangeKind
-from ledger.foundation.http_out import safe_http
+from ledger.events import ChangeKind
+from ledger.foundation import http_out
 from ledger.models import Tenant
 from ledger.principals import Surface, system
 
@@ -208,8 +208,8 @@ def _asked(method: str, address: str, **more: Any) -> dict[str, Any]:
 
 
 async def _answer(method: str, address: str, more: Mapping[str, Any]) -> httpx.Response:
-    transport = safe_http.SafeTransport(largest_answer=LARGEST, any_network=True)
-    async with safe_http.client(transport, timeout_s=WITHIN_S) as client:
+    transport = http_out.SafeTransport(largest_answer=LARGEST, any_network=True)
+    async with http_out.client(transport, timeout_s=WITHIN_S) as client:
         return await client.request(
             method, address, headers={"Accept": "application/json"}, follow_redirects=False, **more
         )

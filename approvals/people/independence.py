@@ -16,8 +16,7 @@ from django.utils.translation import gettext as _
 
 from approvals.people.principals import name_of, principal_of
 from ledger.errors import NotAllowed
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, chain_of
 from ledger.models import ChangeRequest, Event
 from ledger.principals import USERS, Principal
 
@@ -46,7 +45,7 @@ def could_sign_in_as(principal: str, person: User) -> bool:
 
 def maker_of_link(person: User) -> str:
     """The person who lately made the newest link into this account; empty if no person did."""
-    chain = account_changes.chain_of(str(principal_of(person)))
+    chain = chain_of(str(principal_of(person)))
     made = Event.objects.filter(
         subject=chain,
         kind__in=[ChangeKind.PERSON_INVITED, ChangeKind.ACCESS_RESET],
@@ -89,7 +88,7 @@ def _possible_users(principal: str) -> set[str]:
     users, new = {principal}, {principal}
     while new:
         events = Event.objects.filter(
-            subject__in=[account_changes.chain_of(user) for user in new],
+            subject__in=[chain_of(user) for user in new],
             kind__in=LETS_IN,
             principal__startswith=USERS,
             at__gt=Now() - WINDOW,

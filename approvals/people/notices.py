@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _, gettext_noop
 
 from approvals.models import Notice
 from approvals.people.principals import principal_of
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.models import Event
 from ledger.principals import Principal
 

@@ -20,8 +20,7 @@ from approvals.people import accounts, reset_letters
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
 from ledger.errors import NotPossible
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, chain_of
 from ledger.models import Event
 from ledger.principals import Surface
 
@@ -72,6 +71,6 @@ def confirm(token: str, person: User) -> None:
 
 def _events(person: User) -> QuerySet[Event]:
     """Requests and changes of the person's address."""
-    chain = account_changes.chain_of(str(principal_of(person)))
+    chain = chain_of(str(principal_of(person)))
     kinds = [ChangeKind.EMAIL_ASKED, ChangeKind.EMAIL_CHANGED]
     return Event.objects.filter(subject=chain, kind__in=kinds)

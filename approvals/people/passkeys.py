@@ -32,7 +32,7 @@ from approvals.people import second_steps
 from approvals.people.principals import name_of, principal_of
 from approvals.people.rights import record
 from ledger.errors import NotPossible
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.foundation.characters import without_nul
 from ledger.principals import Surface
 

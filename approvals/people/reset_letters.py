@@ -24,8 +24,7 @@ from approvals.models import LinkPurpose, Preferences
 from approvals.people import links, mail_server, second_steps
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, chain_of
 from ledger.events.outbox import Owed
 from ledger.foundation.characters import without_nul
 from ledger.models import Delivery, Event
@@ -67,11 +66,11 @@ def _may_get_one(person: User) -> bool:
 def _had_enough(person: User) -> bool:
     """True if a letter went out a moment ago, or to this address as many as go out in a day."""
     of_address = User.objects.filter(email__iexact=person.email)
-    chains = [account_changes.chain_of(str(principal_of(each))) for each in of_address]
+    chains = [chain_of(str(principal_of(each))) for each in of_address]
     asked = Event.objects.filter(
         subject__in=chains, kind=ChangeKind.RESET_ASKED, at__gt=Now() - A_DAY
     )
-    own = account_changes.chain_of(str(principal_of(person)))
+    own = chain_of(str(principal_of(person)))
     if asked.filter(subject=own, at__gt=Now() - SELDOM).exists():
         return True
     return asked[:MOST_A_DAY].count() >= MOST_A_DAY

@@ -14,8 +14,7 @@ from django.db.transaction import atomic
 from approvals.models import LinkPurpose, Membership, PushSubscription, Role
 from approvals.people import links, notices, ways_in
 from approvals.people.principals import name_of, principal_of
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change
 from ledger.models import Event
 from ledger.principals import Principal, Surface
 
@@ -37,7 +36,7 @@ def record(
     ``also_owed`` has channel and recipient of further deliveries of the event.
     """
     with atomic():
-        event = account_changes.record(
+        event = record_change(
             str(principal_of(person)),
             kind,
             tenant=tenant,

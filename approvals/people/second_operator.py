@@ -14,12 +14,11 @@ from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role
 from approvals.people import independence, rights, ways_in
 from approvals.people.principals import name_of, principal_of, user_of
-from ledger import four_eyes
+from ledger import four_eyes, seals
 from ledger.errors import NotFound
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.models import ChangeRequest
 from ledger.principals import Principal, Surface
-from ledger.seals import intents
 
 # These rights need a second operator, whoever gets them.
 ALWAYS = frozenset(
@@ -76,7 +75,7 @@ def ask(
 ) -> ChangeRequest:
     """Request a change. Returns the open request if there is an equal one."""
     concerns = str(principal_of(person))
-    subject = f"{concerns} {intents.digest_of(dict(details))[:16]}"
+    subject = f"{concerns} {seals.digest_of(dict(details))[:16]}"
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)
         origin: dict[str, Any] = {"by": by, "via": via, "tenant": tenant, "concerns": concerns}

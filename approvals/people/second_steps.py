@@ -18,7 +18,7 @@ from django.utils.crypto import constant_time_compare
 from approvals.models import AuthenticatorApp, Passkey, RecoveryCodes
 from approvals.people.principals import principal_of
 from approvals.people.rights import record
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.principals import Surface
 
 ISSUER = "Assent"

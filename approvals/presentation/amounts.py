@@ -14,7 +14,7 @@ from babel.numbers import format_currency, format_decimal
 from django.utils.translation import get_language
 
 from approvals.http.preferences import chosen_formats
-from ledger.reporting.usage.usual import Range
+from ledger.reporting.usage import Range
 
 
 def written(amount: Decimal, currency: str) -> str:

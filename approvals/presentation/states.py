@@ -16,7 +16,7 @@ from approvals.presentation.labels import first_large
 from approvals.presentation.sentences import in_words
 from ledger.models import Transaction
 from ledger.states import Ending, State
-from ledger.tools.catalogue import acts_itself
+from ledger.tools import acts_itself
 
 
 @dataclass(frozen=True, slots=True)

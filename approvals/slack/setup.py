@@ -17,7 +17,7 @@ from approvals.slack.api.calls import NETWORK, error_of
 from approvals.slack.api.credentials import SlackApp, apps, client_of
 from approvals.slack.api.workspaces import app_for
 from approvals.slack.changes import SlackChange
-from ledger.events import account_changes
+from ledger.events import command_principal, record_change
 from ledger.models import Tenant
 from ledger.principals import Surface
 
@@ -82,8 +82,8 @@ def _add_route(workspace: SlackWorkspace, tenant: Tenant, channel: str) -> None:
 
 
 def _record(subject: str, kind: SlackChange, tenant: Tenant, name: str) -> None:
-    by = account_changes.command()
-    account_changes.record(subject, kind, tenant=tenant.slug, by=by, via=Surface.COMMAND, name=name)
+    by = command_principal()
+    record_change(subject, kind, tenant=tenant.slug, by=by, via=Surface.COMMAND, name=name)
 
 
 # --- what is missing -------------------------------------------------------------------------

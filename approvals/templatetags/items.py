@@ -20,7 +20,7 @@ from approvals.templatetags.desk import folded, tone
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
 from ledger.states import Ending, EventKind, State
-from ledger.tools import handed_over
+from ledger.tools import is_for_agent
 
 register = template.Library()
 register.filter("in_title", labels.title_of)
@@ -29,7 +29,7 @@ register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
 register.filter("not_promised", labels.not_promised)
 register.filter("how_it_runs", labels.how_it_runs)
-register.filter("is_for_agent", handed_over.is_for_agent)
+register.filter("is_for_agent", is_for_agent)
 register.filter("permit_for", labels.permit_for)
 register.filter("what_now", states.with_next_step)
 register.filter("outcome_words", states.outcome_label)

@@ -31,7 +31,7 @@ from approvals.web.forms import (
 from approvals.web.requests import tenants_of_request
 from ledger.models import Transaction
 from ledger.reporting import search
-from ledger.tools.catalogue import tools_of
+from ledger.tools import tools_of
 
 HISTORY_PAGE = 50
 EXPORT_MOST = 100_000  # rows

@@ -30,8 +30,8 @@ from approvals.web.tasks.tasks import question_context
 from ledger.api import describe, describe_readonly
 from ledger.api.http import problem
 from ledger.models import Event, Transaction, id_or_none
-from ledger.reporting.usage.usual import of_tools
-from ledger.tools.catalogue import readonly_tools_of, tools_of
+from ledger.reporting.usage import usage_of_tools
+from ledger.tools import readonly_tools_of, tools_of
 
 MOST_CHANGED = 200  # rows that are fetched one by one; beyond them the whole list
 CATCH_UP = timedelta(minutes=2)  # a longer gap is not read from the events
@@ -112,7 +112,7 @@ def _changed_since(text: str, tenants: frozenset[str]) -> list[Any] | None:
 @login_required
 @require_safe
 def tools(request: HttpRequest) -> HttpResponse:
-    usage = of_tools(tenants_of_request(request))
+    usage = usage_of_tools(tenants_of_request(request))
     cards = [
         {
             **describe(tool),

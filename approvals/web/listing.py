@@ -12,7 +12,7 @@ from approvals.desk.inbox.fair_share import MOST_ROWS
 from approvals.desk.votes import voters_of
 from approvals.web.forms import FilterForm
 from approvals.web.requests import viewer_of
-from ledger.tools.catalogue import tools_of
+from ledger.tools import tools_of
 
 
 def list_context(request: HttpRequest) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from approvals.web import open_sessions
 from ledger.api import waiting
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.errors import LedgerError
-from ledger.events import account_changes
+from ledger.events import chain_of
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
@@ -127,7 +127,7 @@ def ring_session(key: str) -> None:
 
 def _session_chain(key: str) -> UUID:
     """An id of the session that does not reveal its key to readers of Redis."""
-    return account_changes.chain_of(f"session:{key}")
+    return chain_of(f"session:{key}")
 
 
 # --- listening, in the live process ------------------------------------------------------------

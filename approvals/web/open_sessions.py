@@ -17,7 +17,7 @@ from django.utils import timezone
 from approvals.models import Membership
 from approvals.people import ways_in
 from ledger import principals
-from ledger.events import account_changes
+from ledger.events import chain_of
 from ledger.models import Tenant
 
 
@@ -47,7 +47,7 @@ def read_all(keys: list[str]) -> list[OpenSession]:
     for key, session in sessions.items():
         user = users.get(int(session[SESSION_KEY]))
         if user is not None and ways_in.is_of(session, user):
-            chain = account_changes.chain_of(str(principals.user(user.pk)))
+            chain = chain_of(str(principals.user(user.pk)))
             seen[key] = OpenSession(str(chain), tenants[user.pk])
     return [seen.get(key, NOBODY) for key in keys]
 

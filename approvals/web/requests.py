@@ -18,8 +18,8 @@ from approvals.models import Role
 from approvals.people import notices, principal_of
 from approvals.presentation import script_texts
 from approvals.slack import is_configured as slack_is_configured
+from ledger import workers
 from ledger.models import RegisteredTool, Review
-from ledger.workers import leadership
 
 MOST_NOTICES = 5
 MOST_REVIEWS = 100  # that are counted
@@ -49,7 +49,7 @@ def wants_fragment(request: HttpRequest) -> bool:
 
 def _sweeper_silent() -> float:
     """Seconds since a sweeper last ran, if that is too long ago for deadlines to be kept; or 0."""
-    beat = leadership.last_beat()
+    beat = workers.last_beat()
     silent = (timezone.now() - beat).total_seconds() if beat else 0.0
     return silent if silent > SILENT_S else 0.0
 

@@ -19,7 +19,7 @@ def make() -> None:
     from ledger.models import Scope
     from ledger.principals import Surface
 
-    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    by: dict[str, Any] = {"by": account_changes.command_principal(), "via": Surface.COMMAND}
     storm = enrolment.tenant_named("storm", "Storm", **by)
     enrolment.allow_tools(storm, ["*"], **by)
     tokens = {}

@@ -125,10 +125,10 @@ def _task() -> Any:
 
 def _change() -> int:
     from ledger.events import account_changes
-    from ledger.events.account_changes import ChangeKind
+    from ledger.events.change_kinds import ChangeKind
     from ledger.principals import Surface, user
 
-    event = account_changes.record(
+    event = account_changes.record_change(
         "user:1",
         ChangeKind.ROLE_GRANTED,
         tenant="bench",

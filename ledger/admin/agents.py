@@ -25,14 +25,12 @@ from ledger.admin import limits
 from ledger.admin.base import TenantAdmin
 from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
-from ledger.agents import enrolment
-from ledger.agents.allowances import ONE_TOOL
-from ledger.delivery.webhooks.channel import form_choices
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.agents import ONE_TOOL, enrolment
+from ledger.delivery.webhooks import form_choices
+from ledger.events import ChangeKind, chain_of
+from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
-from ledger.foundation.http_out import safe_http
-from ledger.limits.terms import Of
+from ledger.limits import Of
 from ledger.models import (
     Agent,
     AgentToken,
@@ -41,8 +39,7 @@ from ledger.models import (
     Tenant,
 )
 from ledger.models.agents import ALL_TOOLS
-from ledger.tools import handed_over
-from ledger.tools.catalogue import registered_names
+from ledger.tools import is_handed_over, registered_names
 
 
 class Undeletable(TenantAdmin):
@@ -58,7 +55,7 @@ class KnownTools:
     def clean_tools(self) -> list[str]:
         names: list[str] = self.cleaned_data["tools"] or []
         known = {ALL_TOOLS, *contracts.tools, *contracts.readonly_tools}
-        others = {name for name in names if not handed_over.is_name(name)}
+        others = {name for name in names if not is_handed_over(name)}
         if unknown := sorted(others - known - registered_names()):
             raise ValidationError(
                 f"There is no tool named {', '.join(unknown)}. There are: "
@@ -143,8 +140,8 @@ class AgentForm(KnownTools, WithLimits):
         url: str = self.cleaned_data["webhook_url"]
         if url:
             try:
-                safe_http.parse(url)
-            except safe_http.AddressRefused as refusal:
+                http_out.parse(url)
+            except http_out.AddressRefused as refusal:
                 raise ValidationError(str(refusal)) from None
         return url
 
@@ -239,7 +236,7 @@ class AgentTokenForm(forms.ModelForm):
         further: list[str] = self.cleaned_data["further_scopes"].split()
         tools = [name.removeprefix(ONE_TOOL) for name in further if name.startswith(ONE_TOOL)]
         known = {*contracts.tools, *contracts.readonly_tools, *registered_names()}
-        if unknown := sorted({name for name in tools if not handed_over.is_name(name)} - known):
+        if unknown := sorted({name for name in tools if not is_handed_over(name)} - known):
             raise ValidationError(f"There is no tool named {', '.join(unknown)}.")
         if tools and Scope.PROPOSE in self.cleaned_data.get("scopes", []):
             raise ValidationError("The scope propose is for every tool: untick it.")
@@ -371,7 +368,7 @@ class AgentTokenAdmin(Undeletable):
 def issuer_of(row: AgentToken) -> str:
     """The user who issued a token from before it was kept with it, as its sealed event says."""
     events = Event.objects.filter(
-        subject=account_changes.chain_of(str(row.agent.principal)),
+        subject=chain_of(str(row.agent.principal)),
         kind=ChangeKind.TOKEN_ISSUED,
         details__contains=f'"token":"{row.hint}"',
     )

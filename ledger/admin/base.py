@@ -24,7 +24,7 @@ from ledger import contracts
 from ledger.foundation.characters import without_nul
 from ledger.models import Agent
 from ledger.models.agents import Tenant
-from ledger.tools.catalogue import tools_of
+from ledger.tools import tools_of
 
 COUNTED = 1_000  # rows that a list counts and pages through; a longer one has to be narrowed down
 MOST_FOUND = 1_000  # rows that one search finds at most

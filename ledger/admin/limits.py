@@ -7,8 +7,8 @@ from typing import Any
 from django import forms
 from django.contrib.admin.widgets import AdminIntegerFieldWidget
 
-from ledger.limits import terms
-from ledger.limits.terms import MEANINGS, SETTABLE, Limit, Of
+from ledger import limits
+from ledger.limits import MEANINGS, SETTABLE, Limit, Of
 
 
 def name_of(limit: Limit) -> str:
@@ -30,7 +30,7 @@ def _field(limit: Limit) -> forms.IntegerField:
     return forms.IntegerField(
         required=False,
         min_value=1,
-        max_value=terms.MOST,
+        max_value=limits.MOST,
         label=MEANINGS[limit].unit.capitalize(),
         widget=AdminIntegerFieldWidget,
     )
@@ -50,7 +50,7 @@ class WithLimits(forms.ModelForm, LimitFields):  # type: ignore[misc]
         for limit in SETTABLE:
             field = self.fields.get(name_of(limit))
             if field is not None:
-                default = terms.default(limit, self.limits_of)
+                default = limits.default(limit, self.limits_of)
                 field.widget.attrs["placeholder"] = f"{default:,}"
                 self.initial[name_of(limit)] = self.instance.limits.get(limit)
 

@@ -16,11 +16,11 @@ from django.utils.html import format_html
 from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import SealedEdits
 from ledger.contracts import Tool
-from ledger.delivery.webhooks.owners import Owner
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
+from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
-from ledger.foundation.http_out import safe_http
-from ledger.tools.catalogue import tools_of
+from ledger.models import Owner
+from ledger.tools import tools_of
 
 
 class OwnerForm(forms.ModelForm):
@@ -31,8 +31,8 @@ class OwnerForm(forms.ModelForm):
     def clean_webhook_url(self) -> str:
         url: str = self.cleaned_data["webhook_url"]
         try:
-            safe_http.parse(url)
-        except safe_http.AddressRefused as refusal:
+            http_out.parse(url)
+        except http_out.AddressRefused as refusal:
             raise ValidationError(str(refusal)) from None
         return url
 

@@ -10,7 +10,7 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 
 from ledger import principals
-from ledger.events import account_changes
+from ledger.events import edits_between, record_change
 from ledger.principals import Principal, Surface
 
 VIA = Surface.ADMIN
@@ -44,7 +44,7 @@ class SealedEdits(ModelAdmin):
         after = {name: _plain(form.cleaned_data.get(name)) for name in form.changed_data}
         for name in self.secrets & after.keys():
             before[name], after[name] = "not shown", "another, not shown"
-        return account_changes.edits(before, after)
+        return edits_between(before, after)
 
     def seal(
         self, request: HttpRequest, row: Any, edits: dict[str, list[Any]], *, is_new: bool
@@ -62,7 +62,7 @@ class SealedEdits(ModelAdmin):
                 self.delete_model(request, row)
 
     def _record(self, request: HttpRequest, row: Model, kind: str, edits: dict[str, Any]) -> None:
-        account_changes.record(
+        record_change(
             self.subject_of(row),
             kind,
             tenant=self.tenant_slug_of(row),

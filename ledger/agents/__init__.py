@@ -1,1 +1,36 @@
 """Agents: ``callers`` (who a token belongs to), ``allowances`` (their tools), ``enrolment``."""
+
+from __future__ import annotations
+
+from ledger.agents.allowances import (
+    ONE_TOOL,
+    Lists,
+    allow,
+    covers,
+    lists_of,
+    may_propose,
+    narrowed,
+    unknown,
+)
+from ledger.agents.callers import Caller, caller_with, callers_of, callers_with, note_use
+from ledger.agents.policy_documents import Citation, keep_policy, kept_policy, sealed_citation
+
+__all__ = [
+    "ONE_TOOL",
+    "Caller",
+    "Citation",
+    "Lists",
+    "allow",
+    "caller_with",
+    "callers_of",
+    "callers_with",
+    "covers",
+    "keep_policy",
+    "kept_policy",
+    "lists_of",
+    "may_propose",
+    "narrowed",
+    "note_use",
+    "sealed_citation",
+    "unknown",
+]

@@ -7,8 +7,7 @@ from typing import Any
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, edits_between, record_change
 from ledger.foundation.crypto import standard_webhooks
 from ledger.models import Agent, AgentToken, Tenant
 from ledger.principals import Principal, Surface
@@ -20,7 +19,7 @@ def tenant_named(slug: str, name: str = "", *, by: Principal, via: Surface) -> T
         name = name or slug.title()
         tenant, is_new = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
         if is_new:
-            account_changes.record(
+            record_change(
                 f"tenant:{slug}",
                 ChangeKind.TENANT_ADDED,
                 tenant=slug,
@@ -38,8 +37,8 @@ def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: Surface
         tenant.tools = [*before, *sorted(set(tools) - set(before))]
         if tenant.tools != before:
             tenant.save(update_fields=["tools"])
-            edits = account_changes.edits({"tools": before}, {"tools": tenant.tools})
-            account_changes.record(
+            edits = edits_between({"tools": before}, {"tools": tenant.tools})
+            record_change(
                 f"tenant:{tenant.slug}",
                 ChangeKind.TENANT_CHANGED,
                 tenant=tenant.slug,
@@ -134,7 +133,7 @@ def revoke(row: AgentToken, *, by: Principal, via: Surface, reason: str = "") ->
 def _record(
     agent: Agent, kind: ChangeKind, by: Principal, via: Surface, *, reason: str = "", **details: Any
 ) -> None:
-    account_changes.record(
+    record_change(
         str(agent.principal),
         kind,
         tenant=agent.tenant_id,

@@ -11,10 +11,10 @@ from typing import Any
 from django.db import IntegrityError
 from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.errors import InvalidRequest, NotFound, NotPossible
 from ledger.models import PolicyDocument, paragraphs_of
 from ledger.principals import Principal
-from ledger.seals import intents
 
 TEXT_MOST = 64 * 1024  # bytes of UTF-8
 DOCUMENTS_MOST = 500  # of one tenant
@@ -34,7 +34,7 @@ class Citation:
     paragraphs: tuple[str, ...]
 
 
-def keep(
+def keep_policy(
     tenant: str, *, name: str, version: str, text: str, by: Principal
 ) -> tuple[PolicyDocument, bool]:
     """The document with this text, and whether it is new.
@@ -82,7 +82,7 @@ def _check(name: str, version: str, text: str) -> None:
             )
     if len(text.encode()) > TEXT_MOST:
         raise InvalidRequest(f"A policy document has at most {TEXT_MOST // 1024} KiB.")
-    intents.refuse_unsafe_text(text, "text")
+    seals.refuse_unsafe_text(text, "text")
     numbers = Counter(number for number, _ in paragraphs_of(text))
     if not numbers or len(numbers) > PARAGRAPHS_MOST:
         raise InvalidRequest(f"It needs 1 to {PARAGRAPHS_MOST} numbered paragraphs, as “1. …”.")
@@ -94,7 +94,7 @@ def _check(name: str, version: str, text: str) -> None:
         raise InvalidRequest(f"The paragraph {twice[0]} is there twice: a citation must be clear.")
 
 
-def kept(tenant: str, sha256: str) -> PolicyDocument:
+def kept_policy(tenant: str, sha256: str) -> PolicyDocument:
     """Raises ``NotFound`` also for a document of another tenant."""
     document = PolicyDocument.objects.filter(tenant=tenant, sha256=sha256).first()
     if document is None:
@@ -102,7 +102,7 @@ def kept(tenant: str, sha256: str) -> PolicyDocument:
     return document
 
 
-def as_sealed(tenant: str, citation: Citation) -> dict[str, Any]:
+def sealed_citation(tenant: str, citation: Citation) -> dict[str, Any]:
     """The citation as the event of a decision seals it: only of what the document says.
 
     Raises ``InvalidRequest`` for a document that is not kept, and for a paragraph that it lacks.

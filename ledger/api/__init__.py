@@ -3,7 +3,10 @@
 from ninja import Router
 
 from ledger.api import log, pending, permits, policies, tools, transactions
+from ledger.api.rendering import record_response, render_token, versioned
+from ledger.api.schemas import DecisionRecord
 from ledger.api.tools import describe, describe_readonly
+from ledger.api.visibility import visible_to
 
 routers: dict[str, Router] = {
     "/transactions": transactions.router,
@@ -15,4 +18,13 @@ routers: dict[str, Router] = {
     "/log": log.router,
 }
 
-__all__ = ["describe", "describe_readonly", "routers"]
+__all__ = [
+    "DecisionRecord",
+    "describe",
+    "describe_readonly",
+    "record_response",
+    "render_token",
+    "routers",
+    "versioned",
+    "visible_to",
+]

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from ledger.api.http.schemas import refusals
+from ledger.api.http import refusals
 from ledger.api.schemas import ConsistencyOut, InclusionOut
 from ledger.errors import NotFound
 from ledger.foundation.crypto.merkle import ProofRefused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.agents.callers import callers_with
+from ledger.agents import callers_with
 from ledger.api.pending import PAGE, PAGE_MOST, Place, pending
 from ledger.api.rendering import versioned
 from ledger.api.visibility import may_see

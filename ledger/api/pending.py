@@ -13,23 +13,21 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 from redis import RedisError
 
-from ledger.agents.callers import Caller, callers_with
-from ledger.api.http import AgentBearer, caller_of, json_response
+from ledger.agents import Caller, callers_with
+from ledger.api.http import AgentBearer, caller_of, json_response, refusals
 from ledger.api.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
-from ledger.api.http.schemas import refusals
 from ledger.api.rendering import as_json, seconds_left
 from ledger.api.schemas import Pending
 from ledger.api.tools import describe
-from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Look, Poll
-from ledger.api.waiting.changes import topic_of
+from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Look, Poll, topic_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotFound
+from ledger.foundation import doorbell
 from ledger.foundation.batches import Batcher
-from ledger.foundation.redis import doorbell
 from ledger.models import Agent, Decision, Scope, Transaction, TransactionQuerySet, Verdict
 from ledger.principals import PrincipalKind
 from ledger.states import EventKind, State
-from ledger.tools.catalogue import tool_of, tools_of
+from ledger.tools import tool_of, tools_of
 
 PAGE, PAGE_MOST = 20, 100
 logger = logging.getLogger(__name__)

@@ -9,8 +9,16 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Form, Header, Path, Router
 from ninja.errors import AuthenticationError
 
-from ledger.api.http import AgentBearer, address_of, caller_of, json_response, unquoted
-from ledger.api.http.schemas import BODY, refusals
+from ledger import execution
+from ledger.api.http import (
+    BODY,
+    AgentBearer,
+    address_of,
+    caller_of,
+    json_response,
+    refusals,
+    unquoted,
+)
 from ledger.api.rendering import rendered
 from ledger.api.schemas import (
     IntrospectionOut,
@@ -21,11 +29,11 @@ from ledger.api.schemas import (
     TransactionOut,
 )
 from ledger.errors import NotFound, PermitInvalid
-from ledger.execution import posted_receipts, redemption
+from ledger.execution import redemption
 from ledger.execution.redemption import BEARER, Issued, Redeemed
 from ledger.models import Permit, Scope, Transaction
 from ledger.principals import Principal, Surface
-from ledger.seals.intents import refuse_unsafe_text
+from ledger.seals import refuse_unsafe_text
 from ledger.states import State
 from ledger.tools import permits
 from ledger.tools.permits import PermitRefused
@@ -66,10 +74,10 @@ def post_receipt(request: HttpRequest, transaction_id: Path[UUID], body: Receipt
     row = _own(request, transaction_id)
     by = caller_of(request).principal
     if body.receipt is None:
-        row = posted_receipts.take_refusal(row.pk, body.detail, by=by, via=Surface.REST)
+        row = execution.take_refusal(row.pk, body.detail, by=by, via=Surface.REST)
         return rendered(row)
     receipt = body.receipt.model_dump(exclude_defaults=True)
-    row = posted_receipts.take_receipt(row.pk, receipt, by=by, via=Surface.REST)
+    row = execution.take_receipt(row.pk, receipt, by=by, via=Surface.REST)
     response = rendered(row)
     response.status_code = 200 if row.state == State.COMMITTED else 202
     return response

@@ -5,9 +5,8 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Router
 
-from ledger.agents import policy_documents
-from ledger.api.http import AgentBearer, address_of, caller_of, json_response
-from ledger.api.http.schemas import BODY, refusals
+from ledger.agents import keep_policy, kept_policy
+from ledger.api.http import BODY, AgentBearer, address_of, caller_of, json_response, refusals
 from ledger.api.schemas import PolicyDocumentIn, PolicyDocumentOut
 from ledger.errors import NotAllowed
 from ledger.models import PolicyDocument, Scope
@@ -28,7 +27,7 @@ def keep(request: HttpRequest, body: PolicyDocumentIn) -> HttpResponse:
     begin with a number, as `3. …`, `3.2 …` or `§ 3 …`.
     """
     caller = caller_of(request, Scope.DECIDE)
-    document, is_new = policy_documents.keep(
+    document, is_new = keep_policy(
         caller.tenant,
         name=body.name,
         version=body.version,
@@ -48,7 +47,7 @@ def read(request: HttpRequest, sha256: str = Hash) -> HttpResponse:
     caller = caller_of(request)
     if not caller.scopes & {Scope.DECIDE, Scope.READ_ALL}:
         raise NotAllowed("This token lacks the scope 'decide'.", scope=Scope.DECIDE.value)
-    return json_response(_rendered(policy_documents.kept(caller.tenant, sha256)))
+    return json_response(_rendered(kept_policy(caller.tenant, sha256)))
 
 
 def _rendered(document: PolicyDocument) -> dict[str, object]:

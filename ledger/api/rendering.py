@@ -16,8 +16,8 @@ from ledger.api.http import address_of, json_response
 from ledger.models import Decision, Transaction, TransactionRow
 from ledger.proof.audit import decision_records
 from ledger.states import State
-from ledger.tools import catalogue
-from ledger.transactions.outcomes import outcome_of
+from ledger.tools import acts_itself
+from ledger.transactions import outcome_of
 
 Row = Transaction | TransactionRow
 
@@ -59,14 +59,14 @@ def beside_today(token: str, row: Transaction, reader: str) -> str:
     Whose duplicate it was is told only whether it still stands; the receipt is the proposer's.
     """
     is_own = row.proposed_by == reader
-    acts_itself = is_own and catalogue.acts_itself(row)
+    agent_acts = is_own and acts_itself(row)
     now = {
         "status": row.state,
         "ledger_status": row.ledger_status.value,
         "receipt": row.receipt if is_own else "",
         "ending_reason": row.ending_reason if is_own else "",
         "ended_at": row.ended_at.isoformat() if row.ended_at else None,
-        "outcome": outcome_of(row, is_own=is_own, acts_itself=acts_itself).as_json(),
+        "outcome": outcome_of(row, is_own=is_own, acts_itself=agent_acts).as_json(),
     }
     return json.dumps({**json.loads(token), "now": now})
 
@@ -103,9 +103,9 @@ def as_json(row: Transaction) -> dict[str, Any]:
 
 def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
     body = _token(row)
-    acts_itself = catalogue.acts_itself(row)
-    body["outcome"] = outcome_of(row, acts_itself=acts_itself).as_json()
-    if acts_itself and row.state == State.APPROVED:
+    agent_acts = acts_itself(row)
+    body["outcome"] = outcome_of(row, acts_itself=agent_acts).as_json()
+    if agent_acts and row.state == State.APPROVED:
         body["links"]["permit"] = address_of(f"/api/v1/transactions/{row.pk}/permit")
     body["ledger_status"] = row.ledger_status.value
     body |= {name: getattr(row, name) for name in COPIED}

@@ -10,7 +10,7 @@ from uuid import UUID
 from ninja import Field, Schema
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
-from ledger.api.http.schemas import In, OutcomeOut, Reason, Text200
+from ledger.api.http import In, OutcomeOut, Reason, Text200
 from ledger.contracts import published_types
 
 LedgerStatus = Literal[

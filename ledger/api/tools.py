@@ -7,15 +7,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from ledger.agents import allowances
+from ledger.agents import unknown
 from ledger.api.fast.readings import ToolFailed, read_with
-from ledger.api.http import AgentBearer, caller_of, problem
-from ledger.api.http.schemas import BODY, refusals
+from ledger.api.http import BODY, AgentBearer, caller_of, problem, refusals
 from ledger.api.schemas import CallIn, CallOut, ToolOut
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import InvalidRequest, UnknownTool
 from ledger.models import Scope
-from ledger.tools import catalogue
+from ledger.tools import readonly_named, readonly_tools_of, tool_named, tools_of
 
 router = Router(auth=AgentBearer(), tags=["tools"])
 
@@ -31,12 +30,12 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
     return [
         *(
             describe(tool)
-            for name, tool in catalogue.tools_of([caller.tenant]).items()
+            for name, tool in tools_of([caller.tenant]).items()
             if caller.may_use(name)
         ),
         *(
             describe_readonly(tool)
-            for name, tool in catalogue.readonly_tools_of([caller.tenant]).items()
+            for name, tool in readonly_tools_of([caller.tenant]).items()
             if caller.may_use(name)
         ),
     ]
@@ -51,13 +50,13 @@ def read_tool(request: HttpRequest, name: str) -> dict[str, Any]:
     """One tool, with what it promises and the JSON Schema of its arguments."""
     caller = caller_of(request)
     if not caller.may_use(name):
-        raise allowances.unknown(name)
-    readonly = catalogue.readonly_named(caller.tenant, name)
+        raise unknown(name)
+    readonly = readonly_named(caller.tenant, name)
     if readonly is not None:
         return describe_readonly(readonly)
-    tool = catalogue.tool_named(caller.tenant, name)
+    tool = tool_named(caller.tenant, name)
     if tool is None:
-        raise allowances.unknown(name)
+        raise unknown(name)
     return describe(tool)
 
 
@@ -70,10 +69,10 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
     """Run a read-only tool. It needs no sign-off and is recorded."""
     caller = caller_of(request, Scope.PROPOSE)
     if not caller.may_use(name):
-        raise allowances.unknown(name)
-    tool = catalogue.readonly_named(caller.tenant, name)
+        raise unknown(name)
+    tool = readonly_named(caller.tenant, name)
     if tool is None:
-        if catalogue.tool_named(caller.tenant, name) is not None:
+        if tool_named(caller.tenant, name) is not None:
             raise InvalidRequest(
                 f"{name} changes the world; it cannot be called.",
                 hint="Propose it: POST /api/v1/transactions.",

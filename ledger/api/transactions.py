@@ -9,11 +9,18 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from ledger.agents import allowances
-from ledger.agents.policy_documents import Citation
-from ledger.api.http import AgentBearer, address_of, caller_of, json_response, unquoted
+from ledger import seals
+from ledger.agents import Citation, unknown
+from ledger.api.http import (
+    BODY,
+    AgentBearer,
+    address_of,
+    caller_of,
+    json_response,
+    refusals,
+    unquoted,
+)
 from ledger.api.http.polling import POLL_INTERVAL_S, Pace, headers_of_read, pace_of, too_fast
-from ledger.api.http.schemas import BODY, refusals
 from ledger.api.rendering import (
     as_json,
     beside_today,
@@ -43,7 +50,6 @@ from ledger.foundation.postgres import keyset_page
 from ledger.models import Scope, Transaction
 from ledger.principals import Surface
 from ledger.proof.audit import decision_records
-from ledger.seals import intents
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
@@ -72,7 +78,7 @@ def prepare(
     """
     caller = caller_of(request, Scope.PROPOSE)
     if not caller.may_use(body.tool):
-        raise allowances.unknown(body.tool)
+        raise unknown(body.tool)
     answer = coordinator.prepare(
         Proposal(
             tool=body.tool,
@@ -122,7 +128,7 @@ def list_transactions(
     """The agent's own transactions, newest first; with the scope `read_all`, its tenant's."""
     caller = caller_of(request)
     wanted = {"state": state, "tool": tool, "run_id": run_id, "trace_id": trace_id}
-    intents.refuse_unsafe_text([tool, run_id, trace_id])
+    seals.refuse_unsafe_text([tool, run_id, trace_id])
     rows = visible_to(caller).filter(**{name: value for name, value in wanted.items() if value})
     rows = rows.prefetch_related("decisions")
     page = keyset_page(rows, limit, before=None if cursor is None else (cursor,))

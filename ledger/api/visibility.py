@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.api.http import caller_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import NotAllowed, NotFound

@@ -27,12 +27,11 @@ from redis import RedisError
 
 from ledger.events import outbox
 from ledger.events.outbox import HttpChannel, NotNow
-from ledger.foundation.http_out import kept_connections, safe_http
-from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation import doorbell, http_out
+from ledger.foundation.http_out import Post
 from ledger.foundation.lanes import Lane
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.foundation.redis import doorbell
-from ledger.foundation.redis.connections import async_redis, messages_of
+from ledger.foundation.redis_connections import async_redis, messages_of
 from ledger.models import Delivery
 
 logger = logging.getLogger(__name__)
@@ -101,7 +100,7 @@ class _Round:
         self._look = asyncio.Event()
         self._database = Lane("courier database", 1, stays_s=2 * LOOK_EVERY_S, keeps_session=True)
         self._threads = Lane("courier", THREADS)
-        self._connections = kept_connections.Connections()
+        self._connections = http_out.Connections()
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: list[Delivery] = []
         self._failed: list[tuple[Delivery, Exception]] = []
@@ -377,12 +376,12 @@ def _with_connection(work: Callable[[], T]) -> T:
 
 def _origin_of(post: Post) -> str:
     try:
-        target = safe_http.parse(post.url)
-    except safe_http.AddressRefused:
+        target = http_out.parse(post.url)
+    except http_out.AddressRefused:
         return ""
     return f"{target.scheme}://{target.netloc.decode('ascii')}"
 
 
 def _is_silent(failure: Exception) -> bool:
     """True if the receiver held a place for long: it, or its name server, did not answer."""
-    return isinstance(failure, safe_http.Silent)
+    return isinstance(failure, http_out.Silent)

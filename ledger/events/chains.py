@@ -15,10 +15,10 @@ from django.db.transaction import on_commit
 
 from ledger.errors import source_of
 from ledger.events import outbox
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.models import Event
 from ledger.principals import Principal, Surface
-from ledger.seals.intents import canonical
+from ledger.seals import canonical
 
 
 def append(

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ledger import seals
 from ledger.principals import Principal, PrincipalKind
-from ledger.seals import seals
-from ledger.seals.seals import Link
+from ledger.seals import Link
 from ledger.states import EventKind
 
 ERASED = frozenset({EventKind.CONTENT_ERASED, "task_content_erased"})
@@ -47,7 +47,7 @@ def former_digests(erasure: Link) -> dict[str, str]:
     return {name: digest for name, digest in erased.items() if isinstance(digest, str)}
 
 
-def is_held(links: Sequence[Link]) -> bool:
+def has_legal_hold(links: Sequence[Link]) -> bool:
     """True if the last legal hold that these events placed was not released."""
     held = [link.kind in HELD for link in links if link.kind in HELD | RELEASED]
     return bool(held) and held[-1]
@@ -60,7 +60,7 @@ def reason_faults(links: Sequence[Link]) -> Iterator[tuple[Link, str]]:
         if erasure is not None and link.seq < erasure.seq:
             if link.reason:
                 yield link, "its reason is still there, though its erasure is sealed."
-        elif seals.digest_of(link.reason) != link.reason_digest:
+        elif seals.digest_of_text(link.reason) != link.reason_digest:
             yield link, "its reason is not the sealed one."
 
 
@@ -113,7 +113,7 @@ def content_faults(row: Any, links: Sequence[Link], erasure: Link) -> Iterator[s
     for name in seals.EMPTY:
         if not seals.is_empty(name, getattr(row, name)):
             yield f"transaction {row.id}: {name} is not empty, though its erasure is sealed."
-        if name in before and former.get(name) != (before[name] or seals.digest_of("")):
+        if name in before and former.get(name) != (before[name] or seals.digest_of_text("")):
             yield f"transaction {row.id}: its erasure does not name the {name} that was sealed."
     if row.content_erased_at is None:
         yield f"transaction {row.id}: its erasure does not say when the content was erased."

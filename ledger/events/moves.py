@@ -18,13 +18,18 @@ from django.db.transaction import on_commit
 
 from ledger.errors import with_sources
 from ledger.events import chains, outbox
-from ledger.foundation.postgres import row_of, update_returning, use_prepared_statements
-from ledger.foundation.postgres.inserts import on_one_line
-from ledger.foundation.postgres.statements import Statement, compile_once
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
+from ledger.foundation.postgres import (
+    Statement,
+    compile_once,
+    on_one_line,
+    row_of,
+    update_returning,
+    use_prepared_statements,
+)
 from ledger.models import Event
 from ledger.principals import Principal, Surface
-from ledger.seals.seals import EPOCH, Link
+from ledger.seals import EPOCH, Link
 from ledger.states import Move
 
 Row = TypeVar("Row", bound=models.Model)

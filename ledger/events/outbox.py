@@ -13,10 +13,10 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
+from ledger.foundation import http_out
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.characters import without_nul
-from ledger.foundation.http_out import safe_http
-from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation.http_out import Post
 from ledger.models import Delivery, DeliveryState, Event
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class HttpChannel:
     def send(self, delivery: Delivery) -> None:
         """Raises what ``request`` and ``safe_http.deliver`` raise."""
         if (post := self.request(delivery)) is not None:
-            safe_http.deliver(post.url, post.body, post.headers)
+            http_out.deliver(post.url, post.body, post.headers)
             self.accepted([delivery])
 
 
@@ -254,7 +254,7 @@ def record_accepted(deliveries: Sequence[Delivery]) -> None:
 def _is_gone(delivery: Delivery, failure: Exception) -> bool:
     channel = channels.get(delivery.channel)
     return (
-        isinstance(failure, safe_http.NotAccepted)
+        isinstance(failure, http_out.NotAccepted)
         and isinstance(channel, HttpChannel)
         and channel.is_gone(delivery, failure.status)
     )

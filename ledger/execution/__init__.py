@@ -18,6 +18,7 @@ from __future__ import annotations
 from ledger.execution.claims import claim, run
 from ledger.execution.commit import commit
 from ledger.execution.doubt import doubt_lapsed_lease, doubt_restored
+from ledger.execution.posted_receipts import take_receipt, take_refusal
 from ledger.execution.rollback import compensate, roll_back
 
 __all__ = [
@@ -28,4 +29,6 @@ __all__ = [
     "doubt_restored",
     "roll_back",
     "run",
+    "take_receipt",
+    "take_refusal",
 ]

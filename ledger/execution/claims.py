@@ -18,7 +18,7 @@ from ledger.execution.tool_calls import call_tool
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Surface
 from ledger.states import Reasons
-from ledger.transactions import sign_offs
+from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import FRESH, CompiledMove, advance_at_once, compile_move
 
 
@@ -70,7 +70,7 @@ def lapse_hold(transaction_id: UUID) -> None:
 
 def run(lease: Lease) -> None:
     """Call the tool under a lease and record the outcome."""
-    if why := sign_offs.why_not(lease.row, lease.links):
+    if why := why_not_to_act(lease.row, lease.links):
         record_failure(lease, why)
         return
     record(lease, call_tool(lease, "execute", on_late_result=record))

@@ -18,8 +18,8 @@ from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal
 from ledger.states import Reasons
-from ledger.tools.catalogue import acts_itself, why_held
-from ledger.transactions import sign_offs
+from ledger.tools import acts_itself, why_held
+from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import WorkColumns
 
 INQUIRY_BACKOFF = Backoff(first=timedelta(seconds=5), longest=timedelta(minutes=5))
@@ -66,7 +66,7 @@ def inquire(transaction_id: UUID) -> None:
     row = _claim_inquiry(transaction_id)
     if row is None:
         return
-    if sign_offs.why_not(row):
+    if why_not_to_act(row):
         return  # the row was changed: an operator has to settle it
     lease = Lease(row, row.fencing_token)
     match _found_receipt(lease):

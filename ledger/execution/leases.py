@@ -18,8 +18,8 @@ from ledger import states
 from ledger.contracts import Context, Tool
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Transaction
-from ledger.seals.seals import Link
-from ledger.tools.catalogue import tool_of
+from ledger.seals import Link
+from ledger.tools import tool_of
 from ledger.transactions.transitions import WorkColumns
 
 logger = logging.getLogger(__name__)

@@ -9,13 +9,12 @@ from uuid import UUID
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger import states
+from ledger import seals, states
 from ledger.contracts.results import receipt_in, storable, web_address
 from ledger.errors import InvalidRequest, NotPossible
 from ledger.execution.redemption import acting
 from ledger.models import Ending, Permit, Transaction
 from ledger.principals import PERMITS, Principal, Surface
-from ledger.seals import intents
 from ledger.states import Reasons
 from ledger.tools.manifests import RECEIPT
 from ledger.transactions.coordinator import check_reason
@@ -30,7 +29,7 @@ def take_receipt(
     The same receipt again changes nothing. Raises ``NotPossible, InvalidRequest``.
     """
     permit = _redeemed(transaction_id)
-    intents.refuse_unsafe_text(dict(receipt), "receipt")
+    seals.refuse_unsafe_text(dict(receipt), "receipt")
     result = storable(dict(receipt))
     name = receipt_in(result, RECEIPT)
     if not name:

@@ -17,17 +17,16 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import states
-from ledger.agents import allowances
+from ledger import seals, states
+from ledger.agents import allow, lists_of
 from ledger.errors import NotFound, NotPossible, PermitEnded, PermitRedeemed, PermitsOff
 from ledger.execution.recording import try_advance
 from ledger.models import Agent, Ending, Permit, Transaction, Verdict
 from ledger.principals import PERMITS, SWEEPER, Principal, Surface
-from ledger.seals import intents
 from ledger.states import Reasons, State
-from ledger.tools import catalogue, holds, permits
+from ledger.tools import permit_tool_of, permits, why_tool_held
 from ledger.tools.permits import PermitTool
-from ledger.transactions import sign_offs
+from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import FRESH, WorkColumns, advance
 
 MOST_PERMITS = 50  # of one transaction
@@ -91,7 +90,7 @@ def _claims(permit: Permit, row: Transaction, tool: PermitTool) -> Mapping[str, 
         "type": "assent_tool_call",
         "tool": row.tool,
         "version": row.tool_version,
-        "arguments_digest": f"sha-256:{intents.digest_of(row.arguments)}",
+        "arguments_digest": f"sha-256:{seals.digest_of(row.arguments)}",
         "limits": tool.manifest.limits,
     }
     return {
@@ -233,18 +232,18 @@ def _refuse_unless_allowed(row: Transaction) -> None:
 
 def _why_not(row: Transaction) -> str:
     """Check what a worker checks before it begins, and whether the agent may still use the tool."""
-    if why := sign_offs.why_not(row):
+    if why := why_not_to_act(row):
         return why
     same = Transaction.objects.filter(tenant=row.tenant, operation_key=row.operation_key)
     if same.with_late_receipt().exists():
         return "A late receipt of the same operation waits for an operator."
-    if holds.why_held(row.tenant, row.tool):
+    if why_tool_held(row.tenant, row.tool):
         return "The tool is held: an operator has to look at it first."
     agent = Principal.parse(row.proposed_by)
     is_active = Agent.objects.filter(tenant=row.tenant, slug=agent.slug, is_active=True).exists()
     if not is_active or agent.tenant != row.tenant:
         return "The agent that proposed it is not active."
-    if not allowances.allow(allowances.lists_of(agent, row.tenant), row.tool):
+    if not allow(lists_of(agent, row.tenant), row.tool):
         return "The agent that proposed it may not use the tool any more."
     return ""
 
@@ -257,7 +256,7 @@ def _row(transaction_id: UUID) -> Transaction:
 
 
 def _tool_of(row: Transaction) -> PermitTool:
-    tool = catalogue.permit_tool_of(row)
+    tool = permit_tool_of(row)
     if tool is None:
         raise NotPossible(
             f"{row.tool} is not carried out by its agent: there is no permit for it.",

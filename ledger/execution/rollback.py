@@ -17,7 +17,7 @@ from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unkno
 from ledger.foundation.backoff import Backoff
 from ledger.models import Ending, Transaction
 from ledger.states import State
-from ledger.transactions import sign_offs
+from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import RELEASED
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def roll_back(transaction_id: UUID) -> None:
 
 
 def _call_rollback(lease: Lease) -> Outcome:
-    if why := sign_offs.why_not(lease.row):
+    if why := why_not_to_act(lease.row):
         return Unknown(why)
     if lease.tool is not None and not lease.tool.has("rollback"):
         return Done(None)
@@ -54,7 +54,7 @@ def compensate(transaction_id: UUID) -> None:
     lease = _claim_work(transaction_id, State.COMPENSATING)
     if lease is None:
         return
-    why = sign_offs.why_not(lease.row)
+    why = why_not_to_act(lease.row)
     outcome = Unknown(why) if why else call_tool(lease, "compensate")
     if not isinstance(outcome, Done):
         _put_off(lease, outcome)

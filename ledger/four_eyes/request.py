@@ -14,11 +14,11 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.errors import NotAllowed, NotFound, NotPossible, Sentence
 from ledger.four_eyes import kinds
 from ledger.models import ChangeRequest, RequestState, Tenant
 from ledger.principals import Principal, Surface
-from ledger.seals import intents
 
 VALID = timedelta(days=3)
 NO_SUCH_CHANGE = Sentence("No such change waits: it was settled, replaced, or its time was up.")
@@ -128,4 +128,4 @@ def _end(request: ChangeRequest, state: RequestState, by: Principal) -> None:
 
 
 def _digest_of(in_place_of: str, after: Mapping[str, Any]) -> str:
-    return intents.digest_of({"in_place_of": in_place_of, "after": after})
+    return seals.digest_of({"in_place_of": in_place_of, "after": after})

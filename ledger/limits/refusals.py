@@ -83,6 +83,6 @@ def forget() -> None:
         _flusher_of = os.getpid()
 
 
-def prune() -> None:
+def prune_refusals() -> None:
     """Delete what is older than ``KEPT``."""
     LimitRefusal.objects.filter(minute__lt=Now() - KEPT).delete()

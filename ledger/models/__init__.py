@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.models.agents import Agent, AgentToken, Scope, Tenant
+from ledger.models.agents import Agent, AgentToken, Owner, Scope, Tenant
 from ledger.models.decisions import (
     Agreement,
     Decision,
@@ -66,6 +66,7 @@ __all__ = [
     "IdempotencyKey",
     "LimitRefusal",
     "McpUpstream",
+    "Owner",
     "Permit",
     "PolicyDocument",
     "Reading",

@@ -1,4 +1,4 @@
-"""Tenants, their agents and the agents' tokens."""
+"""Tenants, their agents and the agents' tokens, and the services that own tools."""
 
 from __future__ import annotations
 
@@ -184,3 +184,27 @@ class AgentToken(models.Model):
     @staticmethod
     def hash_of(token: str) -> str:
         return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Owner(models.Model):
+    """One owning service in one tenant: the ``owner_service`` of contracts, and its webhook."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="owners")
+    service = models.CharField(max_length=100, help_text="The owner_service of its contracts.")
+    webhook_url = models.URLField(
+        help_text="Told when one of its transactions is in doubt, fails, gets stuck or is late."
+    )
+    webhook_secret = SecretField(
+        blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
+    )
+
+    class Meta:
+        app_label = "ledger"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "service"], name="ledger_owner_one_per_service"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.service} ({self.tenant_id})"

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.db import models
 
+from ledger import seals
 from ledger.models.transactions import Transaction
-from ledger.seals import intents
 from ledger.states import LEDGER_STATUS, LedgerStatus, State
 
 
@@ -26,7 +26,7 @@ class TransactionRow(SimpleNamespace):
 
     @property
     def financial_impact(self) -> dict[str, str] | None:
-        return intents.financial_impact(self.amount, self.currency)
+        return seals.financial_impact(self.amount, self.currency)
 
     @property
     def ledger_status(self) -> LedgerStatus:

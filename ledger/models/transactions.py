@@ -9,11 +9,11 @@ from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 
+from ledger import seals
 from ledger.contracts import tools
 from ledger.models.ids import new_id
 from ledger.models.tools import ToolVersion
 from ledger.principals import Principal
-from ledger.seals import intents
 from ledger.states import (
     AT_WORK,
     FINAL,
@@ -316,7 +316,7 @@ class Transaction(models.Model):
 
     @property
     def financial_impact(self) -> dict[str, str] | None:
-        return intents.financial_impact(self.amount, self.currency)
+        return seals.financial_impact(self.amount, self.currency)
 
     @property
     def headline(self) -> str:
@@ -328,7 +328,7 @@ class Transaction(models.Model):
     @property
     def is_untouched(self) -> bool:
         """True if the row still has the intent digest that was computed from it."""
-        return intents.digest_of(intents.intent_of(self)) == self.intent_digest
+        return seals.digest_of(seals.intent_of(self)) == self.intent_digest
 
 
 class IdempotencyKey(models.Model):

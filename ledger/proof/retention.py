@@ -20,9 +20,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import states
+from ledger import seals, states
 from ledger.errors import InvalidRequest, NotPossible, Sentence
-from ledger.events import erasures
+from ledger.events import ERASED
 from ledger.models import (
     Decision,
     Delivery,
@@ -33,10 +33,9 @@ from ledger.models import (
     TransactionQuerySet,
 )
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.reporting.usage import subjects as usage_subjects
-from ledger.seals import seals
+from ledger.reporting.usage import forget_subjects
 from ledger.states import FINAL, Move, Reasons, State
-from ledger.transactions import sign_offs
+from ledger.transactions import MOVES, chain_faults, links_of, row_faults
 from ledger.transactions.coordinator import check_reason
 from ledger.transactions.transitions import advance
 
@@ -146,10 +145,10 @@ def _erase_one(transaction_id: UUID) -> None:
 
 def _erase(row: Transaction) -> bool:
     """Erase one locked row and seal that. ``False`` when it was held or did not verify."""
-    links = sign_offs.links_of(row.pk)
+    links = links_of(row.pk)
     faults = [
-        *sign_offs.chain_faults(links, sign_offs.MOVES),
-        *(sign_offs.row_faults(row, links) if links else ["It has no events."]),
+        *chain_faults(links, MOVES),
+        *(row_faults(row, links) if links else ["It has no events."]),
     ]
     if faults:
         logger.error("the content of transaction %s is kept: %s", row.pk, faults[0])
@@ -193,7 +192,7 @@ def _erase_around(subjects: Sequence[UUID]) -> None:
     for related in _related:
         related.erase_with(subjects)
     keys.exclude(answer="").update(answer="")
-    usage_subjects.forget(subjects)
+    forget_subjects(subjects)
 
 
 def erase_reasons(subjects: Sequence[UUID]) -> None:
@@ -201,7 +200,7 @@ def erase_reasons(subjects: Sequence[UUID]) -> None:
 
     The database allows it only for subjects whose erasure is sealed. Their digests stay.
     """
-    events = Event.objects.filter(subject__in=subjects).exclude(kind__in=erasures.ERASED)
+    events = Event.objects.filter(subject__in=subjects).exclude(kind__in=ERASED)
     events.exclude(reason="").update(reason="", reason_source=None)
     Delivery.objects.filter(event__subject__in=subjects).exclude(error="").update(error="")
 

@@ -1,1 +1,65 @@
-"""Hashes of rows and events, intent digests, lawful erasures."""
+"""Canonical JSON, digests of intents, and the hashes of rows and events."""
+
+from __future__ import annotations
+
+from ledger.seals.intents import (
+    canonical,
+    canonical_as_stored,
+    digest_of,
+    financial_impact,
+    folded,
+    intent_of,
+    normalised,
+    refuse_unsafe_text,
+    texts_in,
+)
+from ledger.seals.seals import (
+    AS_JSON,
+    EMPTY,
+    EPOCH,
+    FIXED,
+    OUTCOME,
+    SETTLED_BY_TWO,
+    Link,
+    as_text,
+    column_text,
+    digest_of_text,
+    digests_of,
+    first_details,
+    hash_of,
+    is_empty,
+    outcome_of,
+    outcome_text,
+    row_digest,
+    sealed_outcome,
+)
+
+__all__ = [
+    "AS_JSON",
+    "EMPTY",
+    "EPOCH",
+    "FIXED",
+    "OUTCOME",
+    "SETTLED_BY_TWO",
+    "Link",
+    "as_text",
+    "canonical",
+    "canonical_as_stored",
+    "column_text",
+    "digest_of",
+    "digest_of_text",
+    "digests_of",
+    "financial_impact",
+    "first_details",
+    "folded",
+    "hash_of",
+    "intent_of",
+    "is_empty",
+    "normalised",
+    "outcome_of",
+    "outcome_text",
+    "refuse_unsafe_text",
+    "row_digest",
+    "sealed_outcome",
+    "texts_in",
+]

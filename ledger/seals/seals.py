@@ -171,7 +171,7 @@ def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> st
     values = zip(fixed, _FIXED_OF(row), strict=False)
     return _sha256(
         [
-            former.get(name) or digest_of(column_text(name, value))
+            former.get(name) or digest_of_text(column_text(name, value))
             if name in EMPTY
             else (value if type(value) is str else column_text(name, value))
             for name, value in values
@@ -186,7 +186,7 @@ def is_empty(name: str, value: Any) -> bool:
 
 def digests_of(row: Any) -> dict[str, str]:
     """The digest of the text of each column with content, as the event of its erasure keeps it."""
-    return {name: digest_of(column_text(name, getattr(row, name))) for name in EMPTY}
+    return {name: digest_of_text(column_text(name, getattr(row, name))) for name in EMPTY}
 
 
 def first_details(row: Any) -> dict[str, Any]:
@@ -225,10 +225,10 @@ def outcome_text(name: str, value: Any) -> str:
     if value == "" and name not in AS_JSON:
         return ""
     text = column_text(name, value)
-    return digest_of(text) if name in BY_DIGEST else text
+    return digest_of_text(text) if name in BY_DIGEST else text
 
 
-def digest_of(text: str) -> str:
+def digest_of_text(text: str) -> str:
     """SHA-256 of a text, in hexadecimal."""
     return _DIGEST_OF_NOTHING if not text else hashlib.sha256(text.encode()).hexdigest()
 

@@ -12,7 +12,7 @@ from typing import Any
 from ledger import contracts
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import Sentence, ToolHeld, UnknownTool
-from ledger.foundation.http_out.safe_http import Credentials
+from ledger.foundation.http_out import Credentials
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
 from ledger.tools import credentials, handed_over, holds, manifests, mcp_upstreams
 from ledger.tools.http import HttpTool
@@ -37,7 +37,7 @@ def tool_of(row: Transaction | TransactionRow) -> Tool[Any, Any] | None:
         return contracts.tools.get(row.tool)
     if handed_over.is_for_agent(row):
         return handed_over.HandedOverTool(row.tool)
-    return version_of(row.tenant, row.tool, row.tool_version)
+    return tool_version(row.tenant, row.tool, row.tool_version)
 
 
 def permit_tool_of(row: Transaction | TransactionRow) -> PermitTool | None:
@@ -94,7 +94,7 @@ def readonly_tools_of(tenants: Iterable[str]) -> dict[str, ReadonlyTool]:
 
 def _offered(tenant: str) -> list[ManifestTool]:
     rows = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False, held="")
-    versions = [version_of(tenant, *row) for row in rows.values_list("name", "version")]
+    versions = [tool_version(tenant, *row) for row in rows.values_list("name", "version")]
     return [tool for tool in versions if tool is not None]
 
 
@@ -123,7 +123,7 @@ def _http_tool(manifest: HttpManifest, tenant: str) -> HttpTool:
         finders["showing"] = partial(credentials.for_address, tenant, manifest.credential)
     if manifest.signing_secret:
         finders["secrets"] = partial(credentials.signing_secrets, tenant, manifest.signing_secret)
-    why = partial(holds.why_held, tenant, manifest.name)
+    why = partial(holds.why_tool_held, tenant, manifest.name)
     return HttpTool(manifest, why_held=why, **finders)
 
 
@@ -137,27 +137,27 @@ def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
 
 def why_held(row: Transaction | TransactionRow) -> str:
     """Why the tool of this transaction is held; empty if it is not, or is a Python tool."""
-    return "" if row.tool_version is None else holds.why_held(row.tenant, row.tool)
+    return "" if row.tool_version is None else holds.why_tool_held(row.tenant, row.tool)
 
 
 def held_named(tenant: str, name: str) -> Tool[Any, Any] | None:
     """The tool of this name that is held: nobody gets it, but its name is no mistake."""
     rows = RegisteredTool.objects.held().filter(tenant=tenant, name=name)
     version = rows.values_list("version", flat=True).first()
-    return None if version is None else version_of(tenant, name, version)
+    return None if version is None else tool_version(tenant, name, version)
 
 
 def last_named(tenant: str, name: str) -> Tool[Any, Any] | None:
     """The tool of this name as agents got it last, also where it is held or withdrawn by now."""
     rows = RegisteredTool.objects.filter(tenant=tenant, name=name)
     version = rows.values_list("version", flat=True).first()
-    registered = None if version is None else version_of(tenant, name, version)
+    registered = None if version is None else tool_version(tenant, name, version)
     return contracts.tools.get(name) or registered
 
 
 def refuse_held(tenant: str, name: str, version: str | None) -> None:
     """Raises ``ToolHeld`` if it is held; a Python tool, which has no version, never is."""
-    if version is not None and (why := holds.why_held(tenant, name)):
+    if version is not None and (why := holds.why_tool_held(tenant, name)):
         raise ToolHeld(Sentence("{tool} is held. {why}", tool=name, why=Sentence(why)))
 
 
@@ -166,7 +166,7 @@ def registered_names() -> frozenset[str]:
     return frozenset(RegisteredTool.objects.values_list("name", flat=True).distinct())
 
 
-def version_of(tenant: str, name: str, sha256: str) -> ManifestTool | None:
+def tool_version(tenant: str, name: str, sha256: str) -> ManifestTool | None:
     """A version that was registered once."""
     try:
         return _kept(tenant, name, sha256)

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
-from ledger import contracts
+from ledger import contracts, seals
 from ledger.contracts import (
     LONGEST_RETENTION,
     ConsequenceLevel,
@@ -20,7 +20,6 @@ from ledger.contracts import (
 )
 from ledger.errors import InvalidArguments
 from ledger.models import Ending, Transaction
-from ledger.seals import intents
 
 
 @register()
@@ -63,7 +62,7 @@ def changed_key(tool: Tool[Any, Any], tenant: str = "") -> Iterator[Error]:
     if newest is None:
         return
     try:
-        meaning = intents.folded(tool.meaning_of(tool.validate(newest.payload)))
+        meaning = seals.folded(tool.meaning_of(tool.validate(newest.payload)))
     except InvalidArguments:
         return  # the tool's arguments have changed, so it is another operation
     keys = [tool.operation_key_for(newest.tenant, meaning)]

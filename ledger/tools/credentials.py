@@ -18,13 +18,12 @@ from django.db.transaction import atomic
 from django.utils import timezone
 
 from ledger.errors import NotFound
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change, sealable
 from ledger.foundation.crypto import client_certificates, standard_webhooks
 from ledger.foundation.crypto.client_certificates import CertificateRefused
 from ledger.foundation.crypto.encryption import Secret, SecretUnreadable
 from ledger.foundation.crypto.standard_webhooks import SecretRefused
-from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import Credential, CredentialKind, Tenant
 from ledger.principals import Principal, Surface
 
@@ -243,12 +242,12 @@ def checked_hosts(hosts: Iterable[str]) -> list[str]:
 def _record(
     tenant: Tenant, name: str, kind: ChangeKind, by: Principal, via: Surface, **details: Any
 ) -> None:
-    account_changes.record(
+    record_change(
         f"credential:{tenant.slug}/{name}",
         kind,
         tenant=tenant.slug,
         by=by,
         via=via,
         name=name,
-        details={member: account_changes.plain(value) for member, value in details.items()},
+        details={member: sealable(value) for member, value in details.items()},
     )

@@ -43,7 +43,7 @@ class Namespace:
 _namespaces: list[Namespace] = []
 
 
-def register(namespace: Namespace) -> None:
+def register_namespace(namespace: Namespace) -> None:
     """Called in ``AppConfig.ready()``."""
     _namespaces.append(namespace)
 
@@ -53,7 +53,7 @@ def is_for_agent(row: Row) -> bool:
     return row.tool_version == VERSION
 
 
-def is_name(name: str) -> bool:
+def is_handed_over(name: str) -> bool:
     """True if a list of allowed tools may name this: one function, or all of a namespace."""
     namespace = _namespace_of(name)
     if namespace is None:

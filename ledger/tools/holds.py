@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from django.db.transaction import atomic
 
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change
 from ledger.models import RegisteredTool
 from ledger.principals import Principal, Surface
 
@@ -36,7 +35,7 @@ def release(tenant: str, name: str, *, by: Principal, via: Surface) -> bool:
     return True
 
 
-def why_held(tenant: str, name: str) -> str:
+def why_tool_held(tenant: str, name: str) -> str:
     """Empty if it is not held."""
     found = RegisteredTool.objects.filter(tenant=tenant, name=name)
     return found.values_list("held", flat=True).first() or ""
@@ -46,4 +45,4 @@ def _record(
     tenant: str, name: str, kind: ChangeKind, by: Principal, via: Surface, **details: str
 ) -> None:
     subject = f"tool:{tenant}/{name}"
-    account_changes.record(subject, kind, tenant=tenant, by=by, via=via, name=name, details=details)
+    record_change(subject, kind, tenant=tenant, by=by, via=via, name=name, details=details)

@@ -11,12 +11,12 @@ from typing import Any
 
 from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.contracts import Tool
 from ledger.errors import InvalidRequest, Sentence
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.models import RegisteredTool, Tenant, Watched
 from ledger.principals import Principal, Surface, system
-from ledger.seals import intents
 from ledger.tools import catalogue, holds, registrations, watched
 from ledger.tools.http import HttpTool, published
 from ledger.tools.http.published import Unreadable, Unusable
@@ -30,7 +30,7 @@ class NotPinned(Exception):
     """Nothing was pinned; the text says why."""
 
 
-def read_now(row: RegisteredTool) -> dict[str, Any]:
+def read_contract(row: RegisteredTool) -> dict[str, Any]:
     """The contract the owner publishes now, if it is of this tool. Raises ``NotPinned``."""
     tool = _tool_of(row)
     if not isinstance(tool, HttpTool):
@@ -49,7 +49,9 @@ def _tool_of(row: RegisteredTool) -> Tool[Any, Any] | None:
     return catalogue.tool_named(*named) or catalogue.held_named(*named)
 
 
-def pin(row: RegisteredTool, contract: dict[str, Any], *, by: Principal, via: Surface) -> None:
+def pin_contract(
+    row: RegisteredTool, contract: dict[str, Any], *, by: Principal, via: Surface
+) -> None:
     """Hold the owner to this contract, which the operator has seen; raises ``NotPinned``.
 
     A tool that was held is released by it.
@@ -74,7 +76,7 @@ def _locked(row: RegisteredTool) -> RegisteredTool:
     return RegisteredTool.objects.select_related("tenant", "watched").get(pk=row.pk)
 
 
-def accept(row: RegisteredTool, *, sha256: str, by: Principal, via: Surface) -> None:
+def accept_contract(row: RegisteredTool, *, sha256: str, by: Principal, via: Surface) -> None:
     """Accept what was last read, if it is what the operator saw. Raises ``NotPinned``."""
     with atomic():
         tool = _locked(row)
@@ -82,10 +84,10 @@ def accept(row: RegisteredTool, *, sha256: str, by: Principal, via: Surface) -> 
             raise NotPinned("The tool is not held any more.")
         if published.digest_of(tool.watched.seen) != sha256:
             raise NotPinned("What its owner publishes has changed again: look at it as it is now.")
-        pin(tool, tool.watched.seen, by=by, via=via)
+        pin_contract(tool, tool.watched.seen, by=by, via=via)
 
 
-def unpin(row: RegisteredTool, *, by: Principal, via: Surface) -> None:
+def unpin_contract(row: RegisteredTool, *, by: Principal, via: Surface) -> None:
     """Read it no more. Raises ``NotPinned`` while the tool is held: accept what differs first."""
     with atomic():
         tool = _locked(row)
@@ -121,8 +123,8 @@ def _compare(document: Watched, contract: dict[str, Any]) -> None:
 def _storable(contract: dict[str, Any]) -> dict[str, Any]:
     """As it is, if the database can keep it and people can be shown it; else as escaped text."""
     try:
-        intents.refuse_unsafe_text(contract, "what it publishes")
-        intents.canonical(contract)
+        seals.refuse_unsafe_text(contract, "what it publishes")
+        seals.canonical(contract)
     except InvalidRequest:
         return {"unreadable": json.dumps(contract, ensure_ascii=True)[:10_000]}
     return contract

@@ -1,1 +1,56 @@
-"""The verbs of a transaction and its one writer of ``state``; enter through ``coordinator``."""
+"""The verbs of a transaction (``coordinator``), its one writer of ``state``, and what it came to.
+
+``transitions`` writes ``state``; only the modules that pyproject.toml names may import it.
+"""
+
+from __future__ import annotations
+
+from ledger.transactions.outcomes import (
+    BY_STATE,
+    FOR_ITS_AGENT,
+    NOT_FINAL,
+    OutcomeForAgent,
+    OutcomeKind,
+    outcome_of,
+    refused_by_tool,
+)
+from ledger.transactions.settlements import (
+    STUCK_AFTER,
+    described_settlement,
+    needs_second_operator,
+    open_outcomes,
+)
+from ledger.transactions.sign_offs import (
+    ACCOUNT,
+    DECISIONS,
+    MOVES,
+    Map,
+    chain_faults,
+    links_of,
+    row_faults,
+    sign_off_faults,
+    why_not_to_act,
+)
+
+__all__ = [
+    "ACCOUNT",
+    "BY_STATE",
+    "DECISIONS",
+    "FOR_ITS_AGENT",
+    "MOVES",
+    "NOT_FINAL",
+    "STUCK_AFTER",
+    "Map",
+    "OutcomeForAgent",
+    "OutcomeKind",
+    "chain_faults",
+    "described_settlement",
+    "links_of",
+    "needs_second_operator",
+    "open_outcomes",
+    "outcome_of",
+    "refused_by_tool",
+    "row_faults",
+    "sign_off_faults",
+    "why_not_to_act",
+]

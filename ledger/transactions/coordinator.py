@@ -7,8 +7,8 @@ from uuid import UUID
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger import states
-from ledger.agents.policy_documents import Citation
+from ledger import seals, states
+from ledger.agents import Citation
 from ledger.errors import (
     CanceledBefore,
     IdempotencyKeyMissing,
@@ -19,7 +19,6 @@ from ledger.errors import (
 )
 from ledger.models import Ending, Event, IdempotencyKey, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
-from ledger.seals import intents
 from ledger.states import EventKind, Reasons
 from ledger.transactions.decisions import (
     already_decided,
@@ -205,7 +204,7 @@ def cancel_request(
     """
     if not key or len(key) > KEY_MAX:
         raise IdempotencyKeyMissing(f"An Idempotency-Key has 1 to {KEY_MAX} characters.")
-    intents.refuse_unsafe_text(key)
+    seals.refuse_unsafe_text(key)
     transaction_id = close_request(key, proposer=proposer or by)
     if transaction_id is None:
         return None

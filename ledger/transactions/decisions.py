@@ -11,9 +11,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger import states
-from ledger.agents import policy_documents
-from ledger.agents.policy_documents import Citation
+from ledger import seals, states
+from ledger.agents import Citation, sealed_citation
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
@@ -27,10 +26,9 @@ from ledger.errors import (
 )
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
-from ledger.seals import seals
-from ledger.seals.seals import Link
+from ledger.seals import Link
 from ledger.states import EventKind, Reasons, State
-from ledger.tools import handed_over, holds
+from ledger.tools import is_for_agent, why_tool_held
 from ledger.transactions import reviews, sign_offs
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import FRESH, advance
@@ -139,7 +137,7 @@ def _sealed(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any
         return {}
     sealed: dict[str, Any] = {"kept_by": "" if agent is None else agent.kept_by}
     if vote.policy is not None:
-        sealed["policy"] = policy_documents.as_sealed(row.tenant, vote.policy)
+        sealed["policy"] = sealed_citation(row.tenant, vote.policy)
     return sealed
 
 
@@ -186,13 +184,13 @@ def _advance(
     if len(approvers) < row.quorum and vote.by != POLICY:
         return advance(row.pk, states.RECORD_APPROVAL, **event)
     signed_off = advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **event)
-    return _hand_over(signed_off) if handed_over.is_for_agent(row) else signed_off
+    return _hand_over(signed_off) if is_for_agent(row) else signed_off
 
 
 def _hand_over(row: Transaction) -> Transaction:
     """End what the agent carries out itself. What was changed since is left to a worker, which
     finds that out before anything else."""
-    if sign_offs.why_not(row):
+    if sign_offs.why_not_to_act(row):
         return row
     return advance(
         row.pk,
@@ -223,7 +221,7 @@ def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> Non
 
 def _check_is_not_held(row: Transaction) -> None:
     """Raises ``ToolHeld``: nobody signs off what may be something else by now."""
-    if why := holds.why_held(row.tenant, row.tool):
+    if why := why_tool_held(row.tenant, row.tool):
         text = Sentence("{tool} is held. {why}", tool=row.tool, why=Sentence(why))
         raise ToolHeld(text, snapshot=row)
 

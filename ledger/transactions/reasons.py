@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ledger import seals
 from ledger.errors import InvalidRequest, Sentence
-from ledger.seals import intents
 
 REASON_MAX = 2_000  # characters
 
@@ -11,4 +11,4 @@ REASON_MAX = 2_000  # characters
 def check_reason(reason: str) -> None:
     if len(reason) > REASON_MAX:
         raise InvalidRequest(Sentence("A reason has at most {most} characters.", most=REASON_MAX))
-    intents.refuse_unsafe_text(reason, "reason")
+    seals.refuse_unsafe_text(reason, "reason")

@@ -15,13 +15,12 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ledger import states
+from ledger import seals, states
 from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
-from ledger.seals import intents, seals
 from ledger.states import EventKind, Move, Outcome, State
-from ledger.tools.catalogue import deployed_tool_of, tool_of
+from ledger.tools import deployed_tool_of, tool_of
 from ledger.transactions import sign_offs
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance
@@ -57,13 +56,13 @@ def resolve(
       roll back;
     - ``decline`` what another operator has proposed, or take back one's own proposal.
 
-    Where two operators are needed, the first call only proposes: see ``needs_a_second``. Raises
-    ``InvalidRequest, NotPossible, NotFound``.
+    Where two operators are needed, the first call only proposes: see ``needs_second_operator``.
+    Raises ``InvalidRequest, NotPossible, NotFound``.
     """
     if not reason.strip():
         raise InvalidRequest(Sentence("Say how you know: the reason is kept in the audit log."))
     check_reason(reason)
-    intents.refuse_unsafe_text(receipt, "receipt")
+    seals.refuse_unsafe_text(receipt, "receipt")
     verb = OUTCOMES.get(outcome)
     if verb is None:
         raise InvalidRequest(Sentence("{text} is not an outcome.", text=f"{outcome!r:.40}"))
@@ -104,7 +103,7 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
     return Transaction.objects.get(pk=transaction_id)
 
 
-def needs_a_second(row: Transaction) -> bool:
+def needs_second_operator(row: Transaction) -> bool:
     """True if it takes two operators, as it took two people or because it is grave or large."""
     is_large = row.amount is not None and row.amount >= settings.SECOND_OPERATOR_FROM
     return row.quorum > 1 or is_large or sign_offs.is_grave(row)
@@ -161,7 +160,7 @@ class _Order:
         wanted = Q() if only_if is None else only_if
         details = details or {}
         before = row.settlement
-        if needs_a_second(row):
+        if needs_second_operator(row):
             if before is None or not self._is_confirmed(row, before):
                 self._propose(row, step, wanted)
                 return
@@ -190,7 +189,7 @@ class _Order:
                 Sentence(
                     "{name} has proposed something else: {proposal}.",
                     name=before["by_name"],
-                    proposal=described(before),
+                    proposal=described_settlement(before),
                 ),
                 snapshot=row,
                 hint=Sentence("Order the same to confirm it, or decline it first."),
@@ -235,7 +234,7 @@ class _Order:
         )
 
 
-def described(proposal: dict[str, str]) -> str:
+def described_settlement(proposal: dict[str, str]) -> str:
     """``nothing happened`` or ``committed, receipt re_1``."""
     outcome = Outcome(proposal["outcome"]).label
     if not proposal["receipt"]:

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger import states
+from ledger import seals, states
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
-from ledger.events import erasures
+from ledger.events import content_faults, erasure_in, former_digests, order_faults, reason_faults
 from ledger.models import Event, Transaction, Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind
-from ledger.seals import intents, seals
-from ledger.seals.seals import Link
+from ledger.seals import Link
 from ledger.states import Move, Outcome
 
 Map = Mapping[str, Move[Any]]
@@ -82,7 +81,7 @@ def links_of(subject: UUID) -> list[Link]:
     return [Link(*values) for values in rows.values_list(*Link._fields)]
 
 
-def why_not(row: Transaction, links: Sequence[Link] | None = None) -> str:
+def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str:
     """Why a worker must not act on this row; empty if it may.
 
     The row must be as prepared, its state, receipt and result as its events sealed them, and its
@@ -123,7 +122,7 @@ def chain_faults(links: Sequence[Link], moves: Map, noun: str = "transaction") -
         for fault in _move_faults(link, moves):
             yield f"{_name_of(link, noun)}: {fault}"
         seq, previous, state = link.seq + 1, link.hash, link.to_state
-    for link, fault in erasures.reason_faults(links):
+    for link, fault in reason_faults(links):
         yield f"{_name_of(link, noun)}: {fault}"
 
 
@@ -289,15 +288,15 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     name = f"transaction {row.id}"
     first, last = links[0], links[-1]
     says = first.says
-    erasure = erasures.erasure_in(links)
-    former = erasures.former_digests(erasure) if erasure is not None else {}
+    erasure = erasure_in(links)
+    former = former_digests(erasure) if erasure is not None else {}
     if row.state != last.to_state:
         yield f"{name} is {row.state}, but its last event ({last.id}) left it {last.to_state}."
     if says.get("row_digest") != seals.row_digest(row, former):
         yield f"{name} is not what was prepared: its columns do not have the sealed digest."
     if erasure is not None:
-        yield from erasures.content_faults(row, links, erasure)
-    elif intents.digest_of(intents.intent_of(row)) != row.intent_digest:
+        yield from content_faults(row, links, erasure)
+    elif seals.digest_of(seals.intent_of(row)) != row.intent_digest:
         yield f"{name} does not have the intent digest that it was signed off by."
     for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
         if says.get(column) != getattr(row, column):
@@ -307,7 +306,7 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     if any(link.transaction_id != row.id for link in links):
         yield f"{name}: one of its events names another transaction."
     yield from outcome_faults(row, links, seals.OUTCOME)
-    for link, fault in erasures.order_faults(links, seals.as_text(row.retain_until)):
+    for link, fault in order_faults(links, seals.as_text(row.retain_until)):
         yield f"{_name_of(link)}: {fault}"
 
 

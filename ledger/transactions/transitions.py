@@ -19,14 +19,13 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves
 from ledger.events.moves import MovedAtOnce, SealedAtOnce
-from ledger.foundation.postgres import use_prepared_statements
-from ledger.foundation.postgres.statements import Statement
+from ledger.foundation.postgres import Statement, use_prepared_statements
 from ledger.models import Transaction
 from ledger.principals import Principal, Surface
-from ledger.seals import intents, seals
 from ledger.states import Move, State
 
 ALWAYS = Q()
@@ -209,5 +208,5 @@ def _sealed(
     if missing := compiled.outcome - set(new):
         raise TypeError(f"The event must seal {', '.join(sorted(missing))}.")
     sets = seals.outcome_of(SimpleNamespace(**new), compiled.outcome)
-    text = intents.canonical({**details, "sets": sets}).decode()
+    text = seals.canonical({**details, "sets": sets}).decode()
     return SealedAtOnce(compiled.move, by, via, text, now_mark)

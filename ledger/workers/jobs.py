@@ -10,7 +10,7 @@ from redis import RedisError
 
 from ledger import execution
 from ledger.delivery import couriers
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.states import MOVES, State
 from ledger.workers import queues
 

@@ -29,10 +29,10 @@ from rq.utils import as_text
 from rq.worker import WorkerStatus
 
 from ledger.errors import NotFound
+from ledger.foundation import doorbell
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.postgres import Outage
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.foundation.redis import doorbell
 
 logger = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 
+from ledger import limits
 from ledger.contracts import LONGEST_RETENTION
 from ledger.foundation.postgres import shares_sessions, too_many_sessions
-from ledger.limits import terms
 
 logger = logging.getLogger(__name__)
 
@@ -313,7 +313,7 @@ def _terms() -> Iterator[CheckMessage]:
 
 def _limits() -> Iterator[CheckMessage]:
     try:
-        terms.parsed(settings.LIMITS)
+        limits.parsed(settings.LIMITS)
     except ValueError as failure:
         yield Error(
             f"ASSENT_LIMITS cannot be read: {failure}.",

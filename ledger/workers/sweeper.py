@@ -31,13 +31,13 @@ from ledger.errors import LedgerError
 from ledger.execution import redemption
 from ledger.foundation.postgres import Outage, is_locked
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.limits import refusals
+from ledger.limits import prune_refusals
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.proof import retention
 from ledger.proof.log import keeper
-from ledger.reporting.usage import counting
+from ledger.reporting.usage import count_events
 from ledger.states import State
-from ledger.tools import catalogue
+from ledger.tools import tool_version
 from ledger.tools.permits import PermitTool
 from ledger.transactions import coordinator
 from ledger.workers import leadership, queues
@@ -154,8 +154,8 @@ class Sweeper:
             let_go_of_unused_permits,
             *_further_steps,
             retention.erase_due,
-            refusals.prune,
-            counting.count_events,
+            prune_refusals,
+            count_events,
             self._log.round,
         ]
         for step in steps:
@@ -270,7 +270,7 @@ def let_go_of_unused_permits() -> None:
     """Let go of what its agents were to carry out, and redeemed no permit for in time."""
     waiting = Transaction.objects.awaiting_agents()
     for tenant, name, version in waiting.values_list("tenant", "tool", "tool_version").distinct():
-        tool = catalogue.version_of(tenant, name, str(version))
+        tool = tool_version(tenant, name, str(version))
         if not isinstance(tool, PermitTool):
             continue
         within = tool.redeem_within

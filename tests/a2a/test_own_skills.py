@@ -211,7 +211,7 @@ def test_it_takes_the_scope_to_propose(orchestrator):
 def test_a_process_that_dies_in_between_is_made_up_for_by_the_sweeper(peer, alice, monkeypatch):
     from a2a import builtin
     from a2a.builtin import runs
-    from ledger.foundation.redis import doorbell
+    from ledger.foundation import doorbell
 
     monkeypatch.setattr(builtin, "run", lambda task: None)
     task = prepared(peer)

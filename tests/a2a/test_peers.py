@@ -178,7 +178,7 @@ def test_stream_and_task_converge_when_redis_is_emptied_and_the_worker_dies(
     product, token, archivist
 ):
     """The first worker falls silent, the bells are lost; another worker finishes."""
-    from ledger.foundation.redis import doorbell
+    from ledger.foundation import doorbell
 
     Skill.objects.update(is_retry_safe=True, lease="00:00:01")
 

@@ -231,7 +231,7 @@ def test_polling_faster_than_every_two_seconds_earns_a_429(as_orchestrator, cons
 
 
 def test_two_who_watch_one_task_at_the_proper_pace_are_never_stopped(as_orchestrator, consolidate):
-    from ledger.foundation.redis import doorbell
+    from ledger.foundation import doorbell
 
     task = f"{TASKS}/{submit(as_orchestrator).json()['task_id']}"
 

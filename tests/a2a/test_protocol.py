@@ -21,7 +21,7 @@ from a2a.protocol.updates import Since, updates_since
 from a2a.tasks import questions
 from a2a.validation.extensions import ENVELOPE
 from approvals.asgi import application
-from ledger.api.waiting.changes import changes
+from ledger.api.waiting.bells import changes
 from ledger.models import Agent, AgentToken, Scope
 from tests.a2a.test_plain_rest import envelope_of
 from tests.agents_at_work import GOOD_INPUT

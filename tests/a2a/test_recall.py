@@ -11,7 +11,7 @@ from a2a import tasks
 from a2a.cards import dialect_card
 from a2a.models import Skill, Task
 from a2a.tasks import questions
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.models import AgentToken, Scope
 from tests.a2a.test_plain_rest import TASKS, post
 from tests.agents_at_work import GOOD_INPUT

@@ -316,7 +316,7 @@ class TestTampering:
             ours = " ".join(broken.faults)
         else:
             ours = ""
-        return ours, " ".join(second.verify(exports.lines(), [PUBLIC_KEY]))
+        return ours, " ".join(second.verify(exports.export_lines(), [PUBLIC_KEY]))
 
     def named(self, task: Task) -> None:
         ours, theirs = self.faults()

@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 
 from a2a.models import Question, Skill, Task
-from ledger.api.waiting.changes import changes
+from ledger.api.waiting.bells import changes
 from ledger.models import Agent, Scope
 from tests.a2a.test_plain_rest import TASKS, WORK, ask, claimed, post, submit
 from tests.a2a.test_protocol import Peer

@@ -14,7 +14,7 @@ from ledger import four_eyes
 from ledger.errors import NotAllowed, NotFound
 from ledger.models import ChangeRequest
 from ledger.principals import Surface
-from ledger.tools import changes, manifests, registrations
+from ledger.tools import manifests, registrations
 from tests.http_tools.conftest import OPERATOR, manifest
 from tests.http_tools.test_tool_admin import operator
 
@@ -29,7 +29,7 @@ def of_tool(acme, olga_user) -> ChangeRequest:
     strict = manifests.read(manifest(ADDRESS))
     registrations.register(acme, strict, by=OPERATOR, via=Surface.COMMAND)
     loose = manifests.read(manifest(ADDRESS, contract={"risk_level": "LOW"}))
-    change = changes.change(
+    change = registrations.change(
         acme, loose, in_place_of=strict.sha256, by=principal_of(olga_user), **ADMIN
     )
     assert change is not None
@@ -105,8 +105,8 @@ def test_asking_again_is_one_request_and_asking_otherwise_replaces_it(of_tool, a
     loose = manifests.read(of_tool.after)
     looser = manifests.read(manifest(ADDRESS, contract={"risk_level": "LOW", "retry_safe": True}))
 
-    assert changes.change(acme, loose, in_place_of=before, by=by, **ADMIN) == of_tool
-    second = changes.change(acme, looser, in_place_of=before, by=by, **ADMIN)
+    assert registrations.change(acme, loose, in_place_of=before, by=by, **ADMIN) == of_tool
+    second = registrations.change(acme, looser, in_place_of=before, by=by, **ADMIN)
 
     of_tool.refresh_from_db()
     assert (of_tool.state, second.state) == ("overtaken", "waiting")

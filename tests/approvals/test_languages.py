@@ -16,7 +16,7 @@ from a2a.states import TaskState
 from approvals.models import Preferences
 from approvals.presentation import labels, script_texts
 from approvals.presentation.sentences import in_words
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.models import RequestState, Scope
 from ledger.states import Ending, Outcome, State
 from tests.a2a.test_protocol import Peer

@@ -23,7 +23,7 @@ from approvals.local import embedded_services
 from approvals.models import Membership
 from approvals.web import live as live_module, open_sessions
 from ledger.events import account_changes
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from tests.processes import Product, running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,8 +59,8 @@ def test_a_cookie_that_is_no_key_closes_nobody_elses_desk(as_alice):
 
 
 def record(person: User, kind: str) -> None:
-    account_changes.record(
-        f"user:{person.pk}", kind, tenant="", by=account_changes.command(), via="command"
+    account_changes.record_change(
+        f"user:{person.pk}", kind, tenant="", by=account_changes.command_principal(), via="command"
     )
 
 

@@ -20,7 +20,7 @@ from approvals.models import Membership, Notice, Role
 from approvals.people import accounts, principal_of, second_operator
 from ledger import execution
 from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible
-from ledger.events import account_changes
+from ledger.events import account_changes, change_kinds
 from ledger.models import AgentToken, ChangeRequest, Event
 from ledger.proof.audit import verification
 from tests.conftest import signed_in
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 def history() -> list[tuple[str, str, str, str]]:
     """Kind, by whom, through what and on whom, in order."""
-    rows = Event.objects.filter(kind__in=account_changes.ChangeKind).order_by("pk")
+    rows = Event.objects.filter(kind__in=change_kinds.ChangeKind).order_by("pk")
     return [(row.kind, row.principal, row.via, json.loads(row.details)["subject"]) for row in rows]
 
 
@@ -499,7 +499,7 @@ def test_the_admin_has_no_way_round_the_old_password(as_keeper, olga_user):
 def test_operators_see_the_changes_of_their_tenants_and_nobody_elses(
     as_olga, as_alice, carol_user, vera_user, olga_user
 ):
-    by = account_changes.command()
+    by = account_changes.command_principal()
     accounts.give_role(vera_user, "acme", "approver", by=by, via="command")
     accounts.give_role(carol_user, "globex", "viewer", by=by, via="command")
     accounts.set_password(vera_user, "another one", by=by, via="command")
@@ -518,7 +518,9 @@ def test_operators_see_the_changes_of_their_tenants_and_nobody_elses(
 
 def test_changes_are_paged(as_olga, vera_user):
     for _ in range(60):
-        accounts.set_password(vera_user, "another one", by=account_changes.command(), via="command")
+        accounts.set_password(
+            vera_user, "another one", by=account_changes.command_principal(), via="command"
+        )
 
     first = as_olga.get("/changes/")
     rest = as_olga.get(f"/changes/?before={first.context['next']}")

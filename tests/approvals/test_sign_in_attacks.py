@@ -67,7 +67,7 @@ def deliver() -> None:
 
 
 def test_a_letter_brings_nobody_in_whose_ways_in_two_operators_ended(alice_with_address, with_mail):
-    by = account_changes.command()
+    by = account_changes.command_principal()
     accounts.set_flag(alice_with_address, "is_staff", False, by=by, via=Surface.COMMAND)
     ask_letter()
     from approvals.people import ways_in
@@ -84,7 +84,10 @@ def test_a_letter_brings_nobody_in_whose_ways_in_two_operators_ended(alice_with_
 
 def test_a_stranger_ends_nobodys_invitation(acme, with_mail):
     nina = accounts.invite(
-        "nina", email="nina@example.com", by=account_changes.command(), via=Surface.COMMAND
+        "nina",
+        email="nina@example.com",
+        by=account_changes.command_principal(),
+        via=Surface.COMMAND,
     )
     invitation = links.make(LinkPurpose.INVITE, nina)
     ask_letter("nina")
@@ -132,7 +135,7 @@ def test_a_closed_account_that_is_opened_again_has_no_old_links_and_sessions(ali
     client = Client(REMOTE_ADDR="198.51.100.7")
     client.post("/sign-in/", {"username": "alice", "password": "alice"})
     letter = links.make(LinkPurpose.RESET, alice_user)
-    by = {"by": account_changes.command(), "via": Surface.COMMAND}
+    by = {"by": account_changes.command_principal(), "via": Surface.COMMAND}
     accounts.set_flag(alice_user, "is_active", False, **by)
     accounts.set_flag(alice_user, "is_active", True, **by)
 
@@ -215,7 +218,9 @@ def test_whoever_has_a_session_cannot_guess_the_password_behind_it(alice_user):
 
 
 def close(person: User) -> None:
-    accounts.set_flag(person, "is_active", False, by=account_changes.command(), via=Surface.COMMAND)
+    accounts.set_flag(
+        person, "is_active", False, by=account_changes.command_principal(), via=Surface.COMMAND
+    )
 
 
 def test_an_operator_whose_account_two_have_closed_is_not_let_back_by_one(as_olga, otto_user):
@@ -242,7 +247,7 @@ def test_nobody_opens_alone_an_approvers_account_that_they_can_enter(as_olga, ol
 
 
 def test_no_operator_alone_gets_a_link_into_an_account_that_decides(as_olga, acme):
-    nina = accounts.invite("nina", by=account_changes.command(), via=Surface.COMMAND)
+    nina = accounts.invite("nina", by=account_changes.command_principal(), via=Surface.COMMAND)
     Membership.objects.create(user=nina, tenant=acme, role="approver")
 
     answer = as_olga.post(f"/people/{nina.pk}/link")

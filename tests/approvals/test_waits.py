@@ -24,10 +24,10 @@ from approvals.asgi import pages
 from approvals.http.admission import long_polls
 from approvals.http.admission.long_polls import SMALL_BODY, Received, Waits
 from ledger.api.http.polling import POLL_WATCHERS
-from ledger.api.waiting.changes import changes
+from ledger.api.waiting.bells import changes
 from ledger.api.waiting.waiters import Kind, in_all_processes, waiters
 from ledger.errors import LimitReached
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.limits import terms
 from ledger.models import Agent, AgentToken, Scope
 from ledger.transactions import coordinator

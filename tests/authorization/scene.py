@@ -45,7 +45,7 @@ from ledger.models import (
 from ledger.principals import Principal
 from ledger.proof.log import checkpoints
 from ledger.seals import intents
-from ledger.tools import changes, credentials, manifests, registrations
+from ledger.tools import credentials, manifests, registrations
 from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
@@ -129,7 +129,7 @@ class Scene:
         self.tool = RegisteredTool.objects.get(name="ship")
         looser = manifests.read({**MANIFEST, "address": "https://other.example/tools"})
         change = {"in_place_of": first.sha256, **origin}
-        self.tool_change = changes.change(self.acme, looser, **change)
+        self.tool_change = registrations.change(self.acme, looser, **change)
         self.binding = bindings.bind(self.acme, None, "fly", "pay", **origin)
         header = {"hosts": ["far.example"], "header": "Authorization", "value": "x"}
         credentials.set_header(self.acme, "far", **header, **origin)
@@ -189,7 +189,7 @@ class Scene:
             via="api",
         )
         self.review = Review.objects.get()
-        policy_documents.keep(
+        policy_documents.keep_policy(
             "acme",
             name="Policy",
             version="1",

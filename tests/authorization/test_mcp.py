@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from a2a.doors.mcp_server.methods import METHODS
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.limits import rates
 from ledger.models import Scope
 from tests.authorization import table

@@ -13,7 +13,7 @@ import pytest
 from django.db.transaction import atomic, set_rollback
 from django.test import Client
 
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.limits import rates
 from ledger.models import Scope
 from tests.authorization import table

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.models import Event, SweeperLease
 from ledger.proof.audit.verification import verify
 from ledger.states import EventKind, State

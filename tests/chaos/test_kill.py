@@ -156,7 +156,7 @@ def test_without_redis_everything_is_carried_out_a_little_later(product):
 
 
 def test_flushing_redis_between_any_two_steps_loses_nothing(product):
-    from ledger.foundation.redis import doorbell
+    from ledger.foundation import doorbell
 
     rows = [a_refund() for _ in range(5)]
     doorbell.redis().flushall()
@@ -187,7 +187,7 @@ def test_of_two_sweepers_one_works_and_the_other_takes_over(product):
     product.start("sweeper")
     product.kill("first")
     row = a_refund()
-    from ledger.foundation.redis import doorbell
+    from ledger.foundation import doorbell
 
     doorbell.redis().flushall()
 

@@ -19,14 +19,14 @@ from approvals.slack.messages import channel as slack_channel, thread_replies
 from examples import verify
 from ledger import states
 from ledger.delivery.webhooks import channel as webhooks, owners
-from ledger.events import account_changes, outbox
+from ledger.events import change_kinds, outbox
 from ledger.workers import jobs, queues
 from tests.house.source import ROOT, product
 
 TRANSACTION_KINDS = set(states.EventKind)
 TASK_KINDS = set(task_states.TaskEventKind)
 # Of the ledger, of the desk, and of the optional apps, which describe their own.
-CHANGES = (account_changes.ChangeKind, SlackChange, BusChange, BindingChange)
+CHANGES = (change_kinds.ChangeKind, SlackChange, BusChange, BindingChange)
 ACCOUNT_KINDS = {kind for kinds in CHANGES for kind in kinds}
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
@@ -238,7 +238,7 @@ def test_no_kind_is_of_two_rooms():
 
 def test_every_kind_has_its_label():
     assert set(labels.EVENT_LABELS) == TRANSACTION_KINDS | TASK_KINDS
-    assert set(account_changes.DESCRIPTIONS) == ACCOUNT_KINDS
+    assert set(change_kinds.CHANGE_DESCRIPTIONS) == ACCOUNT_KINDS
 
 
 def test_slack_posts_or_leaves_out_every_kind():
@@ -295,7 +295,7 @@ def test_the_channels_are_these():
 def test_every_table_of_kinds_is_made_of_the_enums():
     tables = [
         labels.EVENT_LABELS,
-        account_changes.DESCRIPTIONS,
+        change_kinds.CHANGE_DESCRIPTIONS,
         notices.BY_ANOTHER,
         notices.BY_THEMSELVES,
         slack_channel.ASKS,

@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from approvals.models import Role
-from ledger.events.account_changes import ChangeKind
+from ledger.events.change_kinds import ChangeKind
 from ledger.foundation.http_out import safe_http
 from ledger.foundation.http_out.safe_http import CredentialUnusable
 from ledger.models import Credential, Event

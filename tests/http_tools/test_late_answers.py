@@ -191,7 +191,7 @@ def test_a_hold_after_the_last_look_loses_no_answer(refund, service):
 
     row.refresh_from_db()
     assert (row.state, row.receipt) == ("committed", "re_1")
-    assert holds.why_held("acme", "refund_invoice") == "It changed."
+    assert holds.why_tool_held("acme", "refund_invoice") == "It changed."
 
 
 def test_a_second_attempt_waits_for_the_end_of_the_hold_and_costs_none_meanwhile(refund, service):

@@ -13,7 +13,7 @@ from ledger import four_eyes
 from ledger.errors import NotFound
 from ledger.models import ChangeRequest, Tenant
 from ledger.principals import Surface, system, user
-from ledger.tools import changes, manifests, registrations
+from ledger.tools import manifests, registrations
 from tests.http_tools.conftest import OPERATOR, manifest
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,7 +38,9 @@ def test_a_loosening_that_overlaps_with_a_tightening_waits_for_a_second_operator
         by = user(1, "Olga")
         try:
             asked.append(
-                changes.change(acme, looser, in_place_of=strict.sha256, by=by, via=Surface.ADMIN)
+                registrations.change(
+                    acme, looser, in_place_of=strict.sha256, by=by, via=Surface.ADMIN
+                )
             )
         finally:
             connections.close_all()
@@ -65,7 +67,7 @@ def test_a_request_and_a_confirmation_that_overlap_wait_for_one_another(acme):
         for seconds in (600, 700)
     )
     asked = {"in_place_of": strict.sha256, "by": user(1, "Olga"), "via": Surface.ADMIN}
-    first = changes.change(acme, loose, **asked)
+    first = registrations.change(acme, loose, **asked)
 
     def confirm():
         by = system("command", "omar on the server")
@@ -82,7 +84,7 @@ def test_a_request_and_a_confirmation_that_overlap_wait_for_one_another(acme):
         until = time.monotonic() + 30
         while not is_somebody_waiting_for_a_lock() and time.monotonic() < until:
             thread.join(0.05)
-        changes.change(acme, looser, **asked)
+        registrations.change(acme, looser, **asked)
     thread.join(30)
 
     assert [row.state for row in ChangeRequest.objects.order_by("pk")] == ["overtaken", "waiting"]

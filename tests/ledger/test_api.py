@@ -14,7 +14,7 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from ledger import execution
-from ledger.api.waiting.changes import changes
+from ledger.api.waiting.bells import changes
 from ledger.models import AgentToken, IdempotencyKey, Transaction
 from ledger.states import State
 from ledger.transactions import coordinator

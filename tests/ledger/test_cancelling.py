@@ -17,10 +17,10 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 
 from approvals.web import live
-from ledger.api.waiting.changes import Changes
+from ledger.api.waiting.bells import Changes
 from ledger.delivery import couriers
-from ledger.foundation.redis import doorbell
-from ledger.foundation.redis.connections import async_redis
+from ledger.foundation import doorbell
+from ledger.foundation.redis_connections import async_redis
 
 pytestmark = pytest.mark.usefixtures("engines")
 # Each of the listeners below has subscribed, and waits in earnest, after fewer waits than these.

@@ -19,7 +19,7 @@ OLGA = user(9, "Olga Novak")
 
 
 def grant(role: str) -> Event:
-    return account_changes.record(
+    return account_changes.record_change(
         "user:7",
         "role_granted",
         tenant="acme",
@@ -73,4 +73,6 @@ def test_a_change_that_was_changed_is_noticed():
 
 
 def test_edits_say_from_what_to_what():
-    assert account_changes.edits({"a": 1, "b": [2]}, {"a": 1, "b": (3,)}) == {"b": [[2], [3]]}
+    assert account_changes.edits_between({"a": 1, "b": [2]}, {"a": 1, "b": (3,)}) == {
+        "b": [[2], [3]]
+    }

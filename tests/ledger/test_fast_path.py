@@ -29,8 +29,8 @@ from approvals import asgi, wsgi
 from approvals.http.admission import fast_path
 from approvals.http.admission.pages import Pages
 from ledger.api.http import TOKEN_IS_KNOWN
+from ledger.foundation import doorbell
 from ledger.foundation.lanes import Lane
-from ledger.foundation.redis import doorbell
 from ledger.limits import stocks, terms
 from ledger.models import Agent, AgentToken, Event, IdempotencyKey, Transaction
 from ledger.principals import Surface

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from ledger.delivery.webhooks import channel
 from ledger.delivery.webhooks.owners import Owner
 from ledger.events import outbox
-from ledger.foundation.http_out import safe_http
+from ledger.foundation import http_out
 from ledger.models import Delivery, Event, Tenant, Transaction
 from tests.conftest import propose
 
@@ -27,7 +27,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object]]]
     def keep(url: str, body: bytes, headers: Mapping[str, str]) -> None:
         sent.append((url, json.loads(body)))
 
-    monkeypatch.setattr(safe_http, "deliver", keep)
+    monkeypatch.setattr(http_out, "deliver", keep)
     return sent
 
 

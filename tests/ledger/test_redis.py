@@ -32,7 +32,7 @@ from approvals.slack.interactions import replies
 from approvals.slack.interactions.commands import Click, Source, Tell, to_text
 from approvals.slack.rendering.signed_values import ButtonValue
 from approvals.web import live
-from ledger.foundation.redis import connections, doorbell
+from ledger.foundation import doorbell, redis_connections
 from ledger.models import Event, Transaction
 from ledger.states import State
 from ledger.workers import jobs, queues
@@ -390,7 +390,7 @@ def test_junk_in_the_counters_breaks_no_page(as_olga):
 
 def test_a_subscription_whose_connection_broke_without_a_word_ends(monkeypatch):
     """Or a courier would never hear the doorbell again."""
-    monkeypatch.setattr(connections, "SILENT_S", 0.3)
+    monkeypatch.setattr(redis_connections, "SILENT_S", 0.3)
 
     async def listen(redis_url: str, between: faults.Network) -> list[str]:
         heard = []
@@ -400,7 +400,7 @@ def test_a_subscription_whose_connection_broke_without_a_word_ends(monkeypatch):
                 await asyncio.sleep(0.01)
             doorbell.redis().publish("bell", "first")
             with suppress(ConnectionError):
-                async for message in connections.messages_of(subscription):
+                async for message in redis_connections.messages_of(subscription):
                     heard.append(message["data"].decode())
                     between.swallow()
         return heard
@@ -414,15 +414,15 @@ def test_a_subscription_whose_connection_broke_without_a_word_ends(monkeypatch):
 
 def test_whoever_listens_ends_when_it_is_cancelled(monkeypatch):
     """Also when many do at once, in each of the moments of a short while."""
-    monkeypatch.setattr(connections, "SILENT_S", 0.01)
+    monkeypatch.setattr(redis_connections, "SILENT_S", 0.01)
 
     async def listen() -> None:
         async with (
-            connections.async_redis(settings.REDIS_URL) as redis,
+            redis_connections.async_redis(settings.REDIS_URL) as redis,
             redis.pubsub() as subscription,
         ):
             await subscription.subscribe("bell")
-            async for _ in connections.messages_of(subscription):
+            async for _ in redis_connections.messages_of(subscription):
                 raise AssertionError("nobody rings")
 
     async def cancel_at_any_moment() -> int:

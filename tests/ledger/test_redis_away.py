@@ -14,7 +14,7 @@ from django.conf import settings
 
 from a2a import polling
 from approvals import metrics
-from ledger.foundation.redis import connections, doorbell
+from ledger.foundation import doorbell, redis_connections
 from ledger.states import State
 from ledger.workers import jobs
 from tests import faults
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 # Whoever asks a hung Redis waits at least ``ANSWER_S``; what is compared with it below would else
 # take as long many times over, and on a slow machine it takes far less than it.
-A_FEW_LIMITS_S = 4 * (connections.ANSWER_S + connections.CONNECT_S)
+A_FEW_LIMITS_S = 4 * (redis_connections.ANSWER_S + redis_connections.CONNECT_S)
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def hung_redis() -> Iterator[None]:
 def _is_asked_again() -> bool:
     try:
         return bool(doorbell.redis().ping())
-    except connections.RedisIsAway:
+    except redis_connections.RedisIsAway:
         return False
 
 
@@ -75,9 +75,9 @@ def test_all_that_asks_redis_shares_the_breaker():
 
         reads = seconds_of(lambda: [polling.count_reads({"acme": 1}) for _ in range(50)])
         assert reads < A_FEW_LIMITS_S
-        assert quickest(lambda: list(metrics.infrastructure(None))) < connections.ANSWER_S
+        assert quickest(lambda: list(metrics.infrastructure(None))) < redis_connections.ANSWER_S
         for name in settings.RQ_QUEUES:
-            with pytest.raises(connections.RedisIsAway):
+            with pytest.raises(redis_connections.RedisIsAway):
                 django_rq.get_queue(name).is_empty()
 
 
@@ -93,7 +93,7 @@ def test_a_sign_off_takes_at_most_one_limit_longer(as_alice, a_payment):
     usual = quickest(approve)
     with hung_redis():
         assert seconds_of(approve) < usual + A_FEW_LIMITS_S
-        assert quickest(approve) < usual + connections.ANSWER_S
+        assert quickest(approve) < usual + redis_connections.ANSWER_S
 
 
 def test_a_process_that_rings_in_the_background_waits_for_nothing(a_payment, monkeypatch):
@@ -102,7 +102,7 @@ def test_a_process_that_rings_in_the_background_waits_for_nothing(a_payment, mon
     with hung_redis():
         ring = quickest(lambda: doorbell.ring(1, payment.pk, "acme", "approved", [1, 2]))
 
-    assert ring < connections.ANSWER_S
+    assert ring < redis_connections.ANSWER_S
 
 
 def test_bells_in_the_background_are_rung_in_order(a_payment, monkeypatch):

@@ -44,7 +44,7 @@ def test_the_short_way_and_the_long_way_write_the_same(approved, monkeypatch):
     assert [delivery_count(short), delivery_count(long)] == [delivery_count(short)] * 2
     for row in (short, long):
         row.refresh_from_db()
-        assert sign_offs.why_not(row) == ""
+        assert sign_offs.why_not_to_act(row) == ""
 
 
 def delivery_count(row: Transaction) -> int:

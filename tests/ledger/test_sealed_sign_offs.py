@@ -177,7 +177,7 @@ def test_a_vote_seals_what_it_was_on_and_which_way_it_went(a_payment, alice):
     assert said["intent_digest"] == row.intent_digest
     assert said["verdict"] == "reject"
     assert said["decision_at"] == seals.as_text(Decision.objects.get().at)
-    assert said["sets"]["ending_reason"] == seals.digest_of("Too much.")
+    assert said["sets"]["ending_reason"] == seals.digest_of_text("Too much.")
 
 
 @pytest.mark.parametrize(
@@ -242,6 +242,6 @@ def test_what_the_policy_signs_off_is_taken_only_where_nobody_is_asked_for(a_pay
         details={"intent_digest": row.intent_digest, "verdict": str(Verdict.APPROVE)},
     )
 
-    why = sign_offs.why_not(Transaction.objects.get(pk=row.pk))
+    why = sign_offs.why_not_to_act(Transaction.objects.get(pk=row.pk))
 
     assert "the contract does not accept a decision of system:policy" in why

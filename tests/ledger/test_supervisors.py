@@ -294,7 +294,7 @@ def foreign_faults() -> list[str]:
     """What the second verifier, which shares no code, finds in an export."""
     checkpoints.make()
     keys = [bytes.fromhex(key) for key in checkpoints.own_public_keys()]
-    return list(foreign_verifier.verify(list(exports.lines()), keys))
+    return list(foreign_verifier.verify(list(exports.export_lines()), keys))
 
 
 # --- one keeper, one vote ---------------------------------------------------------------------

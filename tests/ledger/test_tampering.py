@@ -103,10 +103,10 @@ def make_ledger() -> Ledger:
     noted = propose("write_note", text="hello")
     waiting = propose("scuttle", rocket="r2")
     coordinator.approve(waiting.pk, digest=waiting.intent_digest, by=alice, via="slack")
-    account_changes.record("user:7", "user_created", by=alice, via="admin", tenant="")
+    account_changes.record_change("user:7", "user_created", by=alice, via="admin", tenant="")
     for tenant in ("acme", "globex"):  # one person, and roles in two tenants
         details = {"role": "approver"}
-        account_changes.record(
+        account_changes.record_change(
             "user:7", "role_granted", tenant=tenant, by=alice, via="admin", details=details
         )
     erased, erasable = approved(), approved()
@@ -126,7 +126,7 @@ def faults_of_both() -> tuple[list[str], list[str]]:
         ours: list[str] = []
     except Broken as broken:
         ours = broken.faults
-    theirs = second.verify(exports.lines(), [PUBLIC_KEY], patience.total_seconds())
+    theirs = second.verify(exports.export_lines(), [PUBLIC_KEY], patience.total_seconds())
     return ours, list(theirs)
 
 
@@ -705,7 +705,7 @@ def test_a_checkpoint_that_was_deleted_is_noticed_by_the_copy_outside(ledger, a_
 
     with pytest.raises(Broken, match=f"checkpoint of {gone.size} events, published outside"):
         verification.verify(frozenset({PUBLIC_KEY.hex()}), against=[outside.read_text()])
-    theirs = list(second.verify(exports.lines(), [PUBLIC_KEY], 300, outside.read_text()))
+    theirs = list(second.verify(exports.export_lines(), [PUBLIC_KEY], 300, outside.read_text()))
     assert any(f"checkpoint of {gone.size} events" in fault for fault in theirs), theirs
 
 

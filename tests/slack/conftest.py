@@ -19,7 +19,7 @@ from approvals.slack.api import credentials
 from approvals.slack.interactions import command_queue
 from approvals.slack.interactions.commands import Click, Reply
 from ledger.events import outbox
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.models import Delivery, Tenant, Transaction
 from ledger.workers import jobs
 from ledger.workers.queues import work

@@ -17,7 +17,7 @@ from approvals.models import SlackCommand
 from approvals.slack.interactions import command_queue, handle_click
 from approvals.slack.interactions.commands import Click, Reply
 from approvals.slack.interactions.deadlines import READS, WRITES
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.transactions import coordinator
 from ledger.workers import jobs, sweeper
 from tests import faults

@@ -14,7 +14,7 @@ class GitBusConfig(AppConfig):
         from a2a import origins
         from a2a.doors.git_bus import changes
         from a2a.doors.git_bus.origins import of_task
-        from ledger.events import account_changes
+        from ledger.events import describe_changes
 
         origins.register(of_task)
-        account_changes.describe(changes.DESCRIPTIONS)
+        describe_changes(changes.DESCRIPTIONS)

@@ -16,7 +16,7 @@ from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
 from a2a.doors.git_bus.passes import HoldLost, Pass
 from a2a.doors.git_bus.repository.git import GitFailed, PushDeclined
 from ledger.errors import cut, with_sources
-from ledger.events import account_changes
+from ledger.events import record_change
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.principals import Principal, Surface, system
 
@@ -100,7 +100,7 @@ def change(
     bus: GitBus, kind: BusChange, details: dict[str, Any], *, by: Principal = BUS, reason: str = ""
 ) -> None:
     """Seal what concerns the bus and no task."""
-    account_changes.record(
+    record_change(
         f"git_bus:{bus.pk}",
         kind,
         tenant=bus.agent.tenant_id,

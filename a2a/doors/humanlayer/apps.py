@@ -15,16 +15,16 @@ class HumanLayerConfig(AppConfig):
         from a2a.doors.humanlayer import changes, checks, webhooks
         from a2a.doors.humanlayer.calls import asked_as, bindings, erasure, tool
         from ledger.delivery.webhooks import channel
-        from ledger.events import account_changes, outbox
+        from ledger.events import describe_changes, outbox
         from ledger.proof import retention
-        from ledger.tools import handed_over
+        from ledger.tools import register_namespace
         from ledger.workers import start_checks
 
         bindings.register()
-        handed_over.register(tool.NAMESPACE)
+        register_namespace(tool.NAMESPACE)
         origins.register_requests(asked_as.of_transaction)
         outbox.register(webhooks.ContactChannel())
         channel.register_form(webhooks.CallForm())
         start_checks.register_check(checks.terms)
         retention.register(erasure.CALLS)
-        account_changes.describe(changes.DESCRIPTIONS)
+        describe_changes(changes.DESCRIPTIONS)

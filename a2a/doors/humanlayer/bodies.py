@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from a2a.validation.parts import refuse_unstorable
+from ledger import seals
 from ledger.errors import InvalidRequest
-from ledger.seals import intents
 
 Json = dict[str, Any]
 CALL_ID_MAX, RUN_ID_MAX = 100, 200
@@ -143,7 +143,7 @@ def without_secrets(spec: Json) -> Json:
     Raises ``InvalidRequest`` for what could not come back as it was sent, and for options whose
     texts hide something from who chooses.
     """
-    intents.refuse_unsafe_text(spec.get("reject_options"), "reject_options")
+    seals.refuse_unsafe_text(spec.get("reject_options"), "reject_options")
     arguments = {"kwargs": spec["kwargs"]} if "kwargs" in spec else {}
     kept = {**_without_tokens(spec), **arguments}
     refuse_unstorable(kept)
@@ -174,5 +174,5 @@ def escalation_in(body: Any) -> str:
             "additional_recipients are not written to: people here say how they are told.",
             hint="Leave additional_recipients out. Nobody was told.",
         )
-    intents.refuse_unsafe_text(escalation.escalation_msg, "escalation_msg")
+    seals.refuse_unsafe_text(escalation.escalation_msg, "escalation_msg")
     return escalation.escalation_msg

@@ -23,12 +23,12 @@ from a2a.models import Message, QuestionState, Role, Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from ledger.agents.callers import Caller
+from ledger import seals
+from ledger.agents import Caller
 from ledger.api.http import address_of
 from ledger.errors import IdempotencyKeyReused, InvalidRequest, NotFound
 from ledger.models import Scope
 from ledger.principals import Surface
-from ledger.seals import intents
 
 KEY_PREFIX = "humanlayer:"  # of the idempotency keys
 KEPT = "humanlayer"  # the member of a task's metadata that has the request
@@ -77,7 +77,7 @@ def _question(contact: Contact) -> Json:
         asked["evidence"] = [{"text": line} for line in told]
     if spec.response_options:
         asked["form"] = _form(spec.response_options)
-    intents.refuse_unsafe_text(asked, "spec")
+    seals.refuse_unsafe_text(asked, "spec")
     return asked
 
 

@@ -12,7 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 from a2a.doors.humanlayer import contacts
 from a2a.doors.humanlayer.bodies import Json
 from a2a.doors.humanlayer.calls import function_calls
-from ledger.agents.callers import Caller, caller_with
+from ledger.agents import Caller, caller_with
 from ledger.api.http import json_response, not_authenticated, parse_json, problem, problem_of
 from ledger.errors import InvalidRequest, LedgerError, NotAllowed, NotFound
 

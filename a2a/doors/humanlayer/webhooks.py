@@ -13,12 +13,12 @@ from a2a.doors.humanlayer.bodies import Json
 from a2a.doors.humanlayer.calls import bound_calls, function_calls
 from a2a.models import Task
 from a2a.states import TaskEventKind
-from ledger.delivery.webhooks.channel import agent_of, signed
+from ledger.delivery.webhooks import agent_of, signed
 from ledger.events.outbox import HttpChannel, Owed
-from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation.http_out import Post
 from ledger.models import Agent, Delivery, Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, PrincipalKind
-from ledger.tools.handed_over import is_for_agent
+from ledger.tools import is_for_agent
 from ledger.transactions.coordinator import PREPARE_ROUTE
 
 CALL, CONTACT = "function_call.completed", "human_contact.completed"

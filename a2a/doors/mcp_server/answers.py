@@ -16,7 +16,7 @@ from a2a.doors.mcp_server.requests import (
     Fault,
     Json,
 )
-from ledger.api.waiting.clients import EventStream, Send
+from ledger.api.waiting import EventStream, Send
 
 # The status of an error, in the revision without sessions; in older ones errors come with a 200.
 STATUS = dict.fromkeys(

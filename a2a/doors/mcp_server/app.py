@@ -24,9 +24,9 @@ from a2a.doors.mcp_server.requests import (
 from a2a.doors.mcp_server.resource import METADATA
 from a2a.doors.mcp_server.statuses import Standing
 from a2a.doors.mcp_server.waiting import Client
-from ledger.agents.callers import callers_with
+from ledger.agents import callers_with
 from ledger.api.http import database_away, is_allowed_host, parse_json, token_in
-from ledger.api.waiting.clients import ClientGone, Send, read_body, unless_gone
+from ledger.api.waiting import ClientGone, Send, read_body, unless_gone
 from ledger.errors import DatabaseAway, LedgerError
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.foundation.postgres.sessions import CONNECTION_LOST

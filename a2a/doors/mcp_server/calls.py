@@ -13,15 +13,15 @@ from a2a.doors.mcp_server.requests import INVALID_PARAMS, Fault, Json
 from a2a.doors.mcp_server.statuses import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.errors import TaskNotPossible
 from a2a.submissions import Submission
-from ledger.agents.callers import Caller, caller_with
+from ledger.agents import Caller, caller_with
+from ledger.api import render_token
 from ledger.api.fast.readings import ToolFailed, read_with
 from ledger.api.http.polling import Pace, pace_of
-from ledger.api.rendering import render_token
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
 from ledger.models import Scope
 from ledger.principals import Surface
-from ledger.tools.catalogue import readonly_named, tool_named
+from ledger.tools import readonly_named, tool_named
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 

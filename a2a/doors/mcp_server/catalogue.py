@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from a2a.models.builtin_skills import ASK_A_PERSON
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.contracts import ConsequenceLevel, ReadonlyTool, RequiredApprover, Tool
 from ledger.models import Scope
-from ledger.tools.catalogue import readonly_tools_of, tools_of
+from ledger.tools import readonly_tools_of, tools_of
 
 WAIT, CANCEL, ASK = "assent_wait", "assent_cancel", ASK_A_PERSON.id
 LONGEST_HOLD_S = 50  # below the minute after which many clients give up

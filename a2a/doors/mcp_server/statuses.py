@@ -15,16 +15,15 @@ from a2a.doors.mcp_server.catalogue import WAIT
 from a2a.errors import TaskNotFound
 from a2a.models import Task
 from a2a.states import TaskState
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
+from ledger.api import versioned, visible_to
 from ledger.api.http import address_of
-from ledger.api.rendering import versioned
-from ledger.api.visibility import visible_to
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError, NotFound, PlanRefused
 from ledger.models import Transaction, id_or_none
 from ledger.states import Ending
-from ledger.tools.catalogue import acts_itself
-from ledger.transactions.outcomes import (
+from ledger.tools import acts_itself
+from ledger.transactions import (
     FOR_ITS_AGENT,
     NOT_FINAL,
     OutcomeForAgent,

@@ -10,7 +10,7 @@ from a2a.doors.mcp_server import calls
 from a2a.doors.mcp_server.statuses import Standing
 from a2a.protocol.threads import quick
 from a2a.rest import long_polls as task_polls
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.api import long_polls as transaction_polls
 from ledger.api.waiting import Poll
 from ledger.errors import LedgerError

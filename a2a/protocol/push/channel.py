@@ -16,7 +16,7 @@ from a2a.cards import signatures
 from a2a.models import PUSH, PushConfig
 from a2a.wire import sdk, to_json
 from ledger.events.outbox import HttpChannel, Owed
-from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation.http_out import Post
 from ledger.models import Delivery, Event
 
 VALID_S = 300  # seconds from the signature to its expiry

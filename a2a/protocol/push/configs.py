@@ -9,9 +9,9 @@ from django.db.models import QuerySet
 from a2a import tasks
 from a2a.models import PushConfig, Task
 from a2a.protocol.calls import Json
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.errors import InvalidRequest
-from ledger.foundation.http_out import safe_http
+from ledger.foundation import http_out
 
 MOST_CONFIGS = 10  # of one task
 TEXT_MAX = 2000  # characters
@@ -68,6 +68,6 @@ def _check(config: PushConfig) -> None:
     ):
         raise InvalidRequest("The token and the credentials become headers: plain ASCII only.")
     try:
-        safe_http.check_form(config.url)
-    except safe_http.AddressRefused as refusal:
+        http_out.check_form(config.url)
+    except http_out.AddressRefused as refusal:
         raise InvalidRequest(f"Nothing is pushed to that address. {refusal}") from None

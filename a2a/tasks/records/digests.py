@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ledger.seals.intents import canonical_as_stored
+from ledger.seals import canonical_as_stored
 
 
 def text_of(value: Any) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from a2a import states
 from a2a.tasks.records import digests
-from ledger.events.erasures import SealedContent
-from ledger.seals.seals import Link
+from ledger.events import SealedContent
+from ledger.seals import Link
 
 # What an erasure gives the digest of: columns of the task, and what belongs to it.
 ERASED = frozenset(

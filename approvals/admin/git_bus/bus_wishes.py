@@ -8,7 +8,7 @@ from django.db.transaction import atomic
 from a2a.doors.git_bus.changes import BusChange
 from a2a.doors.git_bus.models import BusRequest, GitBus, Progress, Wish
 from ledger.errors import LedgerError, NotFound, Sentence
-from ledger.events import account_changes
+from ledger.events import record_change
 from ledger.principals import Principal, Surface
 
 # From which progress each wish can be carried out, of requests that others have sent.
@@ -57,7 +57,7 @@ def wish_for(pk: int, wish: Wish, *, by: Principal, via: Surface, reason: str) -
         row.wish, row.wished_by, row.wished_blob = wish, by.name[:200], row.blob
         row.save(update_fields=["wish", "wished_by", "wished_blob"])
         GitBus.objects.filter(pk=row.bus_id).update(look_at=Now())
-        account_changes.record(
+        record_change(
             f"git_bus:{row.bus_id}",
             BusChange.REQUEST_WISHED,
             tenant=row.bus.agent.tenant_id,

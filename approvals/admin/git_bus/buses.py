@@ -17,7 +17,7 @@ from a2a.doors.git_bus.repository import access
 from a2a.models import Skill
 from ledger.admin.base import OwnChoices, TenantAdmin, tenants_of
 from ledger.admin.sealed_changes import SealedEdits
-from ledger.events import account_changes
+from ledger.events import edits_between
 from ledger.models import Agent
 
 KEEP = "Leave it empty to keep the one that is there; it is never shown."
@@ -218,9 +218,7 @@ class GitBusAdmin(TenantAdmin, SealedEdits):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         before = _methods_of(form.instance)
         admin.ModelAdmin.save_related(self, request, form, formsets, change)
-        methods = account_changes.edits(
-            {"methods": before}, {"methods": _methods_of(form.instance)}
-        )
+        methods = edits_between({"methods": before}, {"methods": _methods_of(form.instance)})
         if edits := {**self.edits_of(form), **methods}:
             self.seal(request, form.instance, edits, is_new=not change)
 

@@ -9,11 +9,17 @@ from approvals.admin.tools.tool_pages import contract_differences
 from ledger.admin.base import pretty
 from ledger.models import RegisteredTool
 from ledger.principals import Principal, Surface
-from ledger.tools import pins, registrations
+from ledger.tools import (
+    NotPinned,
+    accept_contract,
+    pin_contract,
+    read_contract,
+    registrations,
+    unpin_contract,
+)
 from ledger.tools.http import published
 from ledger.tools.http.published import Unusable
 from ledger.tools.manifests import HttpManifest
-from ledger.tools.pins import NotPinned
 
 
 def act(
@@ -26,16 +32,16 @@ def act(
     sha256 = posted.get("sha256", "")
     match posted.get("act"):
         case "read":
-            return pins.read_now(row)
+            return read_contract(row)
         case "pin":
-            contract = pins.read_now(row)
+            contract = read_contract(row)
             if published.digest_of(contract) != sha256:
                 raise NotPinned("It publishes something else by now: look at it again.")
-            pins.pin(row, contract, by=by, via=via)
+            pin_contract(row, contract, by=by, via=via)
         case "accept":
-            pins.accept(row, sha256=sha256, by=by, via=via)
+            accept_contract(row, sha256=sha256, by=by, via=via)
         case "unpin":
-            pins.unpin(row, by=by, via=via)
+            unpin_contract(row, by=by, via=via)
     return None
 
 

@@ -12,10 +12,9 @@ from django.utils.translation import gettext as _
 from ledger import four_eyes
 from ledger.models import ChangeRequest, RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Surface
-from ledger.tools import changes, manifests, registrations
-from ledger.tools.loosening import loosened
+from ledger.tools import manifests, registrations
 from ledger.tools.manifests import Manifest, ManifestRefused
-from ledger.tools.registrations import Refused
+from ledger.tools.registrations import Refused, loosened
 
 VIA = Surface.ADMIN
 NEWEST = 50  # versions on a page
@@ -119,7 +118,7 @@ def _read(value: Any) -> Manifest | None:
 
 def waiting_for(row: RegisteredTool) -> ChangeRequest | None:
     """The change of this tool that waits for a second operator."""
-    return four_eyes.waiting_for(changes.KIND, row.tenant_id, row.name)
+    return four_eyes.waiting_for(registrations.KIND, row.tenant_id, row.name)
 
 
 @dataclass(frozen=True, slots=True)

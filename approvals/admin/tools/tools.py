@@ -22,9 +22,8 @@ from ledger import four_eyes
 from ledger.admin.base import ReadOnly
 from ledger.errors import LedgerError
 from ledger.models import ChangeRequest, RegisteredTool, Tenant
-from ledger.tools import changes, manifests, registrations
+from ledger.tools import NotPinned, manifests, registrations
 from ledger.tools.manifests import ManifestRefused
-from ledger.tools.pins import NotPinned
 from ledger.tools.registrations import Refused
 
 BEGINNING = """\
@@ -91,7 +90,7 @@ class RegisteredToolAdmin(ReadOnly, OwnRowPages):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """With the changes that wait: that of a new tool has no row in the list yet."""
-        waiting = four_eyes.waiting(changes.KIND).filter(tenant__in=operated_by(request))
+        waiting = four_eyes.waiting(registrations.KIND).filter(tenant__in=operated_by(request))
         context = {"waiting": waiting.order_by("pk"), **(extra_context or {})}
         return super().changelist_view(request, context)
 
@@ -200,7 +199,9 @@ class RegisteredToolAdmin(ReadOnly, OwnRowPages):
         return self.page(request, "admin/ledger/tool_contract.html", **shown)
 
     def waiting_page(self, request: HttpRequest, change_id: int) -> HttpResponse:
-        rows = ChangeRequest.objects.filter(kind=changes.KIND, tenant__in=operated_by(request))
+        rows = ChangeRequest.objects.filter(
+            kind=registrations.KIND, tenant__in=operated_by(request)
+        )
         change = rows.filter(pk=change_id).first()
         if change is None:
             raise Http404

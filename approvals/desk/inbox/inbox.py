@@ -30,7 +30,7 @@ from ledger.foundation.characters import without_nul
 from ledger.models import NEEDS_A_LOOK, Transaction, TransactionQuerySet
 from ledger.reporting import search
 from ledger.states import OPEN, State
-from ledger.transactions.settlements import STUCK_AFTER
+from ledger.transactions import STUCK_AFTER
 
 PAGE = 100  # rows; the others come while one scrolls
 # In these states a transaction waits for ever if no worker has its tool.

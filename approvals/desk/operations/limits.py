@@ -9,9 +9,9 @@ from typing import Any
 from django.db.models import Max, Sum
 from django.db.models.functions import Now
 
-from ledger.limits import terms
+from ledger import limits
+from ledger.limits import MEANINGS, OF_WHOM, Limit, Of
 from ledger.limits.stocks import every
-from ledger.limits.terms import MEANINGS, OF_WHOM, Limit, Of
 from ledger.models import Agent, LimitRefusal
 
 NEAR = 0.8  # of a limit
@@ -42,7 +42,7 @@ def agents_near_a_limit(tenants: frozenset[str]) -> list[Fill]:
         for tenant, principal, number in stock.held_by_agents(tenants):
             agent = names.get(principal)
             own = agent.limits.get(limit) if agent is not None else None
-            most = own or terms.default(limit, Of.AGENT)
+            most = own or limits.default(limit, Of.AGENT)
             if number >= NEAR * most:
                 name = agent.name if agent is not None else principal
                 fills.append(Fill(name, tenant, MEANINGS[limit].unit, number, most))

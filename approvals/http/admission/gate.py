@@ -15,16 +15,15 @@ from typing import Any
 from django.conf import settings
 
 from approvals.http.admission.throttled_polls import HAS_STOOD_BACK
-from ledger.agents.callers import callers_of, note_use
+from ledger import limits
+from ledger.agents import callers_of, note_use
 from ledger.api.http import TOKEN_IS_KNOWN, database_away, problem, problem_of, token_in
 from ledger.api.waiting.waiters import Waiter, Waiters, waiters
 from ledger.errors import LimitReached
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.foundation.bounded import Bounded
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.limits import rates, terms
-from ledger.limits.rates import Holder
-from ledger.limits.terms import Limit, Of
+from ledger.limits import Holder, Limit, Of
 from ledger.models import AgentToken
 
 # Where files may be in a request: messages over A2A, and work that people give.
@@ -74,7 +73,7 @@ class Gate:
         token_hash = AgentToken.hash_of(token) if token else ""
         holder = self._holders.known(token_hash) if token else None
         if holder is None:
-            rates.check_address(address)
+            limits.check_address(address)
             holder = await self._holders.learn(token_hash) if token else None
         if holder is not None:
             _check_holder(scope, token_hash, holder, size)
@@ -83,7 +82,7 @@ class Gate:
 
 def _check_holder(scope: Any, token_hash: str, holder: Holder, size: int) -> None:
     try:
-        rates.check_holder(token_hash, holder, size)
+        limits.check_holder(token_hash, holder, size)
     except LimitReached:
         if not scope.get(HAS_STOOD_BACK):
             raise
@@ -158,7 +157,7 @@ def _holders_of(hashes: list[str]) -> list[Holder | None]:
         for caller in callers_of(hashes)
     ]
     for holder in {holder for holder in holders if holder is not None}:
-        terms.refresh(holder.tenant, holder.slug)
+        limits.refresh(holder.tenant, holder.slug)
     return holders
 
 
@@ -238,7 +237,7 @@ def _counted(receive: Any, holder: Holder, declared: int) -> Any:
         message = await receive()
         uncounted += len(message.get("body", b""))
         if uncounted > 0:
-            rates.count_bytes(holder, uncounted)
+            limits.count_bytes(holder, uncounted)
             uncounted = 0
         return message
 
@@ -267,7 +266,7 @@ def limit_waits(waiter: Waiter, now: Waiters) -> None:
         (Of.ADDRESS, waiter.address, now.of_address(waiter.address)),
     )
     for of, holder, number in counts:
-        refusal = rates.too_many(Limit.WAITS, of, waiter.tenant, slug, number) if holder else None
+        refusal = limits.too_many(Limit.WAITS, of, waiter.tenant, slug, number) if holder else None
         if refusal is not None:
             raise refusal
 

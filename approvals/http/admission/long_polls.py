@@ -22,11 +22,10 @@ from approvals.http.admission.pages import refuse
 from ledger.api import long_polls as transaction_polls
 from ledger.api.http import HAS_WAITED, database_away, parse_json, problem_of, token_in
 from ledger.api.http.polling import POLL_INTERVAL_S
-from ledger.api.waiting import LONGEST_WAIT_S, LongPolls, Poll
-from ledger.api.waiting.clients import ClientGone, unless_gone
+from ledger.api.waiting import LONGEST_WAIT_S, ClientGone, LongPolls, Poll, unless_gone
 from ledger.errors import LedgerError
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
-from ledger.limits.rates import network_of
+from ledger.limits import network_of
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Query = dict[str, list[str]]

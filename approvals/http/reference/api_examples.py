@@ -10,7 +10,7 @@ from typing import Any
 
 from approvals.http.field_descriptions import Json, resolved
 from ledger.states import State
-from ledger.transactions.outcomes import BY_STATE
+from ledger.transactions import BY_STATE
 
 TRANSACTION = "01a1fb78-53c5-70b5-af29-92d7960ba506"
 PERMIT_ID = "01a1fb79-5d02-7a10-8c44-1f0e9b7a2c31"

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.transaction import atomic
 
 from approvals.people import accounts
-from ledger.events import account_changes
+from ledger.events import command_principal
 from ledger.principals import Surface
 
 
@@ -22,7 +22,5 @@ class Command(changepassword.Command):
             answer = super().handle(*args, **options)
             for person in User.objects.filter(pk__in=before):
                 if person.password != before[person.pk]:
-                    accounts.password_was_set(
-                        person, by=account_changes.command(), via=Surface.COMMAND
-                    )
+                    accounts.password_was_set(person, by=command_principal(), via=Surface.COMMAND)
         return answer

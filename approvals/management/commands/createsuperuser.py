@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.transaction import atomic
 
 from approvals.people import accounts
-from ledger.events import account_changes
+from ledger.events import command_principal
 from ledger.principals import Surface
 
 
@@ -21,5 +21,5 @@ class Command(createsuperuser.Command):
             known = set(User.objects.values_list("pk", flat=True))
             answer = super().handle(*args, **options)
             for person in User.objects.exclude(pk__in=known):
-                accounts.opened(person, by=account_changes.command(), via=Surface.COMMAND)
+                accounts.opened(person, by=command_principal(), via=Surface.COMMAND)
         return answer

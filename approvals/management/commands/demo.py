@@ -173,11 +173,11 @@ def make_demo_data(token_file: Path) -> None:
     from approvals.models import Notice
     from approvals.people import accounts
     from ledger.agents import enrolment
-    from ledger.events import account_changes
+    from ledger.events import command_principal
     from ledger.models import AgentToken, Scope
 
     assert settings.DEBUG, "demo data belongs to the demo only"
-    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", "Acme Travel", **by)
     enrolment.allow_tools(acme, ["*"], **by)
     for username, (name, role, _who) in PEOPLE.items():
@@ -213,10 +213,10 @@ def make_demo_worker(token_file: Path) -> None:
     """An agent that consolidates transcripts, and asks when they contradict each other."""
     from a2a.models import Skill
     from ledger.agents import enrolment
-    from ledger.events import account_changes
+    from ledger.events import command_principal
     from ledger.models import Scope
 
-    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", **by)
     archivist = enrolment.agent_named(acme, "archivist", "Archivist", **by)
     transcripts = {"type": "array", "items": {"type": "string"}, "minItems": 1}
@@ -246,13 +246,12 @@ def make_demo_bus(repository: Path, clone: Path) -> None:
     from a2a.doors.git_bus.models import BusMethod, GitBus
     from a2a.models import Skill
     from a2a.submissions import Submission
-    from ledger.agents import enrolment
-    from ledger.agents.callers import Caller
-    from ledger.events import account_changes
+    from ledger.agents import Caller, enrolment
+    from ledger.events import command_principal
     from ledger.models import Scope
 
     signer = _make_participant(repository, clone)
-    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", **by)
     partner = enrolment.agent_named(acme, "partner", "Partner", **by)
     bus, _ = GitBus.objects.update_or_create(
@@ -318,10 +317,10 @@ def _make_participant(repository: Path, clone: Path) -> str:
 def make_demo_supervisor(token_file: Path) -> None:
     """An agent that decides small refunds by a policy. Its rules are fixed; it is not a model."""
     from ledger.agents import enrolment
-    from ledger.events import account_changes
+    from ledger.events import command_principal
     from ledger.models import Scope
 
-    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", **by)
     agent = enrolment.agent_named(acme, "goodwill", "Goodwill supervisor (rules)", **by)
     if not token_file.exists():
@@ -335,10 +334,10 @@ def make_demo_supervisor(token_file: Path) -> None:
 def make_demo_bookkeeper(token_file: Path) -> None:
     """An agent that speaks MCP, and refunds invoices by the tool that runs elsewhere."""
     from ledger.agents import enrolment
-    from ledger.events import account_changes
+    from ledger.events import command_principal
     from ledger.models import Scope
 
-    by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
     acme = enrolment.tenant_named("acme", **by)
     agent = enrolment.agent_named(acme, "bookkeeper", "Bookkeeper (MCP)", **by)
     if not token_file.exists():
@@ -349,7 +348,7 @@ def register_http_tool(address: str) -> None:
     """The tool of examples/http_tool, at the port that it has this time."""
     import yaml
 
-    from ledger.events import account_changes
+    from ledger.events import command_principal
     from ledger.models import Tenant
     from ledger.tools import manifests, registrations
 
@@ -357,7 +356,7 @@ def register_http_tool(address: str) -> None:
     acme = Tenant.objects.get(slug=content["tenant"])
     for tool in content["tools"]:
         manifest = manifests.read({**tool, "address": address})
-        registrations.register(acme, manifest, by=account_changes.command(), via=Surface.COMMAND)
+        registrations.register(acme, manifest, by=command_principal(), via=Surface.COMMAND)
 
 
 def _keep_token(token_file: Path, token: str) -> None:

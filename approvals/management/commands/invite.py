@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from approvals.models import Role
 from approvals.people import accounts
 from ledger.agents import enrolment
-from ledger.events import account_changes
+from ledger.events import command_principal
 from ledger.principals import Surface
 
 
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         username = options["name"] or options["user"]
         if not username:
             raise CommandError("Name the person: manage.py invite alice --tenant acme --role …")
-        origin: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+        origin: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
         person, is_new = self._person(username, email, origin)
         home = enrolment.tenant_named(tenant, **origin)
         accounts.give_role(person, tenant, role, **origin)

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.slack import socket_mode
+from ledger.foundation import doorbell, liveness
 from ledger.foundation.postgres import sessions
-from ledger.foundation.redis import doorbell, liveness
-from ledger.workers.start_checks import refuse_if_unsafe
+from ledger.workers import refuse_if_unsafe
 
 
 class Command(BaseCommand):

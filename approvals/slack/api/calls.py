@@ -14,7 +14,7 @@ from slack_sdk.errors import SlackApiError
 
 from approvals.slack.api.credentials import SlackApp, client_of
 from ledger.events.outbox import NotNow
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 from ledger.models import Delivery, DeliveryState
 
 logger = logging.getLogger(__name__)

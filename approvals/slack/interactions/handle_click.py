@@ -41,7 +41,7 @@ from ledger.errors import LedgerError
 from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction
 from ledger.principals import Surface
-from ledger.workers import sweeper
+from ledger.workers import register_job
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def handle(click_id: UUID) -> None:
 
 
 def register() -> None:
-    sweeper.register_job(Click.queue, handle, UUID, partial(command_queue.due, Click))
+    register_job(Click.queue, handle, UUID, partial(command_queue.due, Click))
 
 
 def _carry_out(claim: Claim[Click]) -> None:

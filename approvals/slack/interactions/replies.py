@@ -58,7 +58,7 @@ from approvals.slack.rendering import (
 from approvals.slack.rendering.signed_values import ModalValue
 from ledger.errors import LedgerError
 from ledger.events.outbox import NotNow
-from ledger.workers import sweeper
+from ledger.workers import register_job, register_step
 
 logger = logging.getLogger(__name__)
 
@@ -137,8 +137,8 @@ def _show_or_say_why(reply: Reply) -> timedelta | None:
 
 
 def register() -> None:
-    sweeper.register_job(Reply.queue, respond, UUID, partial(command_queue.due, Reply))
-    sweeper.register_step(command_queue.delete_old)
+    register_job(Reply.queue, respond, UUID, partial(command_queue.due, Reply))
+    register_step(command_queue.delete_old)
 
 
 def _show(reply: Reply) -> None:

@@ -29,7 +29,7 @@ from ledger.events.outbox import NotNow, Owed
 from ledger.foundation.backoff import Backoff
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.states import EventKind
-from ledger.tools.catalogue import tool_of
+from ledger.tools import tool_of
 
 # A message is posted for these.
 ASKS = frozenset({EventKind.PREPARED, TaskEventKind.ASKED})

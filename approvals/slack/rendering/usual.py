@@ -11,7 +11,7 @@ from approvals.presentation import amounts
 from approvals.presentation.labels import title_of
 from approvals.slack.rendering.text import bold, one_line, plain, regular, rich
 from ledger.models import Transaction
-from ledger.reporting.usage.usual import Usual, usual_of
+from ledger.reporting.usage import Usual, usual_of
 
 
 def usual(row: Transaction) -> Iterator[Block]:

@@ -41,10 +41,10 @@ from approvals.web.requests import roles_of_request
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.entering import confirmed_person, person_of
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
+from ledger import limits
 from ledger.errors import LimitReached, NotPossible
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.foundation.characters import lookalikes, unsafe_in
-from ledger.limits import rates
 from ledger.principals import Surface
 
 FORMATS = ("en-GB", "en-US", "de-DE", "de-CH", "de-AT", "fr-FR", "es-ES", "it-IT", "sv-SE", "ja-JP")
@@ -300,11 +300,11 @@ def _is_right(request: HttpRequest, person: User, wants_code: bool) -> bool:
     if wants_code:
         return entering.check_code(request, person, request.POST.get("code", ""))
     address, key = entering.address_of(request), str(person.pk)
-    rates.attempt_code(address, key)
+    limits.attempt_code(address, key)
     with hashing_turn():
         is_right = person.has_usable_password() and person.check_password(
             request.POST.get("password", "")
         )
     if is_right:
-        rates.code_was_right(address, key)
+        limits.code_was_right(address, key)
     return is_right

@@ -34,7 +34,7 @@ from approvals.notifications.concerns import Item
 from approvals.notifications.subscriptions import Browser, SubscriptionRefused
 from approvals.people import principal_of, record
 from approvals.web.requests import roles_of_request, tenants_of_request
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind
 from ledger.models import Delivery, Event, Transaction, id_or_none
 from ledger.principals import Surface
 from ledger.states import State

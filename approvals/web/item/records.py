@@ -21,13 +21,13 @@ from a2a.tasks.records import decision_records as task_records
 from approvals.presentation import labels
 from approvals.presentation.sentences import in_words
 from approvals.web.requests import tenants_of_request
-from ledger.api.rendering import record_response
+from ledger import seals
+from ledger.api import record_response
 from ledger.foundation.crypto import signed_notes
 from ledger.foundation.crypto.signed_notes import TreeHead
 from ledger.models import Event, Transaction
 from ledger.proof.audit import decision_records
 from ledger.proof.audit.decision_records import Record
-from ledger.seals import intents
 
 # The intent's members in the order in which people read them; what is not named comes after.
 SHOWN_FIRST = ("action_summary", "financial_impact", "warnings", "tool", "proposed_by")
@@ -50,7 +50,7 @@ MEMBERS: dict[str, str] = {
 def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     row = _transaction(request, transaction_id)
     record = decision_records.of_transaction(row)
-    intent = intents.intent_of(row) if record["shown"] is None else json.loads(record["shown"])
+    intent = seals.intent_of(row) if record["shown"] is None else json.loads(record["shown"])
     context = {
         "title": row.headline,
         "intent": list(_in_order(intent)),

@@ -40,9 +40,9 @@ from approvals.web.requests import roles_of_request, tenants_of_request, wants_f
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
-from ledger.reporting.usage.usual import usual_of
+from ledger.reporting.usage import usual_of
 from ledger.states import EventKind, State
-from ledger.tools.catalogue import why_held
+from ledger.tools import why_held
 
 WANTED: dict[Callable[..., Transaction], str] = {
     decisions.approve: EventKind.APPROVED,

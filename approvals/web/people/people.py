@@ -38,13 +38,11 @@ from approvals.people import (
 )
 from approvals.presentation.sentences import in_words, refusal_and_hint
 from approvals.web.sign_in import entering
-from ledger import four_eyes, principals
+from ledger import four_eyes, limits, principals
 from ledger.errors import LedgerError, LimitReached
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import CHANGE_DESCRIPTIONS, ChangeKind, chain_of
 from ledger.foundation.characters import without_nul
 from ledger.foundation.postgres import keyset_page
-from ledger.limits import rates
 from ledger.models import Agent, ChangeRequest, Event
 from ledger.principals import Surface
 
@@ -102,7 +100,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     who, kind = without_nul(request.GET.get("who", "")).strip(), request.GET.get("kind", "")
     if who:
         rows = rows.filter(_about(who))
-    if kind in set(account_changes.ChangeKind):
+    if kind in set(ChangeKind):
         rows = rows.filter(kind=kind)
     before = request.GET.get("before", "")
     is_position = before.isdecimal() and len(before) < 19
@@ -125,7 +123,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
         "who": who,
         "kind": kind,
         "kinds": sorted(
-            ((kind, in_words(text)) for kind, text in account_changes.DESCRIPTIONS.items()),
+            ((kind, in_words(text)) for kind, text in CHANGE_DESCRIPTIONS.items()),
             key=lambda item: item[1].casefold(),
         ),
     }
@@ -147,16 +145,14 @@ def changes_for(person: User) -> QuerySet[Event]:
     """Changes in the person's tenants, and of accounts in no other tenant; a superuser sees all."""
     # As an expression: with the column, PostgreSQL may read the changes by kind, and all of them.
     kind = Concat("kind", Value(""))
-    rows = Event.objects.alias(its_kind=kind).filter(
-        to_state="", its_kind__in=list(account_changes.ChangeKind)
-    )
+    rows = Event.objects.alias(its_kind=kind).filter(to_state="", its_kind__in=list(ChangeKind))
     if person.is_superuser:
         return rows
     tenants = _tenants_kept_by(person)
     own = Membership.objects.filter(tenant__in=tenants).values_list("user", flat=True)
     others = Membership.objects.exclude(tenant__in=tenants).values("user")
     keys = own.exclude(user__in=others).distinct()
-    chains = [account_changes.chain_of(str(principals.user(key))) for key in keys]
+    chains = [chain_of(str(principals.user(key))) for key in keys]
     return rows.filter(Q(tenant__in=tenants) | Q(tenant="", subject__in=chains))
 
 
@@ -168,7 +164,7 @@ def _about(who: str) -> Q:
     agents = Agent.objects.filter(Q(slug=who) | Q(name__iexact=who))[:50]
     keys = [str(principal_of(person)) for person in people]
     keys += [str(agent.principal) for agent in agents]
-    chains = [account_changes.chain_of(key) for key in keys]
+    chains = [chain_of(key) for key in keys]
     return Q(principal__in=keys) | Q(subject__in=chains) | Q(principal_name__iexact=who)
 
 
@@ -176,7 +172,7 @@ def line_of(event: Event) -> Line:
     details: dict[str, Any] = json.loads(event.details)
     edits = details.pop("edits", {})
     if "change" in details:
-        details["change"] = in_words(account_changes.DESCRIPTIONS[details["change"]])
+        details["change"] = in_words(CHANGE_DESCRIPTIONS[details["change"]])
     if "role" in details:
         details["role"] = _(details["role"])
     facts = [(name, _in_words(value)) for name, value in details.items() if name not in HIDDEN]
@@ -186,7 +182,7 @@ def line_of(event: Event) -> Line:
         for name, (old, new) in edits.items()
     ]
     shown = [(_(name.replace("_", " ")), text) for name, text in facts if text]
-    description = in_words(account_changes.DESCRIPTIONS[event.kind])
+    description = in_words(CHANGE_DESCRIPTIONS[event.kind])
     return Line(event, description, str(details.get("name", "")), shown)
 
 
@@ -315,10 +311,10 @@ def password(request: HttpRequest) -> HttpResponse:
 def _is_valid(request: HttpRequest, form: Any) -> bool:
     """Look at the passwords. An old one that is wrong counts as a wrong code: ``LimitReached``."""
     address, key = entering.address_of(request), str(request.user.pk)
-    rates.attempt_code(address, key)
+    limits.attempt_code(address, key)
     is_valid: bool = form.is_valid()
     if "old_password" not in form.errors:
-        rates.code_was_right(address, key)
+        limits.code_was_right(address, key)
     return is_valid
 
 

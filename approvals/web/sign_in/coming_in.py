@@ -33,8 +33,8 @@ from approvals.people.company_sign_in import CompanyRefused
 from approvals.presentation.sentences import refusal_in_words
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
+from ledger import limits
 from ledger.errors import LimitReached, NotPossible
-from ledger.limits import rates
 from ledger.principals import Surface
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def company_callback(request: HttpRequest) -> HttpResponse:
     """Finish the sign-in for which the provider sent the browser back."""
     address = entering.address_of(request)
     try:
-        rates.attempt_sign_in(address, "")
+        limits.attempt_sign_in(address, "")
         kept = request.session.pop(STARTED, {})
         claims = company_sign_in.finish(kept, request.GET.dict())
         answer = _did(request, kept, claims)
@@ -93,7 +93,7 @@ def company_callback(request: HttpRequest) -> HttpResponse:
     except NotPossible as refusal:
         messages.error(request, refusal_in_words(refusal))
         return redirect("desk:account" if request.user.is_authenticated else "desk:sign-in")
-    rates.sign_in_succeeded(address, "")
+    limits.sign_in_succeeded(address, "")
     return answer
 
 
@@ -167,14 +167,14 @@ def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpRespo
 def join(request: HttpRequest, token: str) -> HttpResponse:
     """Choose a password; the page also offers a passkey. Opening the link uses up nothing."""
     try:
-        rates.attempt_sign_in(entering.address_of(request), "")
+        limits.attempt_sign_in(entering.address_of(request), "")
         link = links.find(token, *BY_LINK)
     except (NotPossible, LimitReached) as refusal:
         status = 429 if isinstance(refusal, LimitReached) else 410
         return render(
             request, "registration/join.html", {"problem": refusal_in_words(refusal)}, status=status
         )
-    rates.sign_in_succeeded(entering.address_of(request), "")
+    limits.sign_in_succeeded(entering.address_of(request), "")
     person = _of(link)
     form = SetPasswordForm(person, request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -254,7 +254,7 @@ def forgotten(request: HttpRequest) -> HttpResponse:
     username = request.POST.get("username", "").strip()[:150]
     try:
         # Never taken back: a letter costs its reader something, too.
-        rates.attempt_sign_in(entering.address_of(request), f"letter {username}")
+        limits.attempt_sign_in(entering.address_of(request), f"letter {username}")
     except LimitReached as refusal:
         context["problem"] = _("Too many letters were asked for. Wait a minute.")
         answer = render(request, "registration/forgotten.html", context, status=429)

@@ -18,11 +18,10 @@ from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from approvals.people import principal_of, record, second_steps
+from ledger import limits
 from ledger.errors import LimitReached
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, chain_of
 from ledger.foundation.crypto import encryption
-from ledger.limits import rates
 from ledger.models import Event
 from ledger.principals import Surface, system
 
@@ -87,14 +86,14 @@ def address_of(request: HttpRequest) -> str:
 
 def tell_if_blocked(address: str, account: str) -> None:
     """Tell a person, once an hour, that somebody fails again and again to sign in as them."""
-    if rates.account_has_to_wait(address, account):
+    if limits.account_has_to_wait(address, account):
         person = User.objects.filter(username=account, is_active=True).first()
         if person is not None:
             tell_blocked(person)
 
 
 def tell_blocked(person: User) -> None:
-    chain = account_changes.chain_of(str(principal_of(person)))
+    chain = chain_of(str(principal_of(person)))
     last = Event.objects.filter(subject=chain, kind=ChangeKind.SIGN_IN_BLOCKED).last()
     if last is None or time.time() - last.at.timestamp() > BLOCKED_AGAIN_S:
         record(person, ChangeKind.SIGN_IN_BLOCKED, by=GATE, via=Surface.WEB)
@@ -104,13 +103,13 @@ def check_code(request: HttpRequest, person: User, code: str) -> bool:
     """Use up a code of the person. Raises ``LimitReached``, and then looks at no code."""
     address, key = address_of(request), str(person.pk)
     try:
-        rates.attempt_code(address, key)
+        limits.attempt_code(address, key)
     except LimitReached:
         tell_blocked(person)
         raise
     is_right = second_steps.check_code(person, code)
     if is_right:
-        rates.code_was_right(address, key)
+        limits.code_was_right(address, key)
     return is_right
 
 

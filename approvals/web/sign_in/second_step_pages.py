@@ -17,8 +17,8 @@ from approvals.presentation.sentences import refusal_in_words
 from approvals.web import qr_code
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.entering import confirmed_person, person_of
+from ledger import limits
 from ledger.errors import LimitReached, NotPossible
-from ledger.limits import rates
 
 SECRET, NEW_CODES = "new_app_secret", "new_codes"  # in the session
 
@@ -145,12 +145,12 @@ def confirm_passkey(request: HttpRequest) -> HttpResponse:
     """Prove again who one is, with a passkey of one's own."""
     address, person = entering.address_of(request), person_of(request)
     try:
-        rates.attempt_code(address, str(person.pk))
+        limits.attempt_code(address, str(person.pk))
     except LimitReached:
         return JsonResponse({"problem": _("Too many attempts failed. Wait a minute.")}, status=429)
     if passkeys.person_of(*entering.answer_to_challenge(request)) != person:
         return JsonResponse({"problem": _("This passkey is not yours.")}, status=422)
-    rates.code_was_right(address, str(person.pk))
+    limits.code_was_right(address, str(person.pk))
     entering.confirmed(request)
     return JsonResponse({"location": entering.safe(request, request.POST.get("next", ""))})
 

@@ -23,8 +23,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from approvals.people import company_sign_in, passkeys, second_steps
 from approvals.web.sign_in import entering
+from ledger import limits
 from ledger.errors import LimitReached
-from ledger.limits import rates
 
 # Checking a password takes half a second of a processor: so many at once in one process.
 hashing = threading.BoundedSemaphore(2)
@@ -61,7 +61,7 @@ class SignInForm(AuthenticationForm):
         address = self.request.META.get("REMOTE_ADDR", "") if self.request else ""
         account = str(self.cleaned_data.get("username", ""))
         try:
-            rates.attempt_sign_in(address, account or "nobody")
+            limits.attempt_sign_in(address, account or "nobody")
         except LimitReached as refusal:
             entering.tell_if_blocked(address, account)
             self._refuse(refusal.retry_after_s, _("Too many attempts failed."))
@@ -70,7 +70,7 @@ class SignInForm(AuthenticationForm):
                 fields = super().clean()
         except TooBusy:
             self._refuse(5, _("Too many people sign in at this moment."))
-        rates.sign_in_succeeded(address, account or "nobody")
+        limits.sign_in_succeeded(address, account or "nobody")
         return fields
 
     def _refuse(self, retry_after_s: int, reason: str) -> None:
@@ -160,14 +160,14 @@ def passkey(request: HttpRequest) -> HttpResponse:
     """Sign in with a passkey, alone or as the second step."""
     address = entering.address_of(request)
     try:
-        rates.attempt_sign_in(address, "")
+        limits.attempt_sign_in(address, "")
     except LimitReached as refusal:
         return _refused(_("Too many attempts failed. Wait a minute."), 429, refusal.retry_after_s)
     person = passkeys.person_of(*entering.answer_to_challenge(request))
     expected = entering.pending_person(request)
     if person is None or (expected is not None and expected.pk != person.pk):
         return _refused(_("This passkey does not open an account here."), 422)
-    rates.sign_in_succeeded(address, "")
+    limits.sign_in_succeeded(address, "")
     pending = request.session.get(entering.PENDING) or {}
     next_page = pending.get("next") or request.POST.get("next", "")
     answer = entering.enter(request, person, next_page)

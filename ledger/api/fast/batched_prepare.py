@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from ledger.agents.callers import Caller, callers_of
+from ledger.agents import Caller, callers_of
 from ledger.api.rendering import render_token
 from ledger.errors import LedgerError
 from ledger.foundation.batches import Batcher

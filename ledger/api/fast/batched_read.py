@@ -16,8 +16,7 @@ from ledger.api.rendering import versioned_text
 from ledger.api.visibility import SEES_ALL
 from ledger.contracts import RequiredApprover
 from ledger.foundation.batches import Batcher
-from ledger.foundation.postgres import use_prepared_statements
-from ledger.foundation.postgres.inserts import on_one_line
+from ledger.foundation.postgres import on_one_line, use_prepared_statements
 from ledger.models import COLUMNS, Decision, Transaction, TransactionRow, row_of
 from ledger.models.agents import usable_tokens_sql
 from ledger.principals import agent

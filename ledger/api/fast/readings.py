@@ -14,7 +14,7 @@ from django.db import connection
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.contracts import ReadonlyTool
 from ledger.foundation.characters import without_nul
 from ledger.foundation.lanes import Lane

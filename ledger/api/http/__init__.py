@@ -3,6 +3,8 @@
 Authentication by token, JSON in and out, refusals as problem+json, and a limit to polling.
 """
 
+from __future__ import annotations
+
 from ledger.api.http.authentication import (
     HAS_WAITED,
     TOKEN_IS_KNOWN,
@@ -21,14 +23,20 @@ from ledger.api.http.problems import (
 )
 from ledger.api.http.requests import is_allowed_host, parse_json, unquoted
 from ledger.api.http.responses import address_of, json_response
+from ledger.api.http.schemas import BODY, In, OutcomeOut, Reason, Text200, refusals
 
 __all__ = [
+    "BODY",
     "CERTAIN",
     "HAS_WAITED",
     "PROBLEM_TYPE",
     "TOKEN_IS_KNOWN",
     "UNCERTAIN",
     "AgentBearer",
+    "In",
+    "OutcomeOut",
+    "Reason",
+    "Text200",
     "address_of",
     "caller_of",
     "database_away",
@@ -38,6 +46,7 @@ __all__ = [
     "parse_json",
     "problem",
     "problem_of",
+    "refusals",
     "token_in",
     "unquoted",
 ]

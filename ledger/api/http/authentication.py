@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from ledger.agents.callers import Caller, caller_with
+from ledger.agents import Caller, caller_with
 from ledger.models import Scope
 
 # In an ASGI scope: whether the token of the request was usable a few seconds ago. This is not

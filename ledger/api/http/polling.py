@@ -10,9 +10,9 @@ from uuid import UUID
 from django.http import HttpResponse
 from redis import RedisError
 
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.api.http.problems import problem
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 
 POLL_INTERVAL_S = 2
 # Polls of one agent within the interval before it gets a 429: so many of its processes may watch.

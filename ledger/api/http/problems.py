@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from ledger.api.http.responses import json_response
 from ledger.errors import DatabaseAway, LedgerError, PlanRefused
 from ledger.foundation.postgres import sessions
-from ledger.transactions.outcomes import refused_by_tool
+from ledger.transactions import refused_by_tool
 
 logger = logging.getLogger(__name__)
 

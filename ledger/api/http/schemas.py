@@ -7,7 +7,7 @@ from typing import Annotated
 from ninja import Field, Schema
 from pydantic import ConfigDict
 
-from ledger.transactions.outcomes import OutcomeKind
+from ledger.transactions import OutcomeKind
 
 Text200 = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=2000)]

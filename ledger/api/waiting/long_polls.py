@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ledger.api.waiting.changes import changes
+from ledger.api.waiting.bells import changes
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.foundation.batches import Batcher
 

@@ -17,9 +17,9 @@ from typing import Any
 from redis import RedisError
 
 from ledger.api.waiting.watch import Watch
+from ledger.foundation import doorbell
 from ledger.foundation.batches import in_thread
-from ledger.foundation.redis import doorbell
-from ledger.limits.rates import network_of
+from ledger.limits import network_of
 
 # Each process says here how many wait in it, by its name; an older word does not count.
 REPORTS = "assent:waiters"

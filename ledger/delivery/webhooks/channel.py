@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from ledger.events.outbox import HttpChannel, Owed
 from ledger.foundation.crypto import standard_webhooks
-from ledger.foundation.http_out.safe_http import Post
+from ledger.foundation.http_out import Post
 from ledger.models import Agent, Delivery, Event, Transaction
 from ledger.principals import Principal, PrincipalKind
 from ledger.states import EventKind
-from ledger.tools.catalogue import acts_itself
-from ledger.transactions.outcomes import outcome_of
+from ledger.tools import acts_itself
+from ledger.transactions import outcome_of
 
 KINDS = frozenset(
     {

@@ -1,7 +1,8 @@
-"""The services that own tools, and the alerts about their transactions.
+"""Alerts to the services that own tools, about their transactions.
 
-Its webhook is signed and sent like an agent's; Slack has routes by owner. Told is what needs
-somebody of the service: nobody knows the outcome, it failed, a receipt came late, it is stuck.
+The webhook of a service is signed and sent like an agent's; Slack has routes by owner. Told is
+what needs somebody of the service: nobody knows the outcome, it failed, a receipt came late, it is
+stuck.
 """
 
 from __future__ import annotations
@@ -10,14 +11,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import models
 
 from ledger.delivery.webhooks import channel
 from ledger.events.outbox import HttpChannel, NotNow, Owed
-from ledger.foundation.crypto.encryption import SecretField
-from ledger.foundation.http_out.safe_http import Post
-from ledger.models import Delivery, Event, Transaction
-from ledger.models.agents import Tenant
+from ledger.foundation.http_out import Post
+from ledger.models import Delivery, Event, Owner, Transaction
 from ledger.states import EventKind, State
 
 # The kind of event → the type of the alert.
@@ -43,30 +41,6 @@ CHECK_AFTER = timedelta(minutes=2)
 CHECK_AGAIN_AFTER = timedelta(minutes=5)
 STUCK_AFTER = 3  # attempts, as on the desk
 UNDOING = frozenset({State.ROLLING_BACK, State.COMPENSATING})
-
-
-class Owner(models.Model):
-    """One owning service in one tenant: the ``owner_service`` of contracts, and its webhook."""
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="owners")
-    service = models.CharField(max_length=100, help_text="The owner_service of its contracts.")
-    webhook_url = models.URLField(
-        help_text="Told when one of its transactions is in doubt, fails, gets stuck or is late."
-    )
-    webhook_secret = SecretField(
-        blank=True, help_text="Signs webhooks (Standard Webhooks); made on save."
-    )
-
-    class Meta:
-        app_label = "ledger"
-        constraints = [
-            models.UniqueConstraint(
-                fields=["tenant", "service"], name="ledger_owner_one_per_service"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.service} ({self.tenant_id})"
 
 
 class OwnerChannel(HttpChannel):

@@ -11,21 +11,33 @@
 from __future__ import annotations
 
 from ledger.foundation.postgres.budget import too_many_sessions
+from ledger.foundation.postgres.inserts import (
+    as_json,
+    columns_of,
+    insert_all_into,
+    on_one_line,
+)
 from ledger.foundation.postgres.keyset_pages import count_any_of, keyset_page
 from ledger.foundation.postgres.outages import Outage, is_locked
 from ledger.foundation.postgres.poolers import shares_sessions
 from ledger.foundation.postgres.prepared_statements import use_prepared_statements
 from ledger.foundation.postgres.repeatable_migrations import AddIndexConcurrently, CreateModelOnce
-from ledger.foundation.postgres.updates import columns_of, row_of, update_returning
+from ledger.foundation.postgres.statements import Statement, compile_once
+from ledger.foundation.postgres.updates import row_of, update_returning
 
 __all__ = [
     "AddIndexConcurrently",
     "CreateModelOnce",
     "Outage",
+    "Statement",
+    "as_json",
     "columns_of",
+    "compile_once",
     "count_any_of",
+    "insert_all_into",
     "is_locked",
     "keyset_page",
+    "on_one_line",
     "row_of",
     "shares_sessions",
     "too_many_sessions",

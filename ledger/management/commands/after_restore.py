@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from ledger import execution
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
-from ledger.events import account_changes
+from ledger.events import command_principal
 from ledger.models import Event, Transaction
 from ledger.proof.log import checkpoint_proof, checkpoints
 from ledger.states import State
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         self._tell_what_is_lost()
         self._sign_off_by_policy()
         signed_off = Transaction.objects.filter(state=State.APPROVED).values_list("pk", flat=True)
-        by = account_changes.command()
+        by = command_principal()
         doubted = sum(execution.doubt_restored(pk, by) for pk in list(signed_off))
         self.stdout.write(
             f"{doubted} signed-off transactions are in doubt now: their tools are asked for a "

@@ -18,10 +18,20 @@ from ledger.contracts import json_schemas
 from ledger.foundation.crypto import signing_keys, standard_webhooks
 from ledger.foundation.crypto.standard_webhooks import SecretRefused
 from ledger.tools import credentials, manifests
-from ledger.tools.conformance import run
-from ledger.tools.conformance.probe import Probe, Sample, Signer, WithKey, WithSecret
-from ledger.tools.conformance.run import Finding
-from ledger.tools.conformance.service import NotStarted, StartedService, listens, published
+from ledger.tools.conformance import (
+    CHECKS,
+    Finding,
+    NotStarted,
+    Probe,
+    Sample,
+    Signer,
+    StartedService,
+    WithKey,
+    WithSecret,
+    findings,
+    listens,
+    published,
+)
 from ledger.tools.credentials import CredentialRefused
 from ledger.tools.manifests import HttpManifest, ManifestRefused, texts
 
@@ -67,7 +77,7 @@ class Command(BaseCommand):
             except NotStarted as failure:
                 raise CommandError(str(failure)) from failure
         if failures:
-            raise CommandError(f"{failures} of {len(run.CHECKS)} checks failed.")
+            raise CommandError(f"{failures} of {len(CHECKS)} checks failed.")
         self.stdout.write("The service keeps the protocol.")
 
     @contextmanager
@@ -109,7 +119,7 @@ class Command(BaseCommand):
 
     def _tell(self, probe: Probe) -> int:
         failures = 0
-        for finding in run.findings(probe):
+        for finding in findings(probe):
             failures += finding.is_failure
             self.stdout.write(_line(finding))
         return failures

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger.proof.audit import exports
+from ledger.proof import audit
 
 
 class Command(BaseCommand):
@@ -23,11 +23,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         file: Path | None = options["file"]
         if file is None:
-            for line in exports.lines():
+            for line in audit.export_lines():
                 self.stdout.write(line)
             return
         new = file.with_name(file.name + ".new")
         with new.open("w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n" for line in exports.lines())
+            out.writelines(f"{line}\n" for line in audit.export_lines())
         new.replace(file)
         self.stdout.write(self.style.SUCCESS(f"The ledger is in {file}."))

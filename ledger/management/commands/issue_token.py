@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from ledger.agents import enrolment
-from ledger.events import account_changes
+from ledger.events import command_principal
 from ledger.models import Scope
 from ledger.principals import Surface
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--tool", action="append", default=[], help=text)
 
     def handle(self, *args: Any, tenant: str, agent: str, **options: Any) -> None:
-        author: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+        author: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
         home = enrolment.tenant_named(tenant, **author)
         enrolment.allow_tools(home, options["tool"], **author)
         owner = enrolment.agent_named(home, agent, **author)

@@ -10,7 +10,7 @@ import yaml
 from django.core.management.base import BaseCommand, CommandError
 
 from ledger.errors import LedgerError
-from ledger.events import account_changes
+from ledger.events import command_principal
 from ledger.foundation import characters
 from ledger.models import McpUpstream, Tenant, UpstreamTool
 from ledger.principals import Surface
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         found = Tenant.objects.filter(slug=tenant).first()
         if found is None:
             raise CommandError(f"There is no tenant {tenant!r:.80}.")
-        by, via = account_changes.command(), Surface.COMMAND
+        by, via = command_principal(), Surface.COMMAND
         mcp_upstreams.add(found, name, address, credential=credential, by=by, via=via)
         self._sync(name=name, tenant=tenant)
 
@@ -97,20 +97,20 @@ class Command(BaseCommand):
         if not row.sha256.startswith(definition):
             raise CommandError(f"{tool} is {row.sha256[:12]} by now: list it again.")
         manifest = mcp_upstreams.draft(row, is_readonly=read_only)
-        by, via = account_changes.command(), Surface.COMMAND
+        by, via = command_principal(), Surface.COMMAND
         registrations.register(row.upstream.tenant, manifest, by=by, via=via)
         how = "runs at once and is recorded" if read_only else "needs sign-off"
         self.stdout.write(f"{manifest.name}: released ({manifest.sha256[:12]}); it {how}.")
 
     def _hold(self, *, name: str, tenant: str, tool: str, **_: Any) -> None:
         row = _tool(mcp_upstreams.upstream_named(tenant, name), tool)
-        by, via = account_changes.command(), Surface.COMMAND
+        by, via = command_principal(), Surface.COMMAND
         mcp_upstreams.hold(row, "", by=by, via=via)
         self.stdout.write(f"{tool} is held.")
 
     def _remove(self, *, name: str, tenant: str, **_: Any) -> None:
         row = mcp_upstreams.upstream_named(tenant, name)
-        mcp_upstreams.remove(row, by=account_changes.command(), via=Surface.COMMAND)
+        mcp_upstreams.remove(row, by=command_principal(), via=Surface.COMMAND)
         self.stdout.write(f"{name} was removed; its tools are withdrawn.")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger.reporting.usage import counting
+from ledger.reporting.usage import rebuild_usage
 
 
 class Command(BaseCommand):
@@ -17,5 +17,5 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        upto = counting.rebuild()
+        upto = rebuild_usage()
         self.stdout.write(f"Counted up to event {upto}.")

@@ -8,10 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from ledger.foundation import doorbell, liveness
 from ledger.foundation.postgres import sessions
-from ledger.foundation.redis import doorbell, liveness
-from ledger.workers.start_checks import refuse_if_unsafe
-from ledger.workers.sweeper import Sweeper
+from ledger.workers import Sweeper, refuse_if_unsafe
 
 LOCK_S = 1  # a row that somebody else has locked is left for the next round
 

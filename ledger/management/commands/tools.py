@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.transaction import atomic
 
 from ledger.errors import LedgerError
-from ledger.events import account_changes
+from ledger.events import command_principal
 from ledger.foundation.crypto import standard_webhooks
 from ledger.models import Tenant
 from ledger.principals import Surface
@@ -49,12 +49,12 @@ class Command(BaseCommand):
             raise CommandError(f"{refusal} Nothing was changed.") from refusal
 
     def _withdraw(self, tenant: str, name: str) -> None:
-        by, via = account_changes.command(), Surface.COMMAND
+        by, via = command_principal(), Surface.COMMAND
         registrations.withdraw(_tenant(tenant), name, by=by, via=via)
         self.stdout.write(f"{name} was withdrawn. What was prepared with it goes on.")
 
     def _credential(self, name: str, tenant: Tenant, options: dict[str, Any]) -> None:
-        by: dict[str, Any] = {"by": account_changes.command(), "via": Surface.COMMAND}
+        by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
         if options["remove"]:
             credentials.remove(tenant, name, **by)
             self.stdout.write(f"{name} was removed. Tools that name it are not called any more.")
@@ -102,7 +102,7 @@ class Command(BaseCommand):
         old = registrations.current(tenant, manifest.name)
         changed = registrations.differences(old, manifest)
         if not is_dry:
-            by, via = account_changes.command(), Surface.COMMAND
+            by, via = command_principal(), Surface.COMMAND
             changed = registrations.register(tenant, manifest, by=by, via=via)
         what = "unchanged" if not changed else "changed" if old is not None else "new"
         self.stdout.write(f"{manifest.name}: {what} ({manifest.sha256[:12]})")

@@ -16,8 +16,8 @@ from uuid import UUID
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger.proof.audit import verification
-from ledger.proof.audit.verification import Coverage, Proof, Since
+from ledger.proof import audit
+from ledger.proof.audit import Coverage, Proof, Since
 from ledger.proof.log import checkpoints
 
 # How old an event may be that is under no checkpoint yet.
@@ -67,7 +67,7 @@ class Command(BaseCommand):
         since = None if file is None or options["full"] else _read_since(file)
         bar = ProgressBar(sys.stderr)
         try:
-            proof = verification.verify(
+            proof = audit.verify(
                 keys,
                 since=since,
                 against=[path.read_text() for path in options["against"]],
@@ -77,7 +77,7 @@ class Command(BaseCommand):
                 ),
                 progress=bar.show,
             )
-        except verification.Broken as broken:
+        except audit.Broken as broken:
             bar.end()
             for fault in broken.faults:
                 self.stderr.write(f"- {fault}")

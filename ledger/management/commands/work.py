@@ -16,11 +16,9 @@ from redis import RedisError
 from rq.exceptions import StopRequested
 
 from ledger.delivery.couriers import Courier
+from ledger.foundation import doorbell, liveness
 from ledger.foundation.postgres import sessions
-from ledger.foundation.redis import doorbell, liveness
-from ledger.workers.queue_threads import LOOK_AGAIN_S, QueueThreads
-from ledger.workers.queues import work
-from ledger.workers.start_checks import refuse_if_unsafe
+from ledger.workers import LOOK_AGAIN_S, QueueThreads, refuse_if_unsafe, work
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,15 @@
 """Proving the ledger: verification, exports and decision records."""
+
+from __future__ import annotations
+
+from ledger.proof.audit.exports import export_lines
+from ledger.proof.audit.verification import Broken, Coverage, Proof, Since, verify
+
+__all__ = [
+    "Broken",
+    "Coverage",
+    "Proof",
+    "Since",
+    "export_lines",
+    "verify",
+]

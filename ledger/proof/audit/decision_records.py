@@ -17,13 +17,13 @@ from django.conf import settings
 from django.db import connection
 from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.models import Event, Transaction
 from ledger.models.events import Checkpoint
 from ledger.proof.log import checkpoints
 from ledger.proof.log.checkpoints import Inclusion
-from ledger.seals import intents, seals
-from ledger.seals.seals import Link
-from ledger.transactions.sign_offs import DECISIONS
+from ledger.seals import Link
+from ledger.transactions import DECISIONS
 
 FORMAT, VERSION = "assent-decision-record", 1
 HOW_TO_VERIFY = (
@@ -52,7 +52,7 @@ def _shown(row: Transaction) -> str | None:
     """The content that was signed off, as its digest was made; ``None`` once it was erased."""
     if row.content_erased_at is not None:
         return None
-    return intents.canonical(intents.intent_of(row)).decode()
+    return seals.canonical(seals.intent_of(row)).decode()
 
 
 def record_of(kind: str, subject: Any, **sections: Any) -> Record:

@@ -10,17 +10,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from ledger import seals
 from ledger.models.events import Checkpoint
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import History
 from ledger.proof.log import checkpoints
-from ledger.seals import seals
 
 VERSION = 1
 AS_JSON = seals.AS_JSON | {"policy"}
 
 
-def lines() -> Iterator[str]:
+def export_lines() -> Iterator[str]:
     """One JSON object a line, of one instant: what comes of each subject, then checkpoints."""
     counts: Counter[str] = Counter()
     with histories.snapshot():

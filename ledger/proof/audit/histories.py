@@ -23,11 +23,11 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-from ledger.events.erasures import SealedContent
+from ledger import seals
+from ledger.events import SealedContent
 from ledger.models import Decision, Event, Transaction
-from ledger.seals import seals
-from ledger.seals.seals import Link
-from ledger.transactions.sign_offs import MOVES, Map
+from ledger.seals import Link
+from ledger.transactions import MOVES, Map
 
 CHUNK = 2_000  # rows of one fetch
 AT_ONCE = 1_000  # subjects that are looked up by one statement

@@ -14,17 +14,16 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from ledger.events import erasures
+from ledger import seals
+from ledger.events import erasure_in, sealed_content_faults
 from ledger.models import Event
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
 from ledger.proof.log import checkpoint_proof
 from ledger.proof.log.checkpoint_proof import Coverage
-from ledger.seals import seals
-from ledger.seals.seals import Link, hash_of
+from ledger.seals import Link, hash_of
 from ledger.states import Move
-from ledger.transactions import sign_offs
-from ledger.transactions.sign_offs import DECISIONS, Map
+from ledger.transactions import ACCOUNT, DECISIONS, Map, chain_faults, row_faults, sign_off_faults
 
 __all__ = ["Broken", "Coverage", "Proof", "hash_of", "verify"]
 
@@ -170,15 +169,15 @@ def faults_of(history: History) -> list[str]:
         subjects = [f"{family} {history.subject}" for family in history.rows]
         subjects = subjects or [f"decision {vote.id}" for vote in history.votes]
         return [f"{subject} has no events." for subject in subjects]
-    faults = [*sign_offs.chain_faults(history.links, moves, name)]
+    faults = [*chain_faults(history.links, moves, name)]
     row = history.rows.get(name)
     if row is None:
         if name in histories.families:
             faults.append(f"{name} {history.subject} is missing; its events are there.")
         return faults
     if name == "transaction":
-        faults += sign_offs.row_faults(row, history.links)
-        faults += sign_offs.sign_off_faults(row, history.links)
+        faults += row_faults(row, history.links)
+        faults += sign_off_faults(row, history.links)
         faults += _decision_faults(history)
     else:
         faults += _standing_faults(name, row, history.links)
@@ -187,7 +186,7 @@ def faults_of(history: History) -> list[str]:
 
 def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str]:
     """Faults of the row of an upper room, against its events: of its state, and its erasure."""
-    last, erasure = links[-1], erasures.erasure_in(links)
+    last, erasure = links[-1], erasure_in(links)
     if row.state != last.to_state:
         yield (
             f"{name} {row.id} is {row.state}, but its last event ({last.id}) left it "
@@ -197,7 +196,7 @@ def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str
     if seals.as_text(row.content_erased_at) != sealed:
         yield f"{name} {row.id}: content_erased_at is not what its events sealed."
     content = histories.families[name].content
-    for link, fault in erasures.sealed_content_faults(links, content) if content else ():
+    for link, fault in sealed_content_faults(links, content) if content else ():
         yield f"event {link.id} of {name} {row.id}: {fault}"
 
 
@@ -210,7 +209,7 @@ def _family_of(history: History) -> tuple[str, Map]:
         if kinds & set(family.moves):
             return family.name, family.moves
     # Changes of accounts have no state. Their kinds may be those of an app that is absent by now.
-    return sign_offs.ACCOUNT, {kind: Move(kind, frozenset({""}), "") for kind in kinds}
+    return ACCOUNT, {kind: Move(kind, frozenset({""}), "") for kind in kinds}
 
 
 def _decision_faults(history: History) -> Iterator[str]:

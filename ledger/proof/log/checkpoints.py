@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.transaction import atomic
 
-from ledger.events.settled import last_settled_event
+from ledger.events import last_settled_event
 from ledger.foundation.crypto import merkle, signed_notes
 from ledger.foundation.crypto.merkle import ProofRefused
 from ledger.foundation.crypto.signed_notes import SIGNATURE, Note, Signature, TreeHead, VerifierKey

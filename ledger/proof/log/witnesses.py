@@ -17,10 +17,10 @@ from django.conf import settings
 from django.db import IntegrityError
 from django.db.transaction import atomic
 
+from ledger.foundation import http_out
 from ledger.foundation.crypto import signed_notes
 from ledger.foundation.crypto.merkle import ProofRefused
 from ledger.foundation.crypto.signed_notes import NoteRefused, Signature, VerifierKey
-from ledger.foundation.http_out import safe_http
 from ledger.models.events import Checkpoint, Cosignature
 from ledger.proof.log import checkpoints, publishing
 
@@ -92,7 +92,7 @@ def _submit(witness: Witness, point: Checkpoint, old: int) -> httpx.Response:
     lines = [f"old {old}", *(base64.b64encode(node).decode() for node in path)]
     body = "".join(f"{line}\n" for line in lines) + f"\n{point.note}"
     try:
-        return safe_http.post(
+        return http_out.post(
             f"{witness.url}/add-checkpoint",
             body.encode(),
             {"Content-Type": "text/plain"},
@@ -102,7 +102,7 @@ def _submit(witness: Witness, point: Checkpoint, old: int) -> httpx.Response:
         )
     except TimeoutError:
         raise WitnessRefused(f"It did not answer within {TIMEOUT_S:g} s.") from None
-    except (httpx.HTTPError, safe_http.AddressRefused, OSError) as failure:
+    except (httpx.HTTPError, http_out.AddressRefused, OSError) as failure:
         raise WitnessRefused(f"{type(failure).__name__}: {failure}") from failure
 
 

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import Min
 from django.db.transaction import atomic
 
-from ledger.events.settled import last_settled_event
+from ledger.events import last_settled_event
 from ledger.models import Event, SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
 from ledger.reporting.usage import buckets, subjects
 from ledger.states import EventKind
@@ -68,7 +68,7 @@ def count_batch(most: int = BATCH) -> int:
     return int(upto - after)
 
 
-def rebuild() -> int:
+def rebuild_usage() -> int:
     """Count all events anew; returns up to which. Readers see the old figures until it is done.
 
     Subjects are those of transactions whose content is still there.

@@ -15,11 +15,10 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from ledger import contracts
+from ledger import contracts, seals
 from ledger.models import Event, SubjectUse, Transaction
-from ledger.seals import intents
 from ledger.states import EventKind
-from ledger.tools.catalogue import tool_of
+from ledger.tools import tool_of
 
 SHOWN = timedelta(days=30)
 KEPT = timedelta(days=35)  # a little longer: it goes by the time in the id
@@ -38,7 +37,7 @@ def text_of(value: Any) -> str:
 
 def hash_of(tenant: str, tool: str, subject: str) -> str:
     """Without invisible differences, and of no use to whoever lacks the installation's key."""
-    message = intents.canonical([tenant, tool, intents.folded(subject)])
+    message = seals.canonical([tenant, tool, seals.folded(subject)])
     return salted_hmac("ledger.usage.subject", message, algorithm="sha256").hexdigest()[:32]
 
 
@@ -80,7 +79,7 @@ def remember(after: int, upto: int) -> None:
     SubjectUse.objects.bulk_create(uses, batch_size=1_000, ignore_conflicts=True)
 
 
-def forget(transaction_ids: Sequence[UUID]) -> None:
+def forget_subjects(transaction_ids: Sequence[UUID]) -> None:
     """For the erasure of their content."""
     SubjectUse.objects.filter(pk__in=list(transaction_ids)).delete()
 

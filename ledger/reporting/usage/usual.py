@@ -150,7 +150,7 @@ class Lately:
             self.sizes.setdefault(currency, Counter())[size] += number
 
 
-def of_tools(tenants: Iterable[str]) -> dict[str, Lately]:
+def usage_of_tools(tenants: Iterable[str]) -> dict[str, Lately]:
     """The counts of each tool in these tenants."""
     rows = UsageDay.objects.filter(tenant__in=list(tenants), day__gt=_first_day())
     tools: dict[str, Lately] = {}

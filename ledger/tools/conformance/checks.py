@@ -10,7 +10,7 @@ from threading import Timer
 import httpx
 
 from ledger.tools.conformance.probe import Heard, Probe, Skipped, Unexpected, WithSecret
-from ledger.tools.http.answers import CONFLICT, NOTHING_HAPPENED
+from ledger.tools.http import CONFLICT, NOTHING_HAPPENED
 
 LONG_AGO = timedelta(minutes=10)
 ELSEWHERE = "another-tool.example"

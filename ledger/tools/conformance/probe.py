@@ -14,11 +14,16 @@ from uuid import uuid4
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ledger.foundation import http_out
 from ledger.foundation.crypto import signing_keys, standard_webhooks
-from ledger.foundation.http_out import safe_http
-from ledger.tools.http import signing
-from ledger.tools.http.answers import Answer, NotProved, object_in
-from ledger.tools.http.exchange import LARGEST_ANSWER
+from ledger.tools.http import (
+    LARGEST_ANSWER,
+    Answer,
+    NotProved,
+    object_in,
+    sign_as_webhook,
+    sign_with,
+)
 from ledger.tools.manifests import HttpManifest
 
 SHOWN = 300  # characters of an answer
@@ -66,12 +71,12 @@ class WithKey:
         return httpx.Request("POST", f"{address}/{verb}", json=dict(body))
 
     def sign(self, request: httpx.Request, at: datetime) -> None:
-        signing.sign_with(self.key, request, at=at)
+        sign_with(self.key, request, at=at)
 
     def sign_as_another(self, request: httpx.Request) -> None:
         """Under the name of our key."""
         stranger = Ed25519PrivateKey.generate()
-        signing.sign_with(stranger, request, key_id=signing_keys.key_id(self.key))
+        sign_with(stranger, request, key_id=signing_keys.key_id(self.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +90,10 @@ class WithSecret:
         return httpx.Request("POST", address, json={"verb": verb, **body})
 
     def sign(self, request: httpx.Request, at: datetime) -> None:
-        signing.sign_as_webhook(request, [self.secret], at=at)
+        sign_as_webhook(request, [self.secret], at=at)
 
     def sign_as_another(self, request: httpx.Request) -> None:
-        signing.sign_as_webhook(request, [standard_webhooks.new_secret()])
+        sign_as_webhook(request, [standard_webhooks.new_secret()])
 
 
 class Owner(Protocol):
@@ -210,15 +215,15 @@ class Probe:
     def send(self, request: httpx.Request) -> Heard:
         began = time.monotonic()
         try:
-            response = safe_http.send(
+            response = http_out.send(
                 request,
                 timeout_s=self.timeout_s,
                 largest_answer=LARGEST_ANSWER,
                 any_network=True,
             )
-        except (safe_http.AddressRefused, httpx.HTTPError, TimeoutError, OSError) as failure:
+        except (http_out.AddressRefused, httpx.HTTPError, TimeoutError, OSError) as failure:
             said = f"no answer: {type(failure).__name__} {failure}".rstrip()
-            is_too_large = isinstance(failure, safe_http.AnswerRefused)
+            is_too_large = isinstance(failure, http_out.AnswerRefused)
             heard = Heard(time.monotonic() - began, None, said, is_too_large)
         else:
             heard = Heard(time.monotonic() - began, response)

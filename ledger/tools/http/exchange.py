@@ -14,8 +14,8 @@ from urllib.parse import quote
 import httpx
 
 from ledger.contracts import Context, NothingHappenedYet
-from ledger.foundation.http_out import safe_http
-from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.foundation import http_out
+from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.tools.http import answers, signing
 from ledger.tools.http.answers import Answer, Meaning
 
@@ -25,7 +25,7 @@ ACCEPT = {"Accept": "application/json"}
 CLOCKS_DIFFER = signing.VALID_FOR / 2
 NOTHING_WAS_SENT = (
     CredentialUnusable,
-    safe_http.AddressRefused,
+    http_out.AddressRefused,
     signing.NotSigned,
     httpx.ConnectError,
 )
@@ -102,9 +102,7 @@ def response_to(request: httpx.Request, service: Service, *, timeout_s: float) -
         signing.sign(request)
     else:
         signing.sign_as_webhook(request, service.secrets(service.address))
-    return safe_http.send(
-        request, timeout_s=timeout_s, largest_answer=LARGEST_ANSWER, tls=shown.tls
-    )
+    return http_out.send(request, timeout_s=timeout_s, largest_answer=LARGEST_ANSWER, tls=shown.tls)
 
 
 def _pause_in(response: httpx.Response) -> float:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ledger import seals
 from ledger.contracts import ConsequenceLevel, json_schemas
 from ledger.errors import InvalidRequest, SchemaUnusable
-from ledger.seals import intents
 from ledger.tools.http import exchange
 from ledger.tools.http.answers import NotProved, object_in
 from ledger.tools.http.exchange import NOTHING_WAS_SENT, Service
@@ -73,7 +73,7 @@ def read(service: Service, *, tool: str, tenant: str) -> dict[str, Any]:
 def digest_of(contract: dict[str, Any]) -> str:
     """SHA-256 of its canonical JSON (RFC 8785); empty if it has none, so that it equals nothing."""
     try:
-        return intents.digest_of(contract)
+        return seals.digest_of(contract)
     except InvalidRequest:
         return ""
 
@@ -81,7 +81,7 @@ def digest_of(contract: dict[str, Any]) -> str:
 def check(contract: dict[str, Any], name: str) -> None:
     """Raises ``Unusable`` if this is not what the owner of the tool would publish."""
     try:
-        intents.refuse_unsafe_text(contract, "what it publishes")
+        seals.refuse_unsafe_text(contract, "what it publishes")
         published = PublishedContract.model_validate(contract)
         json_schemas.check(published.json_schema)
     except ValidationError as refusal:

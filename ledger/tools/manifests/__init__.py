@@ -11,6 +11,7 @@ from typing import Any
 
 from ledger.tools.manifests import texts
 from ledger.tools.manifests.agent import AgentManifest
+from ledger.tools.manifests.arguments import model_of
 from ledger.tools.manifests.base import (
     LONGEST_TIMEOUT_S,
     RECEIPT,
@@ -19,7 +20,7 @@ from ledger.tools.manifests.base import (
     ManifestRefused,
 )
 from ledger.tools.manifests.http import HttpManifest
-from ledger.tools.manifests.mcp import McpManifest
+from ledger.tools.manifests.mcp import McpManifest, UpstreamCall, check_upstream_address, filled_in
 from ledger.tools.manifests.tool import ManifestTool
 
 # The first is the kind of a manifest that names none.
@@ -51,6 +52,10 @@ __all__ = [
     "ManifestRefused",
     "ManifestTool",
     "McpManifest",
+    "UpstreamCall",
+    "check_upstream_address",
+    "filled_in",
+    "model_of",
     "read",
     "texts",
 ]

@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
+from ledger import seals
 from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel, json_schemas
 from ledger.errors import InvalidRequest, SchemaUnusable
-from ledger.seals import intents
 
 RECEIPT = "id"  # the member of ``receipt`` that proves success
 SCHEMA_MOST = 50_000  # characters as JSON
@@ -105,7 +105,7 @@ class Manifest(Strict):
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
-        intents.refuse_unsafe_text(self.model_dump(mode="json"), "the manifest")
+        seals.refuse_unsafe_text(self.model_dump(mode="json"), "the manifest")
         _check_arguments(self.arguments)
         return self
 
@@ -128,7 +128,7 @@ class Manifest(Strict):
 
     @property
     def sha256(self) -> str:
-        return intents.digest_of(self.as_json())
+        return seals.digest_of(self.as_json())
 
 
 def check_host(address: str) -> None:
@@ -150,7 +150,7 @@ def _checked_template(template: str) -> str:
 
 
 def _check_arguments(schema: dict[str, Any]) -> None:
-    if len(intents.canonical(schema)) > SCHEMA_MOST:
+    if len(seals.canonical(schema)) > SCHEMA_MOST:
         raise ValueError(f"the schema of the arguments has more than {SCHEMA_MOST} characters")
     try:
         json_schemas.check(schema)

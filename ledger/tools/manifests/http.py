@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ledger.foundation.http_out import safe_http
+from ledger.foundation import http_out
 from ledger.tools.manifests.base import Manifest, check_host
 
 CredentialName = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,62})?$")]
@@ -41,8 +41,8 @@ class HttpManifest(Manifest):
 
 def _check_address(address: str) -> None:
     try:
-        safe_http.check_form(address)
-    except safe_http.AddressRefused as refusal:
+        http_out.check_form(address)
+    except http_out.AddressRefused as refusal:
         raise ValueError(f"the address cannot be called: {str(refusal).rstrip('.')}") from None
     check_host(address)
     if "?" in address or "#" in address or address.endswith("/"):

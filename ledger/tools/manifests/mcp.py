@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ledger.foundation.http_out import safe_http
+from ledger.foundation import http_out
 from ledger.tools.manifests.base import Manifest, Strict, check_host
 
 STDIO = "stdio:"
@@ -72,7 +72,7 @@ class McpManifest(Manifest):
     @field_validator("address")
     @classmethod
     def _can_be_called(cls, address: str) -> str:
-        check_address(address)
+        check_upstream_address(address)
         return address
 
     @model_validator(mode="after")
@@ -89,15 +89,15 @@ class McpManifest(Manifest):
         return self
 
 
-def check_address(address: str) -> None:
+def check_upstream_address(address: str) -> None:
     """Raises ``ValueError`` for what is neither an http(s) address nor ``stdio:<name>``."""
     if address.startswith(STDIO):
         if not address.removeprefix(STDIO).replace("-", "_").isidentifier():
             raise ValueError("stdio: is followed by a name of ASSENT_MCP_COMMANDS")
         return
     try:
-        safe_http.check_form(address)
-    except safe_http.AddressRefused as refusal:
+        http_out.check_form(address)
+    except http_out.AddressRefused as refusal:
         raise ValueError(f"the address cannot be called: {str(refusal).rstrip('.')}") from None
     check_host(address)
     if "#" in address:

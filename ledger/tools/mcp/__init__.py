@@ -6,6 +6,15 @@ database.
 
 from __future__ import annotations
 
-from ledger.tools.mcp.tool import McpReadonlyTool, McpTool, Upstream
+from ledger.tools.mcp.tool import ALL_ARGUMENTS, McpReadonlyTool, McpTool, Upstream
+from ledger.tools.mcp.wire import Json, NothingSent, NotProved
 
-__all__ = ["McpReadonlyTool", "McpTool", "Upstream"]
+__all__ = [
+    "ALL_ARGUMENTS",
+    "Json",
+    "McpReadonlyTool",
+    "McpTool",
+    "NotProved",
+    "NothingSent",
+    "Upstream",
+]

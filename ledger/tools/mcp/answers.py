@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ledger import seals
 from ledger.contracts import NothingHappened
 from ledger.contracts.results import NOTE, clean
 from ledger.errors import InvalidRequest
 from ledger.foundation import characters
-from ledger.seals import intents
 from ledger.tools.mcp.wire import NOT_BEGUN, Json, NotProved, ServerError
 
 TEXT_MOST = 3000  # characters, of what is shown to people
@@ -90,7 +90,7 @@ def shown(text: str, most: int = TEXT_MOST) -> str:
 def _digest_of(result: Json) -> str:
     answer = {name: value for name, value in result.items() if name != "_meta"}
     try:
-        return NO_RECEIPT + intents.digest_of(answer)
+        return NO_RECEIPT + seals.digest_of(answer)
     except InvalidRequest:
         text = json.dumps(answer, sort_keys=True)
         return NO_RECEIPT + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeVar
 import httpx
 from django.conf import settings
 
-from ledger.foundation.http_out import safe_http
-from ledger.foundation.http_out.safe_http import Credentials
+from ledger.foundation import http_out
+from ledger.foundation.http_out import Credentials
 from ledger.tools.mcp import definitions, stdio, wire
 from ledger.tools.mcp.streamable_http import HttpConnection
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken, ServerError
@@ -229,8 +229,8 @@ def _connected(
 async def _over_http(
     address: str, shown: Credentials, timeout_s: float
 ) -> AsyncIterator[Connection]:
-    transport = safe_http.SafeTransport(largest_answer=wire.LARGEST, tls=shown.tls)
-    async with safe_http.client(transport, timeout_s=timeout_s) as http:
+    transport = http_out.SafeTransport(largest_answer=wire.LARGEST, tls=shown.tls)
+    async with http_out.client(transport, timeout_s=timeout_s) as http:
         yield HttpConnection(http, address, shown.headers)
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ledger import seals
 from ledger.errors import InvalidRequest
-from ledger.seals import intents
 from ledger.tools.mcp.wire import Json, NotProved
 
 MOST_TOOLS = 500
@@ -34,7 +34,7 @@ def definitions_in(tools: Iterable[Any]) -> dict[str, Json]:
 def digest_of(definition: Json) -> str:
     """SHA-256 over the canonical JSON. Raises ``NotProved`` where there is none."""
     try:
-        return intents.digest_of(definition)
+        return seals.digest_of(definition)
     except InvalidRequest as refusal:
         raise NotProved(f"A definition cannot be hashed: {refusal.detail}") from refusal
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import httpx
 
-from ledger.foundation.http_out import safe_http
+from ledger.foundation import http_out
 from ledger.tools.mcp import wire
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken
 
@@ -73,7 +73,7 @@ class HttpConnection:
         )
         try:
             return await self._http.send(request, stream=True, follow_redirects=False)
-        except (safe_http.AddressRefused, httpx.ConnectError) as refusal:
+        except (http_out.AddressRefused, httpx.ConnectError) as refusal:
             raise NothingSent(f"Nothing was sent: {refusal}") from refusal
 
 

@@ -12,13 +12,11 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from ledger import seals
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, ReadonlyTool, Role
 from ledger.errors import PlanRefused
-from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
-from ledger.seals import intents
-from ledger.tools.manifests import ManifestTool, McpManifest
-from ledger.tools.manifests.arguments import model_of
-from ledger.tools.manifests.mcp import UpstreamCall, filled_in
+from ledger.foundation.http_out import Credentials, CredentialUnusable
+from ledger.tools.manifests import ManifestTool, McpManifest, UpstreamCall, filled_in, model_of
 from ledger.tools.mcp import answers, client, definitions
 from ledger.tools.mcp.answers import TEXT_MOST
 from ledger.tools.mcp.client import Talk
@@ -55,7 +53,7 @@ class McpTool(ManifestTool):
         return super().names_of_key | {ALL_ARGUMENTS}
 
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
-        every = {ALL_ARGUMENTS: intents.digest_of(dict(arguments))[:32]}
+        every = {ALL_ARGUMENTS: seals.digest_of(dict(arguments))[:32]}
         return super().operation_key_for(tenant, {**every, **arguments})
 
     def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:

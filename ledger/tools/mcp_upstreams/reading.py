@@ -13,13 +13,12 @@ from django.db.models.functions import Now
 
 from ledger.contracts.results import clean, storable
 from ledger.foundation.characters import cleaned
-from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
+from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState, Watched
 from ledger.principals import Surface, system
 from ledger.tools import credentials, holds, watched
-from ledger.tools.mcp import client, definitions
+from ledger.tools.mcp import Json, NothingSent, NotProved, client, definitions
 from ledger.tools.mcp.client import Talk
-from ledger.tools.mcp.wire import Json, NothingSent, NotProved
 
 KIND = "mcp"
 TIMEOUT_S = 20.0

@@ -10,8 +10,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger.errors import NotFound
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change, sealable
 from ledger.models import (
     McpUpstream,
     RegisteredTool,
@@ -23,10 +22,8 @@ from ledger.models import (
 )
 from ledger.principals import Principal, Surface
 from ledger.tools import watched
-from ledger.tools.manifests import ManifestRefused, McpManifest
-from ledger.tools.manifests.mcp import check_address
-from ledger.tools.mcp import definitions
-from ledger.tools.mcp.tool import ALL_ARGUMENTS
+from ledger.tools.manifests import ManifestRefused, McpManifest, check_upstream_address
+from ledger.tools.mcp import ALL_ARGUMENTS, definitions
 from ledger.tools.mcp_upstreams.reading import KIND, hold_row
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
@@ -76,7 +73,7 @@ def check(name: str, address: str) -> None:
     if not NAME.fullmatch(name):
         raise UpstreamRefused("A name is a-z, 0-9 and _, a letter first, 31 characters at most.")
     try:
-        check_address(address)
+        check_upstream_address(address)
     except ValueError as refusal:
         raise UpstreamRefused(f"{address:.200}: {refusal}.") from refusal
 
@@ -231,12 +228,12 @@ def released_sha256(tenant: str, upstream: str, address: str, name: str) -> str:
 
 
 def _record(row: McpUpstream, kind: ChangeKind, by: Principal, via: Surface, **told: Any) -> None:
-    account_changes.record(
+    record_change(
         f"mcp_server:{row.tenant_id}/{row.name}",
         kind,
         tenant=row.tenant_id,
         by=by,
         via=via,
         name=row.name,
-        details={name: account_changes.plain(value) for name, value in told.items()},
+        details={name: sealable(value) for name, value in told.items()},
     )

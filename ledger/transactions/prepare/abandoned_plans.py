@@ -13,7 +13,7 @@ from django.db import IntegrityError
 from django.db.transaction import atomic
 from pydantic import BaseModel
 
-from ledger import states
+from ledger import seals, states
 from ledger.contracts import Context, Tool
 from ledger.contracts.results import storable
 from ledger.errors import source_of
@@ -22,7 +22,7 @@ from ledger.foundation.postgres import sessions
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
-from ledger.seals import intents, seals
+from ledger.seals import intents
 from ledger.states import Reasons, State
 from ledger.transactions.prepare.proposals import OPERATION_KEY_MAX
 

@@ -17,13 +17,17 @@ from uuid import UUID
 from django.db import connection
 from django.db.transaction import on_commit
 
-from ledger import states
+from ledger import seals, states
 from ledger.events import outbox
-from ledger.foundation.postgres import use_prepared_statements
-from ledger.foundation.postgres.inserts import columns_of, insert_all_into, on_one_line
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
+from ledger.foundation.postgres import (
+    columns_of,
+    insert_all_into,
+    on_one_line,
+    use_prepared_statements,
+)
 from ledger.models import Event, IdempotencyKey, Transaction
-from ledger.seals import intents, seals
+from ledger.seals import intents
 from ledger.states import WITHOUT_EFFECT, Move, State
 from ledger.transactions.prepare.admission import locks_of
 from ledger.transactions.prepare.drafts import New

@@ -24,8 +24,7 @@ from django.db import connection
 from ledger.errors import InProgress, PlansBusy, PlanTimedOut
 from ledger.foundation.lanes import Job, Lane
 from ledger.foundation.postgres import sessions
-from ledger.limits import rates
-from ledger.limits.terms import Limit, Of
+from ledger.limits import Limit, Of, rates
 from ledger.principals import Principal
 
 logger = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from ledger.limits.stocks import Places
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal, Surface
 from ledger.states import Move, State
-from ledger.tools.catalogue import refuse_held
+from ledger.tools import refuse_held
 from ledger.transactions.decisions import approve_by_policy
 from ledger.transactions.prepare import plan_pool
 from ledger.transactions.prepare.abandoned_plans import abandon

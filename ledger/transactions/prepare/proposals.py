@@ -12,13 +12,13 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from ledger.agents.allowances import Lists, allow, lists_of, unknown
+from ledger.agents import Lists, allow, lists_of, unknown
 from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
 from ledger.models import IdempotencyKey, Transaction, TransactionRow
 from ledger.principals import Principal, Surface
 from ledger.seals import intents
-from ledger.tools.catalogue import held_named, tool_named
+from ledger.tools import held_named, tool_named
 
 PREPARE_ROUTE = "prepare"
 KEY_MAX = 255  # characters

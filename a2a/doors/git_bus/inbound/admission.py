@@ -16,10 +16,10 @@ from a2a.models import Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from ledger.agents.callers import Caller
+from ledger import seals
+from ledger.agents import Caller
 from ledger.errors import LedgerError, LimitReached
 from ledger.models import Scope
-from ledger.seals import intents
 
 TAKE, REFUSE = "take it", "refuse it"
 FORM = {"type": "string", "enum": [TAKE, REFUSE]}
@@ -108,7 +108,7 @@ def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
     )
     content = json.dumps(shown, ensure_ascii=False, indent=2)
     evidence = [{"text": content, "filename": f"{row.request_id}.json"}]
-    intents.refuse_unsafe_text([text, evidence], "the request")
+    seals.refuse_unsafe_text([text, evidence], "the request")
     task = submissions.submit(
         Submission(
             skill=ASK_A_PERSON.id,

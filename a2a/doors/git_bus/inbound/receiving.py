@@ -22,7 +22,7 @@ from a2a.doors.git_bus.repository.git import Change, Entry
 from a2a.models import Task
 from a2a.states import TaskReasons
 from a2a.submissions import Submission
-from ledger.agents.callers import Caller
+from ledger.agents import Caller
 from ledger.contracts import json_schemas
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached, cut
 from ledger.execution import crash_points

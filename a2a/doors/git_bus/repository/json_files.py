@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.seals import intents
+from ledger import seals
 
 DEEPEST = 50  # levels of a JSON value
 
@@ -18,7 +18,7 @@ def object_in(text: bytes) -> dict[str, Any] | None:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # ValueError: a surrogate
         if _is_too_deep(value):
             return None
-        has_nul = any("\0" in part for part in intents.texts_in(value))
+        has_nul = any("\0" in part for part in seals.texts_in(value))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and not has_nul else None

@@ -18,12 +18,12 @@ from a2a.doors.humanlayer.models import Binding
 from ledger import four_eyes
 from ledger.contracts import Contract, Tool
 from ledger.errors import InvalidRequest, NotFound, Sentence
-from ledger.events import account_changes
+from ledger.events import record_change
 from ledger.models import Agent, ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
-from ledger.tools.catalogue import last_named, tool_named
-from ledger.tools.loosening import fewer_eyes
+from ledger.tools import last_named, tool_named
 from ledger.tools.permits import PermitTool
+from ledger.tools.registrations import fewer_eyes
 
 KIND = "function"
 EVENTS = (BindingChange.ASKED, BindingChange.DECLINED)
@@ -143,7 +143,7 @@ def register() -> None:
 
 def _record(row: Binding, kind: BindingChange, by: Principal, via: Surface, **details: Any) -> None:
     agent = row.agent.slug if row.agent else "*"
-    account_changes.record(
+    record_change(
         f"function:{row.tenant_id}/{agent}/{row.function}",
         kind,
         tenant=row.tenant_id,

@@ -18,8 +18,9 @@ from a2a.doors.humanlayer.bodies import Channel, FunctionCall, Json
 from a2a.doors.humanlayer.calls import bindings
 from a2a.doors.humanlayer.models import BoundCall
 from a2a.errors import CallIdTaken
-from ledger.agents.callers import Caller
-from ledger.api.rendering import render_token
+from ledger import seals
+from ledger.agents import Caller
+from ledger.api import render_token
 from ledger.contracts import Contract
 from ledger.errors import (
     IdempotencyKeyReused,
@@ -31,11 +32,10 @@ from ledger.errors import (
 )
 from ledger.models import IdempotencyKey, Transaction
 from ledger.principals import Surface
-from ledger.seals import intents
 from ledger.states import State
-from ledger.tools.catalogue import tool_named
+from ledger.tools import tool_named
+from ledger.transactions import OutcomeKind, outcome_of
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
-from ledger.transactions.outcomes import OutcomeKind, outcome_of
 
 KEY_PREFIX = "humanlayer:"  # of the idempotency keys of calls
 # What another attempt at the same call would meet again: the call ends with it.
@@ -73,7 +73,7 @@ def _kept(
     name = bindings.tool_for(caller.principal, caller.tenant, call.spec.fn)
     if not name:
         return None
-    intents.refuse_unsafe_text(spec.get("channel"), "channel")  # people are shown it
+    seals.refuse_unsafe_text(spec.get("channel"), "channel")  # people are shown it
     tool = tool_named(caller.tenant, name)
     retention = (tool.contract if tool is not None else Contract()).retention
     columns = {

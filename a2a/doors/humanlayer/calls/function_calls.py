@@ -20,18 +20,16 @@ from a2a.doors.humanlayer.calls import bound_calls, tool as handed_over
 from a2a.doors.humanlayer.calls.tool import HandedOverCall
 from a2a.doors.humanlayer.models import BoundCall
 from a2a.errors import CallIdTaken
-from ledger.agents import allowances
-from ledger.agents.callers import Caller
+from ledger.agents import Caller, unknown
+from ledger.api import render_token
 from ledger.api.http import address_of
-from ledger.api.rendering import render_token
 from ledger.errors import IdempotencyKeyReused, NotFound
 from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
 from ledger.principals import Surface
 from ledger.states import Ending, State
-from ledger.tools.handed_over import is_for_agent
-from ledger.transactions import coordinator
+from ledger.tools import is_for_agent
+from ledger.transactions import coordinator, outcome_of
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
-from ledger.transactions.outcomes import outcome_of
 
 KEY_PREFIX = bound_calls.KEY_PREFIX
 NO_REASON = "No reason given."
@@ -52,7 +50,7 @@ def create(caller: Caller, body: Any) -> Json:
     refuse_responders(call.spec.channel)
     name = handed_over.name_of(call.spec.fn)
     if not caller.may_use(name):
-        raise allowances.unknown(name)
+        raise unknown(name)
     spec = without_secrets(body["spec"])
     bound = bound_calls.begin(caller, call, spec, _key(call.call_id))
     if bound is not None:

@@ -12,9 +12,9 @@ from django.db.models.functions import Now
 from a2a.doors.git_bus import listening
 from a2a.doors.git_bus.models import GitBus
 from a2a.doors.git_bus.turns import AT_ONCE, Turns
+from ledger.foundation import doorbell, liveness
 from ledger.foundation.postgres import sessions
-from ledger.foundation.redis import doorbell, liveness
-from ledger.workers.start_checks import refuse_if_unsafe
+from ledger.workers import refuse_if_unsafe
 
 
 class Command(BaseCommand):

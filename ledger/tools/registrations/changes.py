@@ -10,15 +10,15 @@ from typing import Any
 
 from django.db.transaction import atomic
 
-from ledger import four_eyes
-from ledger.events.account_changes import ChangeKind
+from ledger import four_eyes, seals
+from ledger.events import ChangeKind
 from ledger.models import ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
-from ledger.seals import intents
-from ledger.tools import manifests, registrations
-from ledger.tools.loosening import loosened
+from ledger.tools import manifests
 from ledger.tools.manifests import Manifest
-from ledger.tools.registrations import Overtaken
+from ledger.tools.registrations import versions
+from ledger.tools.registrations.loosening import loosened
+from ledger.tools.registrations.versions import Overtaken
 
 KIND = "tool"
 EVENTS = (ChangeKind.TOOL_CHANGE_ASKED, ChangeKind.TOOL_CHANGE_DECLINED)
@@ -32,16 +32,16 @@ def change(
     ``in_place_of`` is the version that was looked at, empty for none. Returns the change that
     waits. Raises ``registrations.Refused``.
     """
-    registrations.check(tenant, manifest)
+    versions.check(tenant, manifest)
     origin: dict[str, Any] = {"in_place_of": in_place_of, "by": by, "via": via}
     with atomic():
         # Compared with what nobody else replaces meanwhile.
         Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
-        loosens = loosened(registrations.latest(tenant, manifest.name), manifest)
+        loosens = loosened(versions.latest(tenant, manifest.name), manifest)
         if not loosens:
-            registrations.register(tenant, manifest, **origin)
+            versions.register(tenant, manifest, **origin)
             return None
-        current = registrations.current(tenant, manifest.name)
+        current = versions.current(tenant, manifest.name)
         if in_place_of != (current.sha256 if current else ""):
             raise Overtaken("Somebody has changed the tool meanwhile: look at it as it is now.")
         after = manifest.as_json()
@@ -51,7 +51,7 @@ def change(
 
 def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
     """Raises ``registrations.Refused``."""
-    registrations.register(
+    versions.register(
         Tenant.objects.get(slug=request.tenant),
         manifests.read(request.after),
         in_place_of=request.in_place_of,
@@ -64,9 +64,9 @@ def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
 def _record(
     request: ChangeRequest, kind: ChangeKind, by: Principal, via: Surface, **details: Any
 ) -> None:
-    details["version"] = intents.digest_of(request.after)
+    details["version"] = seals.digest_of(request.after)
     tenant = Tenant(slug=request.tenant)
-    registrations.record(tenant, request.subject, kind, by, via, **details)
+    versions.record(tenant, request.subject, kind, by, via, **details)
 
 
 def register() -> None:

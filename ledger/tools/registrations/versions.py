@@ -10,8 +10,7 @@ from django.db.transaction import atomic
 
 from ledger import contracts
 from ledger.errors import NotFound
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
+from ledger.events import ChangeKind, record_change, sealable
 from ledger.models import RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Principal, Surface
 from ledger.tools import catalogue, holds, manifests, mcp_upstreams
@@ -104,7 +103,7 @@ def register(
             defaults={"version": manifest.sha256, "is_withdrawn": False},
         )
         kind = ChangeKind.TOOL_REGISTERED if old is None else ChangeKind.TOOL_CHANGED
-        sealed = {} if old is None else {"changed": account_changes.plain(changed)}
+        sealed = {} if old is None else {"changed": sealable(changed)}
         record(tenant, manifest.name, kind, by, via, version=manifest.sha256, **sealed, **told)
     return changed
 
@@ -176,7 +175,7 @@ def record(
     tenant: Tenant, name: str, kind: ChangeKind, by: Principal, via: Surface, **details: Any
 ) -> None:
     """Append what was done to the tool to its chain."""
-    account_changes.record(
+    record_change(
         f"tool:{tenant.slug}/{name}",
         kind,
         tenant=tenant.slug,

@@ -16,7 +16,7 @@ from typing import Any
 
 from redis import RedisError
 
-from ledger.foundation.redis import doorbell
+from ledger.foundation import doorbell
 
 logger = logging.getLogger(__name__)
 

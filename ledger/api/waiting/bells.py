@@ -16,9 +16,9 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from django.conf import settings
 
 from ledger.api.waiting.watch import LOOK_BACK, Watch, recent_events
+from ledger.foundation import doorbell
 from ledger.foundation.batches import in_thread
-from ledger.foundation.redis import doorbell
-from ledger.foundation.redis.connections import async_redis, messages_of
+from ledger.foundation.redis_connections import async_redis, messages_of
 
 FORGET_AFTER_S = 4 * LOOK_BACK.total_seconds()
 

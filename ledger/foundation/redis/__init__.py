@@ -1,1 +1,0 @@
-"""Redis within a time limit: connections, the doorbell, which processes live."""
