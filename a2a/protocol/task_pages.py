@@ -14,8 +14,8 @@ from django.db.models import Prefetch, Q, prefetch_related_objects
 from a2a.models import Artifact, Message, Question, QuestionState, Task, visible_if_any
 from a2a.protocol.errors import INVALID_PARAMS, ProtocolError
 from a2a.states import FINAL, OPEN, TaskState
-from a2a.validation.parts import refuse_unstorable
-from a2a.wire.to_json import task_to_json
+from a2a.validation import refuse_unstorable
+from a2a.wire import task_to_json
 from ledger.agents.callers import Caller
 from ledger.foundation.postgres import count_any_of, keyset_page
 

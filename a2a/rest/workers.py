@@ -29,13 +29,8 @@ from a2a.rest.schemas import (
     WorkOut,
 )
 from a2a.tasks import questions
-from a2a.validation.parts import refuse_unstorable
-from a2a.wire.plain_json import (
-    artifact_as_json,
-    message_as_json,
-    question_as_json,
-    work_as_json,
-)
+from a2a.validation import refuse_unstorable
+from a2a.wire import artifact_as_json, message_as_json, question_as_json, work_as_json
 from ledger.agents.callers import Caller
 from ledger.api.http import AgentBearer, caller_of, json_response
 from ledger.api.http.schemas import BODY, refusals

@@ -14,11 +14,11 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from a2a import validation
 from a2a.errors import AnswerInvalid
 from a2a.models import Message, Question, Task, TaskQuerySet
 from a2a.states import TaskEventKind, TaskState
 from a2a.tasks import MOST_READ, Relative, family_of
-from a2a.validation import spellings
 from approvals.desk import decisions, giving, policies
 from approvals.people import principal_of
 from approvals.presentation import labels
@@ -145,7 +145,7 @@ def _listed(request: HttpRequest, form: TaskListForm) -> TaskQuerySet:
     if values.get("skill"):
         rows = rows.filter(skill_slug=values["skill"])
     if values.get("trace"):
-        rows = rows.filter(trace_id=spellings.trace_id(values["trace"]))
+        rows = rows.filter(trace_id=validation.w3c_trace_id(values["trace"]))
     return rows
 
 
