@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _, ngettext
 from approvals.models import Mail, NotificationSettings
 from approvals.notifications import texts
 from approvals.notifications.concerns import Item
-from approvals.people import principal_of, record
+from approvals.people import principal_of, record_change
 from ledger.events.account_changes import ChangeKind
 from ledger.principals import Surface
 
@@ -111,7 +111,7 @@ def stop(person: User) -> None:
     """Send this person no more e-mails; sealed as an event. Twice is as once."""
     chosen = NotificationSettings.objects.filter(user=person).exclude(mail=Mail.OFF)
     if chosen.update(mail=Mail.OFF):
-        record(
+        record_change(
             person,
             ChangeKind.NOTIFICATIONS_TURNED_OFF,
             by=principal_of(person),

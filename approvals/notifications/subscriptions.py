@@ -15,7 +15,7 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 
 from approvals.models import NotificationSettings, PushSubscription
-from approvals.people import principal_of, record
+from approvals.people import principal_of, record_change
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.foundation.http_out import safe_http
@@ -55,7 +55,7 @@ def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
         )
         NotificationSettings.objects.get_or_create(user=person)
         _make_room(person)
-        record(
+        record_change(
             person,
             ChangeKind.NOTIFICATIONS_TURNED_ON,
             by=principal_of(person),
@@ -78,7 +78,7 @@ def remove(person: User, subscription_id: int) -> bool:
         if subscription is None:
             return False
         subscription.delete()
-        record(
+        record_change(
             person,
             ChangeKind.NOTIFICATIONS_TURNED_OFF,
             by=principal_of(person),

@@ -150,7 +150,7 @@ def link(token: str, user: User) -> SlackIdentity:
                         "linked_by": str(principal_of(user)),
                     },
                 )
-                people.record(
+                people.record_change(
                     user,
                     SlackChange.LINKED,
                     by=principal_of(user),
@@ -169,7 +169,7 @@ def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface
     with atomic():
         for identity in SlackIdentity.objects.filter(user=user, workspace=workspace):
             identity.delete()
-            people.record(
+            people.record_change(
                 user,
                 SlackChange.UNLINKED,
                 by=by,
@@ -190,7 +190,7 @@ def ask_for(
         request = SlackLinkRequest.objects.create(
             user=user, workspace=workspace, slack_user_id=slack_user_id, home_team_id=home_team_id
         )
-        people.record(
+        people.record_change(
             user,
             SlackChange.LINK_ASKED,
             by=by,

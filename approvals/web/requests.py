@@ -15,7 +15,7 @@ from approvals.desk.inbox import inbox
 from approvals.desk.viewers import Viewer
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
-from approvals.people import notices, principal_of
+from approvals.people import notice_text, notices_for, principal_of
 from approvals.presentation import script_texts
 from approvals.slack import is_configured as slack_is_configured
 from ledger.models import RegisteredTool, Review
@@ -56,8 +56,8 @@ def _sweeper_silent() -> float:
 
 def _notices(person: Any) -> list[dict[str, Any]]:
     return [
-        {"pk": notice.pk, "at": notice.event.at, "text": notices.text_of(notice.event, person)}
-        for notice in notices.waiting_for(person).order_by("-pk")[:MOST_NOTICES]
+        {"pk": notice.pk, "at": notice.event.at, "text": notice_text(notice.event, person)}
+        for notice in notices_for(person).order_by("-pk")[:MOST_NOTICES]
     ]
 
 

@@ -170,10 +170,10 @@ class Command(BaseCommand):
         """Make everything that has to be there before the processes start."""
 
     def banner(self) -> str:
-        from approvals.people import links
+        from approvals.people.sign_in import first_start_link
 
         lines = ["", f"  Assent is at {settings.PUBLIC_URL}", ""]
-        if first := links.first_start():
+        if first := first_start_link():
             lines += ["  Nobody has an account yet. Open this link, once:", f"    {first}", ""]
         return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackIdentity
-from approvals.people import notices
+from approvals.people import NOTICES, notice_text
 from approvals.slack.api.calls import call, error_of
 from approvals.slack.api.workspaces import app_for
 from approvals.slack.languages import in_language_of
@@ -22,7 +22,7 @@ from ledger.principals import Principal
 class NoticeChannel:
     """Direct messages to the person whom a change concerns, wherever they are linked."""
 
-    name = notices.NAME
+    name = NOTICES
 
     def wants(self, kind: str) -> bool:
         return False  # each event names its recipient
@@ -44,7 +44,7 @@ class NoticeChannel:
 
 def _words(event: Event, person: User) -> str:
     hint = _("If nobody agreed this with you, tell an operator: {link}")
-    return f"{notices.text_of(event, person)} {hint.format(link=desk_link('inbox'))}"
+    return f"{notice_text(event, person)} {hint.format(link=desk_link('inbox'))}"
 
 
 def _tell(identity: SlackIdentity, text: str) -> None:

@@ -32,7 +32,7 @@ from approvals.notifications import (
 )
 from approvals.notifications.concerns import Item
 from approvals.notifications.subscriptions import Browser, SubscriptionRefused
-from approvals.people import principal_of, record
+from approvals.people import principal_of, record_change
 from approvals.web.requests import roles_of_request, tenants_of_request
 from ledger.events.account_changes import ChangeKind
 from ledger.models import Delivery, Event, Transaction, id_or_none
@@ -93,7 +93,7 @@ def _keep(form: NotificationsForm, person: User) -> None:
     with atomic():
         form.save()
         if form.instance.mail and not before:
-            record(
+            record_change(
                 person,
                 ChangeKind.NOTIFICATIONS_TURNED_ON,
                 by=principal_of(person),
