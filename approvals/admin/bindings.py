@@ -18,7 +18,7 @@ from a2a.doors.humanlayer import calls
 from a2a.doors.humanlayer.calls import bindings
 from a2a.doors.humanlayer.models import Binding
 from approvals.admin.operator_pages import OperatorPages, operated_by, origin_of
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from ledger.errors import LedgerError
 
 

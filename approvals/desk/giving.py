@@ -26,8 +26,7 @@ from approvals.desk import policies
 from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.people import principal_of
-from approvals.presentation.amounts import number_written
-from approvals.presentation.sentences import in_words
+from approvals.presentation import in_words, number_written
 from ledger.agents.callers import Caller
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.foundation.characters import cleaned, one_line

@@ -16,7 +16,7 @@ from approvals.desk.viewers import Viewer
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notice_text, notices_for, principal_of
-from approvals.presentation import script_texts
+from approvals.presentation import texts_for_scripts
 from approvals.slack import is_configured as slack_is_configured
 from ledger.models import RegisteredTool, Review
 from ledger.workers import leadership
@@ -80,7 +80,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         "now": timezone.now(),
         "push_key": settings.VAPID_PUBLIC_KEY,
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
-        "words": script_texts.for_scripts,
+        "words": texts_for_scripts,
     }
     if request.user.is_authenticated:
         person = request.user

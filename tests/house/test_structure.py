@@ -21,8 +21,6 @@ STILL_OPEN = {
     "approvals.desk.operations": 3,
     "approvals.local": 5,
     "approvals.notifications": 7,
-    "approvals.presentation": 9,
-    "approvals.presentation.forms": 2,
     "approvals.slack": 4,
     "approvals.slack.api": 3,
     "approvals.slack.rendering": 4,

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from approvals.slack import identities
 from approvals.slack.api.calls import NETWORK
 from approvals.slack.api.credentials import NoSuchApp, SlackApp, apps

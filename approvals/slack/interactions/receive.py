@@ -23,7 +23,7 @@ from slack_sdk.models.views import View
 from a2a import origins
 from a2a.models import Question, QuestionState
 from approvals.desk import confirmations
-from approvals.presentation.forms import values
+from approvals.presentation.forms import place_misfits
 from approvals.slack.api.credentials import SlackApp, app_of, client_of
 from approvals.slack.interactions import command_queue, replies
 from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell
@@ -241,7 +241,7 @@ def _check_answer(source: Source, button: ButtonValue, inputs: dict[str, Any]) -
 
 def _misfits(question: Question, inputs: dict[str, Any]) -> dict[str, str]:
     value, form = modals.answer_of(inputs, question.form)
-    values.place(form, json_schemas.misfits(question.form, value))
+    place_misfits(form, json_schemas.misfits(question.form, value))
     return modals.errors_in(form)
 
 

@@ -22,7 +22,7 @@ from slack_sdk.models.blocks import (
 from a2a import origins
 from approvals.desk import confirmations, policies
 from approvals.models import SlackMessage
-from approvals.presentation import labels, states
+from approvals.presentation import labels, state_label, with_next_step
 from approvals.presentation.labels import first_large
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
@@ -160,7 +160,7 @@ def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
     parts: list[Piece] = [bold(labels.outcome(row))]
     if row.state != State.PREPARED and row.state != row.ending:
-        parts.append(regular(f" · {states.label(row)}"))
+        parts.append(regular(f" · {state_label(row)}"))
     if row.receipt:
         receipt = fixed(shortened(row.receipt, 200))
         parts += pieces(" · " + _("receipt {receipt}"), receipt=receipt)
@@ -173,7 +173,7 @@ def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     if row.error and row.error != row.ending_reason:
         yield quoted(_("What the tool said"), row.error, min(600, detail.prose))
     if row.state == State.IN_DOUBT:
-        yield rich(regular(states.with_next_step(row)))
+        yield rich(regular(with_next_step(row)))
 
 
 def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:

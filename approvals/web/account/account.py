@@ -32,8 +32,7 @@ from approvals.people import (
     record_change,
 )
 from approvals.people.sign_in import end_sessions, passkeys_of, second_steps, sessions_of
-from approvals.presentation import amounts
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import amount_written, refusal_in_words
 from approvals.slack import is_configured as slack_is_configured
 from approvals.web import live
 from approvals.web.account import notifications
@@ -56,7 +55,7 @@ SAMPLE, SAMPLE_CURRENCY = Decimal("1234.50"), "CHF"
 
 def _in_short(name: str) -> tuple[str, str]:
     with formats_of(name):
-        return name, f"{name} · {amounts.written(SAMPLE, SAMPLE_CURRENCY)}"
+        return name, f"{name} · {amount_written(SAMPLE, SAMPLE_CURRENCY)}"
 
 
 class ProfileForm(forms.ModelForm):

@@ -18,8 +18,7 @@ from django.views.decorators.http import require_safe
 
 from a2a.models import Question, Task
 from a2a.tasks import records as task_records
-from approvals.presentation import labels
-from approvals.presentation.sentences import in_words
+from approvals.presentation import in_words, labels
 from approvals.web.requests import tenants_of_request
 from ledger.api.rendering import record_response
 from ledger.foundation.crypto import signed_notes

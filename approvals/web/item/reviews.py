@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.desk import decisions, policies
 from approvals.desk.operations import supervisors
 from approvals.people import principal_of
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from approvals.web.forms import ReviewForm
 from approvals.web.requests import roles_of_request, tenants_of_request
 from ledger.errors import LedgerError, NotFound

@@ -27,8 +27,7 @@ from approvals.desk.inbox import neighbours
 from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.people import name_of, principal_of
-from approvals.presentation import details, labels, shown_in_full
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import details_of, labels, refusal_in_words, shown_in_full
 from approvals.web.forms import (
     ApproveForm,
     CompensateForm,
@@ -165,7 +164,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "left_by": policies.passed_on_by(row),
         "undo": policies.undo_in_contract(row),
         "quick_reasons": [option.text for option in offered] or _quick_reasons(row),
-        "details": details.details_of(row, labels.compared(row)),
+        "details": details_of(row, labels.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,
         # Of what is decided, figures of today would say something else.

@@ -42,7 +42,7 @@ from approvals.people import (
     words_of_ended_link,
 )
 from approvals.people.sign_in import new_link, remember_session
-from approvals.presentation.sentences import in_words, refusal_and_hint
+from approvals.presentation import in_words, refusal_and_hint
 from approvals.web.sign_in import entering
 from ledger import four_eyes, principals
 from ledger.errors import LedgerError, LimitReached

@@ -35,7 +35,7 @@ from approvals.people.sign_in import (
     second_steps,
     use_link,
 )
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger.errors import LimitReached, NotPossible

@@ -23,7 +23,7 @@ from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Role, SignInLink
 from approvals.people import accounts, dismiss_all_notices, principal_of
 from approvals.people.sign_in import find_link, use_link
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from approvals.web import qr_code
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.entering import person_of

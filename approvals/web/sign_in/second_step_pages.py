@@ -22,7 +22,7 @@ from approvals.people.sign_in import (
     register_passkey,
     second_steps,
 )
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from approvals.web import qr_code
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.entering import confirmed_person, person_of

@@ -22,9 +22,8 @@ from a2a.models.answerers import APPROVER, CLIENT, OPERATOR
 from a2a.states import TaskState
 from approvals.desk import giving, policies
 from approvals.desk.giving import Work
-from approvals.presentation.forms import fields, values
-from approvals.presentation.forms.fields import Node
-from approvals.presentation.sentences import kept_in_words, refusal_in_words
+from approvals.presentation import kept_in_words, refusal_in_words
+from approvals.presentation.forms import Node, form_of, read_form, show_defaults, show_value
 from approvals.web.forms import SPANS, GiveForm
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.errors import IdempotencyKeyReused, LedgerError, NotAllowed, NotFound
@@ -78,10 +77,10 @@ def give(request: HttpRequest, skill_id: int) -> HttpResponse:
         raise Http404 from None
     except NotAllowed as refusal:
         return _refused(request, refusal_in_words(refusal), reverse("desk:tasks"))
-    page = Page(skill, fields.form_of(skill.input_schema))
+    page = Page(skill, form_of(skill.input_schema))
     if request.method == "POST":
         return _given(request, page)
-    values.show_defaults(page.node)
+    show_defaults(page.node)
     return _page(request, page)
 
 
@@ -102,10 +101,10 @@ def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
         is_role = not policies.may_give(row.tenant, roles_of_request(request))
         back = reverse("desk:task", args=[task_id])
         return _refused(request, may.why_not, back, status=403 if is_role else 409)
-    page = Page(row.skill, fields.form_of(row.skill.input_schema), revised=row)
+    page = Page(row.skill, form_of(row.skill.input_schema), revised=row)
     if request.method == "POST":
         return _given(request, page)
-    values.show(page.node, row.input)
+    show_value(page.node, row.input)
     if _is_too_large(page.node):
         back = reverse("desk:task", args=[task_id])
         why_not = _(TOO_LARGE).format(most=LARGEST_INPUT // 1024)
@@ -152,7 +151,7 @@ def _work_of(request: HttpRequest, page: Page) -> Work | None:
     is_revision = page.revised is not None
     form = page.form = GiveForm(page.skill, is_revision=is_revision, data=request.POST)
     files = _files_of(request, page)
-    value = values.read(page.node, request.POST, page.skill.input_schema)
+    value = read_form(page.node, request.POST, page.skill.input_schema)
     if not form.is_valid() or page.node.is_faulty:
         return None
     lasts = form.cleaned_data["lasts"]
