@@ -24,17 +24,17 @@ from a2a import origins
 from a2a.models import Question, QuestionState
 from approvals.desk import confirmations
 from approvals.presentation.forms import place_misfits
-from approvals.slack.api.credentials import SlackApp, app_of, client_of
+from approvals.slack.api import SlackApp, app_of, client_of
 from approvals.slack.interactions import command_queue, replies
 from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell
 from approvals.slack.interactions.deadlines import MODALS, READS, statement_timeout
 from approvals.slack.interactions.reader import in_language_of_reader, language_of
-from approvals.slack.rendering import modals
-from approvals.slack.rendering.signed_values import (
+from approvals.slack.rendering import (
     NO_CHOICE,
     ButtonValue,
     InvalidValue,
     ModalValue,
+    modals,
     read_button,
     read_modal,
 )

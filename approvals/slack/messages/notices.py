@@ -10,8 +10,7 @@ from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackIdentity
 from approvals.people import NOTICES, notice_text
-from approvals.slack.api.calls import call, error_of
-from approvals.slack.api.workspaces import app_for
+from approvals.slack.api import app_for, call_slack, error_of
 from approvals.slack.languages import in_language_of
 from approvals.slack.rendering import desk_link, escaped
 from ledger.events.outbox import Owed
@@ -50,7 +49,9 @@ def _words(event: Event, person: User) -> str:
 def _tell(identity: SlackIdentity, text: str) -> None:
     app = app_for(identity.workspace)
     try:
-        channel = call(app, "conversations.open", users=identity.slack_user_id)["channel"]["id"]
-        call(app, "chat.postMessage", channel=channel, text=escaped(text), parse="none")
+        channel = call_slack(app, "conversations.open", users=identity.slack_user_id)["channel"][
+            "id"
+        ]
+        call_slack(app, "chat.postMessage", channel=channel, text=escaped(text), parse="none")
     except SlackApiError as refusal:
         raise RuntimeError(f"Slack refused: {error_of(refusal)}") from None
