@@ -99,7 +99,7 @@ def token_of(person: User) -> str:
     return signing.dumps(person.pk, salt=SALT)
 
 
-def person_of(token: str) -> User | None:
+def person_behind_token(token: str) -> User | None:
     try:
         key = signing.loads(token, salt=SALT)
     except signing.BadSignature:
@@ -107,7 +107,7 @@ def person_of(token: str) -> User | None:
     return User.objects.filter(pk=key).first()
 
 
-def stop(person: User) -> None:
+def stop_mails(person: User) -> None:
     """Send this person no more e-mails; sealed as an event. Twice is as once."""
     chosen = NotificationSettings.objects.filter(user=person).exclude(mail=Mail.OFF)
     if chosen.update(mail=Mail.OFF):

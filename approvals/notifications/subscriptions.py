@@ -41,7 +41,7 @@ class Browser:
     label: str  # what its person calls it: "Firefox on Android"
 
 
-def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
+def add_subscription(person: User, browser: Browser, session_key: str) -> PushSubscription:
     """Tell this person in this browser from now on, and nobody else there; sealed as an event.
 
     Raises ``SubscriptionRefused``.
@@ -65,13 +65,13 @@ def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
     return subscription
 
 
-def renew(person: User, browser: Browser, session_key: str) -> bool:
+def renew_subscription(person: User, browser: Browser, session_key: str) -> bool:
     """Bind a browser that is known as this person's to their present session and password."""
     known = PushSubscription.objects.filter(user=person, endpoint_hash=_hash(browser.endpoint))
     return bool(known.update(session=_chain(session_key), password_hash=_password_hash(person)))
 
 
-def remove(person: User, subscription_id: int) -> bool:
+def remove_subscription(person: User, subscription_id: int) -> bool:
     """Tell this person no more in that browser. Returns False if they have no such subscription."""
     with atomic():
         subscription = PushSubscription.objects.filter(user=person, pk=subscription_id).first()

@@ -15,8 +15,8 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from a2a.models import Question, Task
-from approvals.desk import policies, votes
-from approvals.desk.inbox.inbox import Entry
+from approvals.desk import Voters, Votes, policies, votes_of
+from approvals.desk.inbox import Entry
 from approvals.metrics import Metric
 from approvals.presentation import (
     in_words,
@@ -69,9 +69,9 @@ def icons() -> SafeString:
 
 
 @register.simple_tag
-def votes_on(row: Transaction, entry: Entry, voters: votes.Voters) -> votes.Votes | None:
+def votes_on(row: Transaction, entry: Entry, voters: Voters) -> Votes | None:
     """The dots of a row that takes several people; ``None`` for all other rows."""
-    return votes.votes_on(row, voters) if entry.is_waiting else None
+    return votes_of(row, voters) if entry.is_waiting else None
 
 
 @register.filter

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from a2a.models import Task
 from a2a.states import TaskState
-from approvals.desk import signatures, state_lines
+from approvals.desk import error_in_words, managers_in_words
 from approvals.presentation import (
     Detail,
     kept_in_words,
@@ -30,7 +30,7 @@ from ledger.tools import handed_over
 
 register = template.Library()
 register.filter("in_title", labels.title_of)
-register.filter("error_in_words", state_lines.error_in_words)
+register.filter("error_in_words", error_in_words)
 register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
 register.filter("not_promised", labels.not_promised)
@@ -138,7 +138,7 @@ def who_signs(card: dict[str, Any]) -> str:
     """Of a tool's contract: ``two managers``."""
     if card["required_approver"] == RequiredApprover.NONE:
         return _("nobody signs")
-    managers = signatures.managers(card["quorum"])
+    managers = managers_in_words(card["quorum"])
     if card["required_approver"] == RequiredApprover.SUPERVISOR and card["quorum"] == 1:
         return _("a supervising agent or one manager")
     return managers

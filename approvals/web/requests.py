@@ -11,8 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from approvals.desk.inbox import inbox
-from approvals.desk.viewers import Viewer
+from approvals.desk import Viewer, inbox
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notice_text, notices_for, principal_of

@@ -22,7 +22,7 @@ from slack_sdk.models.views import View
 
 from a2a import origins
 from a2a.models import Question, QuestionState
-from approvals.desk import confirmations
+from approvals.desk import seems_confirmed
 from approvals.presentation.forms import place_misfits
 from approvals.slack.api import SlackApp, app_of, client_of
 from approvals.slack.interactions import command_queue, replies
@@ -173,7 +173,7 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
                 return _error(source, modals.REASON, NO_REASON)
         case "approve":
             typed = _typed(inputs, modals.TYPED)
-            if not confirmations.seems_confirmed(typed, button.word):
+            if not seems_confirmed(typed, button.word):
                 return _error(source, modals.TYPED, WRONG_WORD)
         case "answer":
             if errors := _answer_errors(source, button, inputs):

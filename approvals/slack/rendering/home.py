@@ -15,8 +15,7 @@ from slack_sdk.models.blocks import (
 )
 from slack_sdk.models.views import View
 
-from approvals.desk.inbox import inbox
-from approvals.desk.viewers import BROKEN, MINE, Viewer
+from approvals.desk import BROKEN, MINE, Viewer, inbox
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.people import principal_of
 from approvals.presentation import state_label

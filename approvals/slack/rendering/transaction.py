@@ -20,7 +20,7 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a import origins
-from approvals.desk import confirmations, policies
+from approvals.desk import policies, word_for_machines
 from approvals.models import SlackMessage
 from approvals.presentation import labels, state_label, with_next_step
 from approvals.presentation.labels import first_large
@@ -110,7 +110,7 @@ def _button_value(
         team=message.workspace.team_id,
         message=message.pk,
         about=shortened(one_line(row.action_summary), BUTTON_ABOUT_MOST),
-        word=confirmations.word_for_machines(row) if policies.is_irreversible(row) else "",
+        word=word_for_machines(row) if policies.is_irreversible(row) else "",
         choice=WITH_OPTIONS if has_options else NO_CHOICE,
     )
 

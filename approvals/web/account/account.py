@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.http.preferences import formats_of
 from approvals.models import CompanyIdentity, Preferences, Theme
-from approvals.notifications import wishes
+from approvals.notifications import wishes_of
 from approvals.people import (
     accounts,
     address_asked_with,
@@ -147,7 +147,7 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
 
 
 def _notifications(request: HttpRequest) -> dict[str, Any]:
-    form = notifications.NotificationsForm(instance=wishes.wishes_of(person_of(request)))
+    form = notifications.NotificationsForm(instance=wishes_of(person_of(request)))
     return notifications.context_of(request, form, roles_of_request(request))
 
 

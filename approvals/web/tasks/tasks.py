@@ -19,7 +19,7 @@ from a2a.errors import AnswerInvalid
 from a2a.models import Message, Question, Task, TaskQuerySet
 from a2a.states import TaskEventKind, TaskState
 from a2a.tasks import MOST_READ, Relative, family_of
-from approvals.desk import decisions, giving, policies
+from approvals.desk import decisions, may_revise, policies
 from approvals.people import principal_of
 from approvals.presentation import in_words, labels, refusal_in_words
 from approvals.presentation.forms import (
@@ -202,7 +202,7 @@ def _task_page(
         "events": _condensed(row.events[:500]),
         "tree": _tree(request, row),
         "may_cancel": policies.may_cancel(row, roles),
-        "may_revise": giving.may_revise(row, roles),
+        "may_revise": may_revise(row, roles),
         "is_open": row.state in set(TaskState) and not row.is_final,
     }
     return render(request, template, context, status=status)
