@@ -22,10 +22,9 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from approvals.local import embedded_services, old_folder, processes
+from approvals.local import Program, Supervisor, embedded_services, on_stop_signals, processes
 from approvals.local.processes import Process, environment_of
-from approvals.local.programs import Program
-from approvals.local.supervisor import Supervisor, on_stop_signals
+from approvals.management import old_folder
 from approvals.management.commands.migrate import EXIT_OTHER_VERSION
 from ledger import contracts
 from ledger.tools.manifests import LONGEST_TIMEOUT_S
