@@ -92,7 +92,7 @@ def _task_to_json(task: Any) -> dict[str, Any]:
 
 
 def _in_state(state: str) -> Q:
-    """Tasks that clients see in that state, as ``to_json.state_for_client`` has it."""
+    """Tasks that clients see in that state, as ``wire.state_for_client`` has it."""
     if state in FINAL:
         return Q(state=state)
     # As the indexes over what is open have it.

@@ -141,7 +141,7 @@ def _tasks_with_questions(ids: set[UUID]) -> dict[UUID, Task]:
 
 
 def _open_question(task: Task) -> Question | None:
-    """As ``to_json.open_question``, of questions that were read already."""
+    """As ``wire.open_question``, of questions that were read already."""
     if task.state != TaskState.INPUT_REQUIRED:
         return None
     return next((each for each in task.questions.all() if each.state == QuestionState.OPEN), None)

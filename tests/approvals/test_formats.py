@@ -11,8 +11,9 @@ from django.utils import timezone, translation
 
 from approvals.desk import confirmations, policies
 from approvals.http.preferences import formats_of
+from approvals.insight import charts
 from approvals.models import Preferences
-from approvals.presentation import amounts, charts, times
+from approvals.presentation import amounts, times
 from approvals.web.account.account import FORMATS
 
 AMOUNTS = [("1234.50", "CHF"), ("125000", "EUR"), ("1234", "JPY"), ("12.345", "BHD")]
