@@ -14,10 +14,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from a2a import remote
+from a2a import remote, validation
 from a2a.models import Question, RemoteAgent, Skill, Task
 from a2a.remote import CardRefused
-from a2a.validation import spellings
 from ledger.admin.base import (
     ReadOnly,
     RetentionFilter,
@@ -146,7 +145,7 @@ class TaskAdmin(ReadOnly, SearchedByIndex):
         rows = self.get_queryset(request)
         if task_id := id_or_none(value):
             yield rows.filter(pk=task_id)
-        yield rows.filter(trace_id=spellings.trace_id(value.strip())[:128])
+        yield rows.filter(trace_id=validation.w3c_trace_id(value.strip())[:128])
 
 
 @admin.register(Question)

@@ -15,8 +15,9 @@ class ApprovalsConfig(AppConfig):
         from approvals.notifications import subscriptions
         from approvals.notifications.mail_channel import MailChannel
         from approvals.notifications.push_channel import PushChannel
-        from approvals.people import notices, reset_letters, second_operator, ways_in
+        from approvals.people import notices, reset_letters, second_operator
         from approvals.people.principals import approver_or_operator_named
+        from approvals.people.sign_in import ways_in
         from approvals.slack import changes, identities
         from approvals.slack.interactions import handle_click, replies
         from approvals.slack.messages.channel import SlackChannel

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from a2a.doors.git_bus.repository.git import Change, Remote, Repository
+from a2a.doors.git_bus.repository import Change, Remote, Repository
 
 FEW, MANY = 10, 10_000  # archived requests
 TIMES = 7

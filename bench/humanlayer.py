@@ -44,8 +44,7 @@ def _known(token: str) -> dict[str, list[str]]:
     """As many of each as there are pollers; all of them wait for people."""
     from django.db import connection
 
-    from a2a.doors.humanlayer import contacts
-    from a2a.doors.humanlayer.calls import function_calls
+    from a2a.doors.humanlayer import calls, contacts
     from ledger.agents.callers import caller_with
 
     caller = caller_with(token)
@@ -54,7 +53,7 @@ def _known(token: str) -> dict[str, list[str]]:
     ids = [f"call-{run}-{number}" for number in range(POLLERS)]
     for call_id in ids:
         spec: dict[str, Any] = {"fn": "send_email", "kwargs": {"to": f"{call_id}@example.com"}}
-        function_calls.create(caller, {"run_id": run, "call_id": call_id, "spec": spec})
+        calls.create(caller, {"run_id": run, "call_id": call_id, "spec": spec})
         contacts.create(caller, {"run_id": run, "call_id": call_id, "spec": {"msg": "Ship it?"}})
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")

@@ -152,7 +152,7 @@ def _jws(card: dict) -> str:
 def test_push_notifications_and_the_card_are_signed_by_different_keys_and_neither_by_the_audits(
     settings,
 ):
-    header = jwt.get_unverified_header(signatures.signed({"task_id": "x"}))
+    header = jwt.get_unverified_header(signatures.signed_claims({"task_id": "x"}))
 
     assert header["kid"] == id_of(settings.PUSH_KEYS[0])
     assert id_of(settings.AUDIT_KEY) not in ids_published()

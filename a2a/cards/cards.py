@@ -15,8 +15,7 @@ from a2a.cards import signatures
 from a2a.models import Skill, builtin_skills
 from a2a.models.builtin_skills import OWN_SKILLS, OwnSkill
 from a2a.states import TaskState
-from a2a.validation import extensions
-from a2a.validation.extensions import ENVELOPE
+from a2a.validation import ENVELOPE_EXTENSION, SKILLS_EXTENSION
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.api.http import address_of
@@ -25,14 +24,13 @@ from ledger.foundation.crypto import signing_keys
 PATH = "/.well-known/agent-card.json"
 JWKS_PATH = "/.well-known/jwks.json"
 CACHE_S = 300
-SKILLS = "urn:assent:a2a:skills:1"
 MODES = ["application/json", "text/plain"]
 # The public card is made of what stands in these files.
 SOURCES = [
     Path(__file__),
     Path(states.__file__),
     Path(builtin_skills.__file__),
-    Path(extensions.__file__),
+    Path(settings.BASE_DIR) / "a2a" / "validation" / "extensions.py",
     Path(settings.BASE_DIR) / "approvals" / "__init__.py",  # the version
 ]
 
@@ -167,7 +165,7 @@ def _skill(skill: Skill) -> dict[str, Any]:
 
 def _envelope_extension() -> dict[str, Any]:
     return {
-        "uri": ENVELOPE,
+        "uri": ENVELOPE_EXTENSION,
         "description": "Who sends what to whom on whose behalf; required across tenants and for "
         "delegated tasks.",
         "required": False,
@@ -197,7 +195,7 @@ def _skills_extension(terms: dict[str, Any]) -> dict[str, Any]:
         for skill in OWN_SKILLS.values()
     }
     return {
-        "uri": SKILLS,
+        "uri": SKILLS_EXTENSION,
         "description": "JSON Schemas, owners and limits of the skills; the states of a task.",
         "required": False,
         "params": {

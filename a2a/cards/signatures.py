@@ -30,7 +30,7 @@ def public_jwks() -> dict[str, Any]:
     return {"keys": [*(jwk(key_of(text)) for text in published), *permits.public_keys()]}
 
 
-def signed(claims: dict[str, Any]) -> str:
+def signed_claims(claims: dict[str, Any]) -> str:
     """A JWT for a push notification; empty if no key is set."""
     key = push_key()
     if key is None:

@@ -11,10 +11,10 @@ from django.db.models import Q, Value
 from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Now
 
+from a2a import validation
 from a2a.errors import Reason
 from a2a.models.skills import Skill
 from a2a.states import FINAL, OPEN, TaskState
-from a2a.validation import spellings
 from ledger.agents import Caller
 from ledger.models import Event, Scope, Transaction, new_id
 from ledger.principals import Principal, system
@@ -289,7 +289,7 @@ class Task(models.Model):
     @property
     def traceparent(self) -> str:
         """The W3C Trace Context header; empty if the trace id has another form."""
-        if not spellings.is_w3c(self.trace_id):
+        if not validation.is_w3c_trace_id(self.trace_id):
             return ""
         return f"00-{self.trace_id}-{self.pk.hex[:16]}-01"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a.submissions import Submission, from_message
-from a2a.validation.extensions import ENVELOPE
+from a2a.validation import ENVELOPE_EXTENSION
 
 Json = dict[str, Any]
 # Bytes. A batch of larger requests would not fit into one statement, and larger ones would hold up
@@ -42,7 +42,9 @@ def submission_of(call: Call) -> Submission:
     return from_message(
         parts=message["parts"],
         metadata=metadata[0] | metadata[1],
-        envelope=next((each[ENVELOPE] for each in metadata if ENVELOPE in each), None),
+        envelope=next(
+            (each[ENVELOPE_EXTENSION] for each in metadata if ENVELOPE_EXTENSION in each), None
+        ),
         message_id=message.get("messageId", ""),
         context_id=message.get("contextId", ""),
         key=call.key,

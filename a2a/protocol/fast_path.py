@@ -19,15 +19,14 @@ from django.db import connection
 from django.db.models import BooleanField, TextField
 from django.db.models.expressions import RawSQL
 
-from a2a import polling, submissions
+from a2a import polling, submissions, wire
 from a2a.models import Task
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.protocol.calls import Call, Json, submission_of
 from a2a.protocol.render_cache import RenderCache
 from a2a.protocol.updates import render_all
 from a2a.submissions import Submission
-from a2a.validation.parts import refuse_malformed
-from a2a.wire import to_json
+from a2a.validation import refuse_malformed
 from ledger.agents import callers_with
 from ledger.errors import LedgerError
 from ledger.foundation.batches import Batcher
@@ -169,7 +168,7 @@ def _send_all(requests: list[Call]) -> list[bytes | None]:
     )
     for (number, *_), result in zip(usable, submitted, strict=True):
         if result is not None and result.message is not None:
-            body = to_json.task_to_json(result.task, [result.message], [], None)
+            body = wire.task_to_json(result.task, [result.message], [], None)
             rendered = json.dumps(body).encode()
             _cache.put(result.task, rendered)
             results[number] = b'{"task":%b}' % rendered

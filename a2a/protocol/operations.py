@@ -15,8 +15,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from a2a import polling, submissions, tasks
-from a2a.cards import cards
+from a2a import cards, polling, submissions, tasks, wire
 from a2a.models import Message, PushConfig, Role
 from a2a.protocol import fast_path, task_pages
 from a2a.protocol.calls import LARGEST_IN_BATCH, Call, Json, submission_of
@@ -33,7 +32,7 @@ from a2a.protocol.stream import Reader, callers, until_it_rests
 from a2a.protocol.task_pages import TaskQuery
 from a2a.protocol.threads import patient, quick
 from a2a.states import FINAL, TaskState
-from a2a.wire import sdk, to_json
+from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.agents import Caller
 from ledger.principals import Surface
@@ -133,7 +132,7 @@ def _continue(sent: Json, caller: Caller) -> UUID:
         parts=sent["parts"],
         metadata=sent.get("metadata", {}),
     )
-    question = to_json.open_question(task)
+    question = wire.open_question(task)
     is_asked = question is None or question.is_for_client_of(task)
     if task.state == TaskState.INPUT_REQUIRED and is_asked:
         value = _answer_in(sent["parts"], question.form if question else {})
@@ -181,7 +180,7 @@ def read(call: Call, caller: Caller) -> Json:
     task = tasks.visible(caller, call.params.get("id", ""))
     polling.count_reads({task.tenant: 1})
     history = call.params.get("historyLength")
-    return to_json.render(task, None if history is None else max(0, history))
+    return wire.render(task, None if history is None else max(0, history))
 
 
 def list_tasks(call: Call, caller: Caller) -> Json:
@@ -191,7 +190,7 @@ def list_tasks(call: Call, caller: Caller) -> Json:
         size=params.get("pageSize", task_pages.PAGE),
         page_token=params.get("pageToken", ""),
         context_id=params.get("contextId", ""),
-        state=None if status is None else to_json.state_named(status),
+        state=None if status is None else wire.state_named(status),
         changed_since=datetime.fromisoformat(since) if since else None,
         history=max(0, params.get("historyLength", 0)),
         with_artifacts=params.get("includeArtifacts", False),
@@ -212,7 +211,7 @@ def cancel(call: Call, caller: Caller) -> Json:
     if task.state in FINAL:
         raise ProtocolError(TASK_NOT_CANCELABLE, f"The task is {task.state}.")
     tasks.cancel_as_client(task, caller=caller, via=VIA)
-    return to_json.render(tasks.visible(caller, task.pk))
+    return wire.render(tasks.visible(caller, task.pk))
 
 
 def open_task(call: Call, caller: Caller) -> UUID:

@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from a2a import wire
 from a2a.protocol import updates
 from a2a.protocol.updates import Since
 from a2a.states import FINAL, INTERRUPTED, TaskState
-from a2a.wire import to_json
 from ledger.agents import Caller, callers_with
 from ledger.api.waiting import changes
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
@@ -59,7 +59,7 @@ async def follow(
         snapshot = await snapshots.ask(task_id)
         if snapshot is None:
             return
-        state: str = to_json.state_in(snapshot.task)
+        state: str = wire.state_in(snapshot.task)
         seq = snapshot.seq
         yield {"task": snapshot.task}
         del snapshot  # a stream may wait for hours; it keeps no copy of its task

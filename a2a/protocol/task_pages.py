@@ -14,8 +14,8 @@ from django.db.models import Prefetch, Q, prefetch_related_objects
 from a2a.models import Artifact, Message, Question, QuestionState, Task, visible_if_any
 from a2a.protocol.errors import INVALID_PARAMS, ProtocolError
 from a2a.states import FINAL, OPEN, TaskState
-from a2a.validation.parts import refuse_unstorable
-from a2a.wire.to_json import task_to_json
+from a2a.validation import refuse_unstorable
+from a2a.wire import task_to_json
 from ledger.agents import Caller
 from ledger.foundation.postgres import count_any_of, keyset_page
 
@@ -92,7 +92,7 @@ def _task_to_json(task: Any) -> dict[str, Any]:
 
 
 def _in_state(state: str) -> Q:
-    """Tasks that clients see in that state, as ``to_json.state_for_client`` has it."""
+    """Tasks that clients see in that state, as ``wire.state_for_client`` has it."""
     if state in FINAL:
         return Q(state=state)
     # As the indexes over what is open have it.

@@ -18,9 +18,9 @@ from django.db import connection
 from django.db.models import Max
 from django.db.transaction import atomic
 
+from a2a import wire
 from a2a.models import Artifact, Question, QuestionState, Task
 from a2a.states import TaskEventKind, TaskState
-from a2a.wire import to_json
 from ledger.agents import Caller, callers_with
 from ledger.models import Event
 
@@ -73,7 +73,7 @@ def render_all(ids: Iterable[UUID]) -> list[tuple[Task, Json]]:
 def _as_json(task: Task) -> Json:
     messages = sorted(task.messages.all(), key=attrgetter("pk"))
     artifacts = sorted(task.artifacts.all(), key=attrgetter("pk"))
-    return to_json.task_to_json(task, messages, artifacts, _open_question(task))
+    return wire.task_to_json(task, messages, artifacts, _open_question(task))
 
 
 def openings(requests: list[tuple[str, UUID]]) -> list[Caller | None]:
@@ -141,14 +141,14 @@ def _tasks_with_questions(ids: set[UUID]) -> dict[UUID, Task]:
 
 
 def _open_question(task: Task) -> Question | None:
-    """As ``to_json.open_question``, of questions that were read already."""
+    """As ``wire.open_question``, of questions that were read already."""
     if task.state != TaskState.INPUT_REQUIRED:
         return None
     return next((each for each in task.questions.all() if each.state == QuestionState.OPEN), None)
 
 
 def _state_for_client(task: Task) -> TaskState:
-    return to_json.state_for_client(task, _open_question(task))
+    return wire.state_for_client(task, _open_question(task))
 
 
 def _state_after(last: Event, task: Task) -> str:
@@ -168,7 +168,7 @@ def _rendered(by_task: dict[UUID, list[Event]], tasks: dict[UUID, Task]) -> dict
     for event in events:
         task = tasks[event.subject]
         questions = {question.pk: question for question in task.questions.all()}
-        body = to_json.event_to_json(event, task, added.get(event.pk), questions)
+        body = wire.event_to_json(event, task, added.get(event.pk), questions)
         if body is not None:
             bodies[event.pk] = body
     return bodies

@@ -16,8 +16,8 @@ from a2a.models import Mirror, RemoteAgent, Task
 from a2a.remote import holds
 from a2a.states import TaskReasons, TaskState
 from a2a.tasks import questions
-from a2a.validation.parts import refuse_unstorable
-from a2a.wire.remote import RemoteTask
+from a2a.validation import refuse_unstorable
+from a2a.wire import RemoteTask
 from ledger.foundation.characters import without_nul
 from ledger.principals import Principal, Surface
 from ledger.tools import watched

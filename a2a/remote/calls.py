@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from a2a.models import RemoteAgent
 from a2a.remote import outbound
-from a2a.wire.remote import Connection
+from a2a.wire import Connection
 
 R = TypeVar("R")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
+from a2a import validation
 from a2a.remote import outbound
-from a2a.validation import extensions
-from a2a.wire.remote import BINDINGS, CAPABILITIES, RemoteCard, card_from_json
+from a2a.wire import BINDINGS, CAPABILITIES, RemoteCard, card_from_json
 from ledger.errors import InvalidRequest, Sentence
 from ledger.foundation.http_out import AddressRefused
 
@@ -101,7 +101,7 @@ class OfferedSkill:
 
 def skills_of(card: RemoteCard) -> dict[str, OfferedSkill]:
     """The skills that the card offers, by the slug that each has here."""
-    schemas = card.extensions.get(extensions.SKILLS, {}).get("skills")
+    schemas = card.extensions.get(validation.SKILLS_EXTENSION, {}).get("skills")
     if not isinstance(schemas, dict):
         schemas = {}
     return {

@@ -10,11 +10,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from a2a import validation
 from a2a.models import Mirror, Question, RemoteAgent, Role, Task
 from a2a.remote.cards import skills_of
-from a2a.validation import extensions
-from a2a.validation.parts import Part
-from a2a.wire.remote import RemoteCard, card_from_json
+from a2a.validation import Part
+from a2a.wire import RemoteCard, card_from_json
 from ledger.api.http import address_of
 
 
@@ -38,7 +38,7 @@ def accepted_by(card: RemoteCard, slug: str) -> Accepts:
         skill_id=skill.remote_id if skill else slug,
         text=not takes_json or any(kind.startswith(("text", "*/*")) for kind in kinds),
         json=takes_json,
-        requests=extensions.SKILLS in card.extensions,
+        requests=validation.SKILLS_EXTENSION in card.extensions,
     )
 
 

@@ -9,7 +9,7 @@ from django.db.transaction import atomic
 from a2a.models import RemoteAgent, Skill
 from a2a.remote import cards
 from a2a.remote.cards import CardRefused, OfferedSkill, Unreachable, skills_of, validated
-from a2a.wire.remote import RemoteCard, card_from_json
+from a2a.wire import RemoteCard, card_from_json
 from ledger.events import ChangeKind, record_change
 from ledger.models import Agent, Tenant, Watched
 from ledger.principals import Principal, Surface

@@ -21,7 +21,7 @@ from a2a.models import Mirror, Question, QuestionState, Task
 from a2a.remote import apply, calls, holds, outgoing
 from a2a.remote.apply import VIA, principal_of
 from a2a.states import FINAL, TaskReasons, TaskState
-from a2a.wire.remote import RemoteTask, TaskUnknown
+from a2a.wire import RemoteTask, TaskUnknown
 
 BATCH = 500
 

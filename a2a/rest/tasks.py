@@ -8,16 +8,15 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import polling, submissions, tasks
+from a2a import polling, submissions, tasks, validation
 from a2a.cards import dialect_card
 from a2a.models import Task, visible_if_any
 from a2a.rest.schemas import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
 from a2a.states import TaskState
 from a2a.submissions import Submission
-from a2a.tasks.records import decision_records
-from a2a.validation import spellings
-from a2a.validation.parts import Part, refuse_unstorable
-from a2a.wire.plain_json import event_as_json, task_as_json
+from a2a.tasks import records
+from a2a.validation import Part, refuse_unstorable
+from a2a.wire import event_as_json, task_as_json
 from ledger.api import DecisionRecord, record_response
 from ledger.api.http import (
     BODY,
@@ -108,7 +107,7 @@ def list_tasks(
 ) -> HttpResponse:
     """The tasks that the agent submitted or works on, newest first."""
     refuse_unstorable([skill, trace_id])
-    wanted = {"state": state, "skill_slug": skill, "trace_id": spellings.trace_id(trace_id)}
+    wanted = {"state": state, "skill_slug": skill, "trace_id": validation.w3c_trace_id(trace_id)}
     rows = Task.objects.filter(**{name: value for name, value in wanted.items() if value})
     page = keyset_page(
         rows.prefetch_related("questions", "artifacts", "transaction"),
@@ -171,7 +170,7 @@ def events(request: HttpRequest, task_id: UUID) -> HttpResponse:
 )
 def record(request: HttpRequest, task_id: UUID) -> HttpResponse:
     """The decision record of the task: one file that verifies offline."""
-    return record_response(decision_records.of_task(tasks.visible(caller_of(request), task_id)))
+    return record_response(records.of_task(tasks.visible(caller_of(request), task_id)))
 
 
 @router.post(

@@ -29,13 +29,8 @@ from a2a.rest.schemas import (
     WorkOut,
 )
 from a2a.tasks import questions
-from a2a.validation.parts import refuse_unstorable
-from a2a.wire.plain_json import (
-    artifact_as_json,
-    message_as_json,
-    question_as_json,
-    work_as_json,
-)
+from a2a.validation import refuse_unstorable
+from a2a.wire import artifact_as_json, message_as_json, question_as_json, work_as_json
 from ledger.agents import Caller
 from ledger.api.http import BODY, AgentBearer, caller_of, json_response, refusals
 from ledger.api.waiting import LONGEST_WAIT_S

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from a2a import validation
 from a2a.models import Skill
 from a2a.models.builtin_skills import ASK_A_PERSON, OWN_SKILLS
-from a2a.validation import spellings
 from ledger.agents import Caller
 from ledger.errors import InvalidRequest
 
@@ -40,7 +40,7 @@ def read(parts: list[dict[str, Any]], metadata: dict[str, Any], envelope: Any) -
         return data["skill"], data.get("input")
     named = metadata.get("skill") or metadata.get("skillId") or metadata.get("skill_id")
     if not named:
-        named = spellings.capability_of(envelope)
+        named = validation.capability_of(envelope)
     if data is not None:
         return str(named or ""), data
     text = "\n".join(part["text"] for part in parts if "text" in part)

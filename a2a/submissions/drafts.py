@@ -21,8 +21,8 @@ from a2a.states import TaskState
 from a2a.submissions import addressing, envelope
 from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, Envelope
-from a2a.tasks.records import digests
-from a2a.validation.parts import Part, refuse_unstorable
+from a2a.tasks import records
+from a2a.validation import Part, refuse_unstorable
 from ledger import seals
 from ledger.agents import Caller
 from ledger.errors import InvalidRequest, Sentence, source_of
@@ -229,7 +229,7 @@ def _details(task: Task) -> dict[str, Any]:
         "depth": task.depth,
         "trace_id": task.trace_id,
         "parent": str(task.parent_id or ""),
-        "input_digest": digests.digest_of(digests.text_of(task.input)),
+        "input_digest": records.digest_of(records.text_of(task.input)),
     }
     if task.revises_id is not None:
         details["revises"] = str(task.revises_id)

@@ -1,6 +1,6 @@
 """The envelope of a request: sender, receiver, and the scopes and time it lends. Checked first.
 
-It travels as A2A metadata (``extensions.ENVELOPE``), or as ``envelope`` in the plain dialect. Any
+It travels as A2A metadata (``ENVELOPE_EXTENSION``), or as ``envelope`` in the plain dialect. Any
 request may carry one; requests across tenants, delegated ones and those to a skill that requires
 it must.
 Members are read in the spellings of ``a2a.validation.spellings``. Unknown members are ignored, so
@@ -20,11 +20,11 @@ from django.conf import settings
 from django.utils import timezone
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from a2a import validation
 from a2a.errors import Reason
 from a2a.models import Skill, Task
 from a2a.models.builtin_skills import OwnSkill
 from a2a.states import TaskReasons
-from a2a.validation import spellings
 from ledger.agents import Caller, covers, narrowed
 from ledger.contracts import json_schemas
 from ledger.errors import Sentence
@@ -124,8 +124,8 @@ def read(sent: Any) -> Envelope | Denial | None:
     if not isinstance(sent, dict):
         return _unreadable([{"field": "", "message": "An envelope is an object."}])
     try:
-        envelope = Envelope.model_validate(spellings.as_ours(sent))
-    except spellings.NotReadable as refusal:
+        envelope = Envelope.model_validate(validation.envelope_as_ours(sent))
+    except validation.MemberNotReadable as refusal:
         return _unreadable([{"field": refusal.member, "message": str(refusal)}])
     except ValidationError as refusal:
         return _unreadable(

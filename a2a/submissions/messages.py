@@ -7,8 +7,7 @@ from typing import Any
 
 from a2a.submissions import addressing
 from a2a.submissions.drafts import Submission
-from a2a.validation.extensions import ENVELOPE
-from a2a.validation.parts import Part
+from a2a.validation import ENVELOPE_EXTENSION, Part
 
 
 def from_message(
@@ -28,7 +27,7 @@ def from_message(
     are ids of tasks; one that can be revised is the one to revise. Raises
     ``InvalidRequest`` when the message and its address name different skills.
     """
-    metadata = {name: value for name, value in metadata.items() if name != ENVELOPE}
+    metadata = {name: value for name, value in metadata.items() if name != ENVELOPE_EXTENSION}
     skill, value = addressing.read(parts, metadata, envelope)
     idempotency_key = key or str(metadata.pop("idempotency_key", ""))
     card_version = str(metadata.pop("card_version", ""))[:50]

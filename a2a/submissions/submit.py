@@ -21,7 +21,7 @@ from a2a.submissions import entries
 from a2a.submissions.drafts import Draft, FindSkill, Submission, draft_of
 from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, over_capacity
-from a2a.tasks.stocks import open_questions, open_tasks
+from a2a.tasks import open_questions, open_tasks
 from ledger import limits
 from ledger.agents import Caller
 from ledger.errors import IdempotencyKeyReused, LedgerError, LimitReached

@@ -34,6 +34,7 @@ from a2a.tasks.progress import (
     report_note,
     resume,
 )
+from a2a.tasks.stocks import open_questions, open_tasks
 from a2a.tasks.withdrawals import close_request, request_key
 
 __all__ = [
@@ -60,6 +61,8 @@ __all__ = [
     "heartbeat",
     "held_by",
     "lost_or_missing",
+    "open_questions",
+    "open_tasks",
     "put_back",
     "put_back_or_fail",
     "record_exchange",

@@ -19,7 +19,7 @@ from a2a.tasks import leases, withdrawals
 from a2a.tasks.artifacts import WholeArtifact, add_artifact, put_artifact
 from a2a.tasks.leases import LEASE_LIVES, advance_as_holder, held_by, lost_or_missing
 from a2a.tasks.transitions import ALWAYS, advance
-from a2a.validation.parts import refuse_unstorable
+from a2a.validation import refuse_unstorable
 from ledger.contracts import json_schemas
 from ledger.errors import NotPossible
 from ledger.principals import SWEEPER, Principal, Surface

@@ -13,7 +13,7 @@ from a2a import states
 from a2a.models import Message, Skill, Task
 from a2a.tasks.leases import advance_as_holder, lease_from_now
 from a2a.tasks.transitions import ALWAYS, advance, record_event
-from a2a.validation.parts import refuse_unstorable
+from a2a.validation import refuse_unstorable
 from ledger.principals import Principal, Surface
 
 

@@ -23,11 +23,11 @@ from a2a.errors import (
 from a2a.models import QUESTION_TTL, Message, Question, QuestionState, Role, Task, answerers
 from a2a.models.answerers import APPROVER, CLIENT
 from a2a.states import TaskReasons
+from a2a.tasks import records
 from a2a.tasks.leases import advance_as_holder, held_by, lease_from_now
-from a2a.tasks.records import digests
 from a2a.tasks.stocks import open_questions
 from a2a.tasks.transitions import advance
-from a2a.validation.parts import Part, refuse_malformed, refuse_unstorable
+from a2a.validation import Part, refuse_malformed, refuse_unstorable
 from ledger import seals
 from ledger.contracts import json_schemas
 from ledger.errors import InvalidRequest, NotAllowed, Sentence
@@ -81,7 +81,7 @@ def ask(
         return answered
     tenant = Task.objects.filter(pk=task_id).values_list("tenant", flat=True).first() or ""
     question_id = new_id()
-    sealed = digests.digest_of(digests.question_text(new.text, new.form, new.evidence))
+    sealed = records.digest_of(records.question_text(new.text, new.form, new.evidence))
     with open_questions.places() as places, atomic():
         places.take(asked_by or agent, tenant)
         task = advance_as_holder(
@@ -210,7 +210,7 @@ def _record_answer(
             reason=as_text(value)[:2000],
             details={
                 "question": str(question.pk),
-                "answer_digest": digests.digest_of(digests.text_of(value)),
+                "answer_digest": records.digest_of(records.text_of(value)),
             },
             lease_expires_at=lease_from_now(),
             # The task's own time stood still while it waited.

@@ -19,7 +19,7 @@ from a2a import states
 from a2a.errors import TaskNotPossible
 from a2a.models import Artifact, Message, Mirror, PushConfig, Question, Task, TaskQuerySet
 from a2a.states import FINAL, TaskState
-from a2a.tasks.records import digests, sealed_content
+from a2a.tasks import records
 from a2a.tasks.transitions import record_event
 from ledger.events import has_legal_hold
 from ledger.models import Transaction
@@ -141,7 +141,7 @@ def _digests_of(task: Task) -> dict[str, str]:
     for name, model, empty in RELATED:
         rows = model.objects.filter(task=task).order_by("pk").values(*empty)
         contents[name] = list(rows)
-    return {name: digests.digest_of(digests.text_of(value)) for name, value in contents.items()}
+    return {name: records.digest_of(records.text_of(value)) for name, value in contents.items()}
 
 
 def _erase_related(task_ids: list[UUID]) -> None:
@@ -157,18 +157,18 @@ def _faults_of(task: Task) -> Iterator[str]:
     if not links:
         yield "It has no events."
         return
-    for name, digest in sealed_content.content_digests(links).items():
-        if digest != digests.digest_of(digests.text_of(getattr(task, name))):
+    for name, digest in records.content_digests(links).items():
+        if digest != records.digest_of(records.text_of(getattr(task, name))):
             yield f"Its {name} is not the sealed one."
-    if _question_digests_of(task) != sealed_content.question_digests(links):
+    if _question_digests_of(task) != records.question_digests(links):
         yield "Its questions are not the sealed ones."
     if task.state != links[-1].to_state:
         yield "Its state is not the sealed one."
-    if as_text(task.retain_until) != sealed_content.retain_until(links):
+    if as_text(task.retain_until) != records.retain_until(links):
         yield "Its retention is not the sealed one."
     if (task.legal_hold_at is not None) != has_legal_hold(links):
         yield "Its legal hold is not the sealed one."
-    if as_text(task.transaction_id) != sealed_content.transaction_of(links):
+    if as_text(task.transaction_id) != records.transaction_of(links):
         yield "Its transaction is not the sealed one."
     elif task.transaction_id and has_legal_hold(links_of(task.transaction_id)):
         yield "Its transaction is under a sealed legal hold."
@@ -178,10 +178,10 @@ def _faults_of(task: Task) -> Iterator[str]:
 def _question_digests_of(task: Task) -> dict[str, tuple[str, str]]:
     return {
         str(question.pk): (
-            digests.digest_of(
-                digests.question_text(question.text, question.form, question.evidence)
+            records.digest_of(
+                records.question_text(question.text, question.form, question.evidence)
             ),
-            digests.digest_of(digests.text_of(question.answer)),
+            records.digest_of(records.text_of(question.answer)),
         )
         for question in Question.objects.filter(task=task)
     }

@@ -13,7 +13,7 @@ from django.db.transaction import atomic
 from a2a.errors import Reason, TaskNotFound, TaskNotPossible
 from a2a.models import PUSH, PushConfig, Question, QuestionState, Task
 from a2a.states import FINAL, TaskState
-from a2a.tasks.records import digests
+from a2a.tasks import records
 from ledger.events import moves
 from ledger.principals import Principal, Surface
 from ledger.seals import as_text
@@ -75,7 +75,7 @@ def advance(
 def _code_and_result(row: Task, code: Reason | None, has_result: bool) -> dict[str, str]:
     details = {} if code is None else {"code": code.value}
     if has_result:
-        details["result_digest"] = digests.digest_of(digests.text_of(row.result))
+        details["result_digest"] = records.digest_of(records.text_of(row.result))
     return details
 
 

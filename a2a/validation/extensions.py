@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-ENVELOPE = "urn:assent:a2a:envelope:1"
-SKILLS = "urn:assent:a2a:skills:1"
+ENVELOPE_EXTENSION = "urn:assent:a2a:envelope:1"
+SKILLS_EXTENSION = "urn:assent:a2a:skills:1"

@@ -40,7 +40,7 @@ OURS = {
 _W3C_TRACE = re.compile(r"[0-9a-f]{32}")
 
 
-class NotReadable(ValueError):
+class MemberNotReadable(ValueError):
     """A member that cannot be mapped. Carries its name as sent."""
 
     def __init__(self, member: str, message: str) -> None:
@@ -48,7 +48,7 @@ class NotReadable(ValueError):
         self.member = member
 
 
-def as_ours(sent: dict[str, Any]) -> dict[str, Any]:
+def envelope_as_ours(sent: dict[str, Any]) -> dict[str, Any]:
     """The known members of an envelope under Assent's names. Raises ``NotReadable``."""
     ours: dict[str, Any] = {}
     for member, value in _flat(sent):
@@ -57,7 +57,7 @@ def as_ours(sent: dict[str, Any]) -> dict[str, Any]:
             continue
         value = _in_our_units(member, value)
         if ours.setdefault(name, value) != value:
-            raise NotReadable(member, f"{name} occurs twice, with different values.")
+            raise MemberNotReadable(member, f"{name} occurs twice, with different values.")
     return ours
 
 
@@ -71,7 +71,7 @@ def capability_of(sent: Any) -> str:
     )
 
 
-def trace_id(text: str) -> str:
+def w3c_trace_id(text: str) -> str:
     """A UUID in any of its forms is the W3C trace id of the same digits; other text is kept."""
     try:
         digits = UUID(text).hex
@@ -80,7 +80,7 @@ def trace_id(text: str) -> str:
     return digits if _W3C_TRACE.fullmatch(digits) else text
 
 
-def is_w3c(text: str) -> bool:
+def is_w3c_trace_id(text: str) -> bool:
     return _W3C_TRACE.fullmatch(text) is not None
 
 
@@ -101,9 +101,9 @@ def _plain(member: str) -> str:
 def _in_our_units(member: str, value: Any) -> Any:
     plain = _plain(member)
     if plain == "traceid" and isinstance(value, str):
-        return trace_id(value)
+        return w3c_trace_id(value)
     if plain == "timeoutms":
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise NotReadable(member, "It is a number of milliseconds.")
+            raise MemberNotReadable(member, "It is a number of milliseconds.")
         return value / 1000
     return value

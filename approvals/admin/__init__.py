@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from django.apps import apps
 
-from approvals.admin import people, slack, tasks, transactions
-from approvals.admin.tools import credentials, tools, upstream_tools
+from approvals.admin import people, slack, tasks, tools, transactions
 
-__all__ = ["credentials", "people", "slack", "tasks", "tools", "transactions", "upstream_tools"]
+__all__ = ["people", "slack", "tasks", "tools", "transactions"]
 
 if apps.is_installed("a2a.doors.git_bus"):
-    from approvals.admin.git_bus import bus_requests, buses
+    from approvals.admin import git_bus
 
-    __all__ += ["bus_requests", "buses"]
+    __all__ += ["git_bus"]
 if apps.is_installed("a2a.doors.humanlayer"):
     from approvals.admin import bindings
 

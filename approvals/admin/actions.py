@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 
-from approvals.presentation.sentences import refusal_and_hint
+from approvals.presentation import refusal_and_hint
 from approvals.web.forms import ReasonField
 from ledger.admin.transactions import OPERATE
 from ledger.errors import LedgerError, NotFound

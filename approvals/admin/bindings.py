@@ -14,10 +14,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _, gettext_lazy
 
-from a2a.doors.humanlayer.calls import bindings, tool as handed_over
+from a2a.doors.humanlayer import calls
+from a2a.doors.humanlayer.calls import bindings
 from a2a.doors.humanlayer.models import Binding
 from approvals.admin.operator_pages import OperatorPages, operated_by, origin_of
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from ledger.errors import LedgerError
 
 
@@ -51,7 +52,7 @@ class BindingForm(forms.ModelForm):
         if agent is not None and agent.tenant_id != tenant.pk:
             raise ValidationError(_("The agent is of another tenant."))
         try:
-            handed_over.name_of(function)
+            calls.tool_name_of(function)
             bindings.check_tool(tenant, fields["chosen"].strip())
         except LedgerError as refusal:
             raise ValidationError(refusal_in_words(refusal)) from None

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from approvals.http.middleware import DeskRequest
 from approvals.models import Role
 from approvals.people import principal_of
-from approvals.presentation.sentences import refusal_and_hint
+from approvals.presentation import refusal_and_hint
 from ledger import four_eyes
 from ledger.admin.base import TenantAdmin
 from ledger.admin.sealed_changes import VIA

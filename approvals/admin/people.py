@@ -16,7 +16,7 @@ from django.shortcuts import redirect
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role, UserName
-from approvals.people import FLAGS, accounts, principal_of, second_operator
+from approvals.people import FLAGS, accounts, principal_of, words_of_ended_link
 from ledger.admin.base import OwnChoices, StrictLookups, tenants_of
 from ledger.admin.sealed_changes import VIA
 
@@ -169,7 +169,7 @@ class PersonAdmin(StrictLookups, UserAdmin):
         return response
 
     def _tell_of_ended_link(self, request: HttpRequest, person: User) -> None:
-        if words := second_operator.words_of_ended_link(person):
+        if words := words_of_ended_link(person):
             self.message_user(request, words, messages.WARNING)
 
     def _notify(self, request: HttpRequest, is_done: bool) -> None:

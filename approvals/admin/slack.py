@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 
 from approvals.models import Membership, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
 from approvals.people import name_of
-from approvals.slack import identities
+from approvals.slack import propose_link, unlink_account
 from ledger.admin.base import (
     COUNTED,
     BoundedPaginator,
@@ -134,7 +134,7 @@ class IdentityAdmin(WithinTenants):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Request a link, which counts when the person confirms it on the desk."""
         link = (obj.user, obj.workspace, obj.slack_user_id, obj.home_team_id)
-        obj.pk = identities.ask_for(*link, by=principal_of(request)).pk
+        obj.pk = propose_link(*link, by=principal_of(request)).pk
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Nothing to log: there is no row yet, and the sealed event has who requested it."""
@@ -145,7 +145,7 @@ class IdentityAdmin(WithinTenants):
         return redirect("admin:approvals_slackidentity_changelist")
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        identities.unlink(obj.user, obj.workspace, by=principal_of(request), via=VIA)
+        unlink_account(obj.user, obj.workspace, by=principal_of(request), via=VIA)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for identity in queryset:

@@ -17,7 +17,7 @@ from django.utils.translation import get_language
 
 from approvals.desk.policies import money
 from approvals.http.preferences import formats_of
-from approvals.presentation.amounts import reader_locale
+from approvals.presentation import reader_locale
 from ledger.contracts import key_fields
 from ledger.models import Transaction
 from ledger.tools import tool_of

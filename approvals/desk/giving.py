@@ -26,8 +26,7 @@ from approvals.desk import policies
 from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.people import principal_of
-from approvals.presentation.amounts import number_written
-from approvals.presentation.sentences import in_words
+from approvals.presentation import in_words, number_written
 from ledger.agents import Caller
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.foundation.characters import cleaned, one_line
@@ -105,7 +104,7 @@ def lent_to(skill: Skill) -> list[str]:
     return sorted({Scope.SUBMIT.value, skill.required_scope} - {""})
 
 
-def give(user: User, skill: Skill, work: Work, *, via: Surface) -> Submitted:
+def give_work(user: User, skill: Skill, work: Work, *, via: Surface) -> Submitted:
     """Submit the work as a task of this person.
 
     Raises ``NotAllowed``, and what ``submissions.submit`` raises. A skill that cannot take it now
@@ -131,7 +130,7 @@ def give(user: User, skill: Skill, work: Work, *, via: Surface) -> Submitted:
     return submissions.submit(submission, caller=caller, via=via)
 
 
-def task_of(user: User, work: Work) -> Task | None:
+def task_made_of(user: User, work: Work) -> Task | None:
     """The task that the same form made before."""
     made = Task.objects.filter(submitted_by=str(principal_of(user)), idempotency_key=_key(work))
     return made.first()

@@ -13,8 +13,7 @@ from a2a.models.answerers import CLIENT
 from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
-from approvals.presentation import amounts
-from approvals.presentation.sentences import in_words
+from approvals.presentation import amount_written, in_words
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Agent, Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
@@ -216,7 +215,7 @@ def money(row: Transaction) -> str:
     """The amount as people read it, in the active language."""
     if row.amount is None:
         return ""
-    return amounts.written(row.amount, row.currency)
+    return amount_written(row.amount, row.currency)
 
 
 def undo_in_contract(row: Transaction) -> str:

@@ -41,7 +41,7 @@ class Signatures:
     @property
     def waits_for(self) -> str:
         """The candidates in a phrase: ``You or Bob Tanaka``."""
-        return either(self.candidates)
+        return either_of(self.candidates)
 
 
 def signatures_of(row: Transaction, viewer: str = "") -> Signatures:
@@ -50,7 +50,7 @@ def signatures_of(row: Transaction, viewer: str = "") -> Signatures:
     is_open = row.state == State.PREPARED
     candidates = _candidates(row, viewer) if is_open else []
     missing = policies.missing_approvals(row) if is_open else 0
-    others = either([name for name in candidates if name != _("You")])
+    others = either_of([name for name in candidates if name != _("You")])
     return Signatures(_needs(row), signed, candidates, missing, others)
 
 
@@ -61,10 +61,10 @@ def _needs(row: Transaction) -> str:
             return _("Nobody: it passes by policy.")
         if row.required_approver == RequiredApprover.SUPERVISOR and row.quorum == 1:
             return _("A supervising agent or one manager.")
-    return f"{first_large(managers(row.quorum))}."
+    return f"{first_large(managers_in_words(row.quorum))}."
 
 
-def managers(count: int) -> str:
+def managers_in_words(count: int) -> str:
     """``one manager``, ``two managers``, ``5 managers``."""
     words = {1: _("one manager"), 2: _("two managers"), 3: _("three managers")}
     other = ngettext("{count} manager", "{count} managers", count).format(count=count)
@@ -76,7 +76,7 @@ def _candidates(row: Transaction, viewer: str) -> list[str]:
     gone = {row.proposed_by}
     for given in policies.counted_approvals(row):
         gone |= {given.principal, given.kept_by}
-    people = holders(row.tenant, Role.APPROVER)
+    people = holders_of(row.tenant, Role.APPROVER)
     left = [person for person in people if str(principal_of(person)) not in gone]
     left.sort(key=lambda person: str(principal_of(person)) != viewer)
     is_viewer = [str(principal_of(person)) == viewer for person in left[:NAMED_MOST]]
@@ -87,14 +87,14 @@ def _candidates(row: Transaction, viewer: str) -> list[str]:
     return [*names, _("others")] if len(left) > NAMED_MOST else names
 
 
-def holders(tenant: str, role: Role) -> list[User]:
+def holders_of(tenant: str, role: Role) -> list[User]:
     """The people who have the role, by name."""
     having = Membership.objects.filter(tenant=tenant, role=role)
     people = User.objects.filter(memberships__in=having, is_active=True)
     return list(people.order_by("first_name", "username")[: NAMED_MOST * 3])
 
 
-def either(names: list[str]) -> str:
+def either_of(names: list[str]) -> str:
     """``Alice Moreau, Bob Tanaka or Carol Ito``."""
     if len(names) < 2:
         return "".join(names)

@@ -11,9 +11,7 @@ from django.utils.translation import gettext as _, pgettext
 
 from approvals.desk import policies
 from approvals.desk.signatures import Signatures
-from approvals.presentation import states
-from approvals.presentation.sentences import in_words
-from approvals.presentation.times import length
+from approvals.presentation import ENDINGS, LET_GO, in_words, length, state_sentence
 from ledger.errors import LedgerError, Sentence, kept
 from ledger.models import Event, Transaction
 from ledger.states import Ending, EventKind, State
@@ -33,7 +31,7 @@ def state_line(
     """The line for this viewer, a principal."""
     if row.state == State.PREPARED:
         return StateLine(_waiting(signatures, may_decide=may_decide))
-    if row.state in states.LET_GO and row.ending:
+    if row.state in LET_GO and row.ending:
         return _ended(row, viewer)
     text = _with_who_approved(row, viewer)
     since = _since(row)
@@ -42,7 +40,7 @@ def state_line(
 
 def _with_who_approved(row: Transaction, viewer: str) -> str | SafeString:
     """The sentence of the state; where a decision led to it, with who made that."""
-    sentence = states.sentence(row)
+    sentence = state_sentence(row)
     match row.state:
         case State.APPROVED | State.COMMITTING | State.HANDED_OVER:
             return _with(_approved(row, viewer), sentence)
@@ -93,7 +91,7 @@ def _ended(row: Transaction, viewer: str) -> StateLine:
     """The line of a transaction that ends without an effect: why, and who ended it."""
     event = _decisive(row)
     at = event.at if event else row.decided_at or row.ended_at
-    text = _sentence(_(states.ENDINGS[Ending(row.ending)]), _actor(event, viewer))
+    text = _sentence(_(ENDINGS[Ending(row.ending)]), _actor(event, viewer))
     return StateLine(_before_a_time(text), at)
 
 

@@ -51,7 +51,7 @@ def voters_of(rows: Iterable[Transaction]) -> Voters:
     return names
 
 
-def votes_on(row: Transaction, voters: Voters) -> Votes | None:
+def votes_of(row: Transaction, voters: Voters) -> Votes | None:
     """The votes on a row that waits for several people; ``None`` for any other."""
     if row.quorum < 2 or row.state != State.PREPARED:
         return None

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from django.utils.translation import gettext as _, ngettext
 
-from approvals.presentation.charts import (
+from approvals.insight.charts import (
     Cell,
     Chart,
     Column,
@@ -19,8 +19,8 @@ from approvals.presentation.charts import (
     stacked,
     strip,
 )
+from approvals.presentation import day_of_month, span_of
 from approvals.presentation.labels import title_of
-from approvals.presentation.times import day_of_month, span_of
 from ledger.principals import Principal
 from ledger.reporting.usage import OUTCOMES, wait_quantile_s
 from ledger.reporting.usage.figures import Pair, Reviewed, Times, decided, expired_share

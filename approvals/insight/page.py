@@ -16,9 +16,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from approvals.insight import figures as charts
+from approvals.insight.charts import Chart
 from approvals.models import Role
 from approvals.people import names_of, principal_of
-from approvals.presentation.charts import Chart
 from approvals.web.history import harmless
 from approvals.web.requests import roles_of_request
 from ledger.reporting.usage import figures

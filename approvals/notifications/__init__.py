@@ -1,1 +1,34 @@
 """Telling people that something waits for them: in their browsers, and by e-mail."""
+
+from approvals.notifications.concerns import Item, is_for_people, item_as_it_is, waits_for
+from approvals.notifications.mails import person_behind_token, stop_mails
+from approvals.notifications.subscriptions import (
+    Browser,
+    SubscriptionRefused,
+    add_subscription,
+    last_change_of,
+    remove_subscription,
+    renew_subscription,
+)
+from approvals.notifications.texts import words_of
+from approvals.notifications.wishes import quiet_until, wants, wishes_of, zone_of
+
+__all__ = [
+    "Browser",
+    "Item",
+    "SubscriptionRefused",
+    "add_subscription",
+    "is_for_people",
+    "item_as_it_is",
+    "last_change_of",
+    "person_behind_token",
+    "quiet_until",
+    "remove_subscription",
+    "renew_subscription",
+    "stop_mails",
+    "waits_for",
+    "wants",
+    "wishes_of",
+    "words_of",
+    "zone_of",
+]

@@ -1,7 +1,7 @@
 """E-mail as a channel of the outbox: one for each item, or a digest of all that waits.
 
 An e-mail has links and no way to decide. A mail server that hangs delays nothing else
-(``approvals.people.mail_server``).
+(``approvals.mail_server``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from django.utils import timezone
 
+from approvals import mail_server
 from approvals.models import Mail, NotificationSettings
 from approvals.notifications import concerns, mails, texts, wishes
 from approvals.notifications.concerns import ASKS, Item
-from approvals.people import mail_server
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
 

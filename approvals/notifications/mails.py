@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _, ngettext
 from approvals.models import Mail, NotificationSettings
 from approvals.notifications import texts
 from approvals.notifications.concerns import Item
-from approvals.people import principal_of, record
+from approvals.people import principal_of, record_change
 from ledger.events import ChangeKind
 from ledger.principals import Surface
 
@@ -99,7 +99,7 @@ def token_of(person: User) -> str:
     return signing.dumps(person.pk, salt=SALT)
 
 
-def person_of(token: str) -> User | None:
+def person_behind_token(token: str) -> User | None:
     try:
         key = signing.loads(token, salt=SALT)
     except signing.BadSignature:
@@ -107,11 +107,11 @@ def person_of(token: str) -> User | None:
     return User.objects.filter(pk=key).first()
 
 
-def stop(person: User) -> None:
+def stop_mails(person: User) -> None:
     """Send this person no more e-mails; sealed as an event. Twice is as once."""
     chosen = NotificationSettings.objects.filter(user=person).exclude(mail=Mail.OFF)
     if chosen.update(mail=Mail.OFF):
-        record(
+        record_change(
             person,
             ChangeKind.NOTIFICATIONS_TURNED_OFF,
             by=principal_of(person),

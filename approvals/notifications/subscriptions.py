@@ -15,7 +15,7 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 
 from approvals.models import NotificationSettings, PushSubscription
-from approvals.people import principal_of, record
+from approvals.people import principal_of, record_change
 from ledger.events import ChangeKind, chain_of
 from ledger.foundation import http_out
 from ledger.models import Event
@@ -40,7 +40,7 @@ class Browser:
     label: str  # what its person calls it: "Firefox on Android"
 
 
-def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
+def add_subscription(person: User, browser: Browser, session_key: str) -> PushSubscription:
     """Tell this person in this browser from now on, and nobody else there; sealed as an event.
 
     Raises ``SubscriptionRefused``.
@@ -54,7 +54,7 @@ def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
         )
         NotificationSettings.objects.get_or_create(user=person)
         _make_room(person)
-        record(
+        record_change(
             person,
             ChangeKind.NOTIFICATIONS_TURNED_ON,
             by=principal_of(person),
@@ -64,20 +64,20 @@ def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
     return subscription
 
 
-def renew(person: User, browser: Browser, session_key: str) -> bool:
+def renew_subscription(person: User, browser: Browser, session_key: str) -> bool:
     """Bind a browser that is known as this person's to their present session and password."""
     known = PushSubscription.objects.filter(user=person, endpoint_hash=_hash(browser.endpoint))
     return bool(known.update(session=_chain(session_key), password_hash=_password_hash(person)))
 
 
-def remove(person: User, subscription_id: int) -> bool:
+def remove_subscription(person: User, subscription_id: int) -> bool:
     """Tell this person no more in that browser. Returns False if they have no such subscription."""
     with atomic():
         subscription = PushSubscription.objects.filter(user=person, pk=subscription_id).first()
         if subscription is None:
             return False
         subscription.delete()
-        record(
+        record_change(
             person,
             ChangeKind.NOTIFICATIONS_TURNED_OFF,
             by=principal_of(person),

@@ -17,9 +17,11 @@ from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
 from approvals.models import LinkPurpose, Membership, Role, UserName
-from approvals.people import links, reset_letters, second_operator
+from approvals.people import reset_letters, second_operator
+from approvals.people.account_log import record_change
 from approvals.people.principals import name_of
-from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag, record
+from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag
+from approvals.people.sign_in import end_links, new_link
 from ledger.events import ChangeKind, edits_between
 from ledger.foundation.characters import folded
 from ledger.principals import Principal, Surface
@@ -66,8 +68,8 @@ def is_name_of_another(person: User, name: str) -> bool:
 def make_link(person: User, *, by: Principal, via: Surface) -> str:
     """The address where the person chooses a first password or passkey; shown once."""
     with atomic():
-        record(person, ChangeKind.PERSON_INVITED, by=by, via=via)
-        return links.make(LinkPurpose.INVITE, person)
+        record_change(person, ChangeKind.PERSON_INVITED, by=by, via=via)
+        return new_link(LinkPurpose.INVITE, person)
 
 
 def reset_access(person: User, tenant: str, *, by: Principal, via: Surface) -> bool:
@@ -78,7 +80,7 @@ def reset_access(person: User, tenant: str, *, by: Principal, via: Surface) -> b
 
 def opened(person: User, *, by: Principal, via: Surface) -> None:
     """Record an account that the caller created in the same database transaction."""
-    record(
+    record_change(
         person,
         ChangeKind.USER_CREATED,
         by=by,
@@ -88,7 +90,7 @@ def opened(person: User, *, by: Principal, via: Surface) -> None:
     )
     for flag in ("is_staff", "is_superuser"):
         if getattr(person, flag):  # only a command on the server creates such accounts
-            record(person, kind_of_flag(flag, True), by=by, via=via)
+            record_change(person, kind_of_flag(flag, True), by=by, via=via)
 
 
 def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surface) -> None:
@@ -98,9 +100,9 @@ def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surf
         of_kind = {name: edit for name, edit in edits.items() if LABELS[name] == kind}
         owed: list[tuple[str, str]] = []
         if kind == ChangeKind.EMAIL_CHANGED:
-            links.end(person, LinkPurpose.RESET)  # it went to the old address
+            end_links(person, LinkPurpose.RESET)  # it went to the old address
             owed = reset_letters.owed_to_old_address(person, before["email"])
-        record(person, kind, by=by, via=via, also_owed=owed, edits=of_kind)
+        record_change(person, kind, by=by, via=via, also_owed=owed, edits=of_kind)
 
 
 def give_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:
@@ -148,7 +150,7 @@ def _change(
             second_operator.ask(person, kind, by=by, via=via, tenant=tenant, details=details)
             return False
         apply(person, kind, tenant, details)
-        record(person, kind, by=by, via=via, tenant=tenant, **event_details(details))
+        record_change(person, kind, by=by, via=via, tenant=tenant, **event_details(details))
     return True
 
 
@@ -162,5 +164,5 @@ def set_password(person: User, password: str, *, by: Principal, via: Surface) ->
 
 def password_was_set(person: User, *, by: Principal, via: Surface) -> None:
     """Record a password that the caller set in the same database transaction; all links end."""
-    links.end(person)
-    record(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)
+    end_links(person)
+    record_change(person, ChangeKind.PASSWORD_CHANGED, by=by, via=via)

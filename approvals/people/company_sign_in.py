@@ -28,8 +28,8 @@ from django.utils.translation import gettext as _
 
 from approvals.models import CompanyIdentity, Role
 from approvals.people import accounts
+from approvals.people.account_log import record_change
 from approvals.people.principals import principal_of
-from approvals.people.rights import record
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
 from ledger.foundation import http_out
@@ -252,7 +252,7 @@ def _identity(claims: Claims) -> dict[str, str]:
 
 def _record(person: User, kind: ChangeKind) -> None:
     by, company = principal_of(person), settings.OIDC_NAME
-    record(person, kind, by=by, via=Surface.WEB, company=company)
+    record_change(person, kind, by=by, via=Surface.WEB, company=company)
 
 
 COMPANY = system("company", "Sign-in with the company")

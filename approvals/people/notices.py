@@ -21,7 +21,7 @@ from ledger.events import ChangeKind
 from ledger.models import Event
 from ledger.principals import Principal
 
-NAME = "notice"  # of the delivery channel
+NOTICES = "notice"  # of the delivery channel
 # Texts by kind of event: for a change by somebody else, and for one by the person themselves.
 BY_ANOTHER: dict[str, str] = {
     ChangeKind.USER_RENAMED: gettext_noop("{who} changed the name of your account."),
@@ -83,7 +83,7 @@ def describe(by_another: Mapping[Any, str], by_themselves: Mapping[Any, str]) ->
     BY_THEMSELVES.update(by_themselves)
 
 
-def text_of(event: Event, person: User) -> str:
+def notice_text(event: Event, person: User) -> str:
     """The text of the notice; empty if the person need not be told."""
     return _template(event.kind, event.principal, person).format(**_template_values(event))
 
@@ -103,7 +103,7 @@ def _template_values(event: Event) -> dict[str, str]:
 def deliveries(person: User, kind: str, by: Principal) -> list[tuple[str, str]]:
     """Channel and recipient of the notice by Slack; none if Slack is not set up."""
     if _template(kind, str(by), person) and settings.SLACK_BOT_TOKENS:
-        return [(NAME, str(principal_of(person)))]
+        return [(NOTICES, str(principal_of(person)))]
     return []
 
 
@@ -113,16 +113,16 @@ def show_on_desk(person: User, event: Event) -> None:
         Notice.objects.create(user=person, event=event)
 
 
-def waiting_for(person: User) -> QuerySet[Notice]:
+def notices_for(person: User) -> QuerySet[Notice]:
     """The notices that the person has not dismissed."""
     return Notice.objects.filter(user=person, dismissed_at=None).select_related("event")
 
 
-def dismiss_all(person: User) -> None:
+def dismiss_all_notices(person: User) -> None:
     """For a person who comes in for the first time: what was changed before is not news to them."""
-    waiting_for(person).update(dismissed_at=Now())
+    notices_for(person).update(dismissed_at=Now())
 
 
-def dismiss(notice_id: int, person: User) -> bool:
+def dismiss_one_notice(notice_id: int, person: User) -> bool:
     """Returns False if the person has no such open notice."""
-    return bool(waiting_for(person).filter(pk=notice_id).update(dismissed_at=Now()))
+    return bool(notices_for(person).filter(pk=notice_id).update(dismissed_at=Now()))

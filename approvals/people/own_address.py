@@ -17,8 +17,8 @@ from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
 from approvals.people import accounts, reset_letters
+from approvals.people.account_log import record_change
 from approvals.people.principals import principal_of
-from approvals.people.rights import record
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind, chain_of
 from ledger.models import Event
@@ -27,14 +27,14 @@ from ledger.principals import Surface
 A_DAY, MOST_A_DAY = timedelta(days=1), 5  # letters that one person can have sent
 
 
-def ask(person: User, address: str) -> None:
+def ask_for_address(person: User, address: str) -> None:
     """Have a letter with a link sent to the new address. Raises ``NotPossible``."""
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)
         asked = _events(person).filter(kind=ChangeKind.EMAIL_ASKED, at__gt=Now() - A_DAY)
         if asked[:MOST_A_DAY].count() >= MOST_A_DAY:
             raise NotPossible(_("Too many letters were sent for you today. Try again tomorrow."))
-        record(
+        record_change(
             person,
             ChangeKind.EMAIL_ASKED,
             by=principal_of(person),
@@ -44,7 +44,7 @@ def ask(person: User, address: str) -> None:
         )
 
 
-def asked_with(token: str, person: User) -> str:
+def address_asked_with(token: str, person: User) -> str:
     """The address that this link confirms for this person. Raises ``NotPossible``."""
     try:
         key = signing.loads(
@@ -58,11 +58,11 @@ def asked_with(token: str, person: User) -> str:
     return str(json.loads(newest.details)["address"])
 
 
-def confirm(token: str, person: User) -> None:
+def confirm_address(token: str, person: User) -> None:
     """The new address counts from now on, and the old one is told. Raises ``NotPossible``."""
     with atomic():
         row = User.objects.select_for_update().get(pk=person.pk)
-        address = asked_with(token, row)
+        address = address_asked_with(token, row)
         labels = {label: getattr(row, label) for label in accounts.LABELS}
         row.email = address
         row.save(update_fields=["email"])

@@ -20,10 +20,11 @@ from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from approvals import mail_server
 from approvals.models import LinkPurpose, Preferences
-from approvals.people import links, mail_server, second_steps
+from approvals.people.account_log import record_change
 from approvals.people.principals import principal_of
-from approvals.people.rights import record
+from approvals.people.sign_in import new_link, second_steps
 from ledger.events import ChangeKind, chain_of
 from ledger.events.outbox import Owed
 from ledger.foundation.characters import without_nul
@@ -37,12 +38,12 @@ A_DAY, MOST_A_DAY = timedelta(days=1), 5  # letters to one address, for all its 
 SIGN_IN = system("sign_in", "The sign-in page")
 
 
-def are_possible() -> bool:
+def letters_are_possible() -> bool:
     """True if this installation sends e-mail."""
     return bool(settings.EMAIL_URL)
 
 
-def ask(username: str) -> None:
+def ask_for_letter(username: str) -> None:
     """Have a letter sent to the person of this name, if there is one with an address."""
     with atomic():
         # Of requests at the same time, one.
@@ -51,7 +52,7 @@ def ask(username: str) -> None:
         if person is None or not _may_get_one(person) or _had_enough(person):
             return
         owed = [(CHANNEL, str(principal_of(person)))]
-        record(person, ChangeKind.RESET_ASKED, by=SIGN_IN, via=Surface.WEB, also_owed=owed)
+        record_change(person, ChangeKind.RESET_ASKED, by=SIGN_IN, via=Surface.WEB, also_owed=owed)
 
 
 def _may_get_one(person: User) -> bool:
@@ -112,7 +113,7 @@ def _language_of(person: User) -> translation.override:
 
 def owed_to_old_address(person: User, old: str) -> list[tuple[str, str]]:
     """The delivery that tells whoever reads the old address that it counts no longer."""
-    return [(CHANNEL, str(principal_of(person)))] if old and are_possible() else []
+    return [(CHANNEL, str(principal_of(person)))] if old and letters_are_possible() else []
 
 
 def tell_old_address(person: User, old: str) -> None:
@@ -139,7 +140,7 @@ def send_address_letter(person: User, event: Event) -> None:
 
 def send_letter(person: User) -> None:
     """In the person's own language. A second letter ends the link of the first."""
-    address = links.make(LinkPurpose.RESET, person)
+    address = new_link(LinkPurpose.RESET, person)
     with _language_of(person):
         text = render_to_string("registration/reset_mail.txt", {"person": person, "at": address})
         send_mail(_("Choose a new password for Assent"), text, None, [person.email])

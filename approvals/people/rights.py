@@ -1,53 +1,19 @@
-"""Roles, flags and permissions of a person: compare, write, and record a change.
+"""Roles, flags and permissions of a person: compare and write.
 
 Only ``accounts`` and ``second_operator`` call these to change a right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
-from django.db.transaction import atomic
 
 from approvals.models import LinkPurpose, Membership, PushSubscription, Role
-from approvals.people import links, notices, ways_in
-from approvals.people.principals import name_of, principal_of
-from ledger.events import ChangeKind, record_change
-from ledger.models import Event
-from ledger.principals import Principal, Surface
+from approvals.people.sign_in import end_links, end_sessions, end_ways_in
+from ledger.events import ChangeKind
 
 FLAGS = {"is_active": "user", "is_staff": "staff", "is_superuser": "superuser"}
-
-
-def record(
-    person: User,
-    kind: str,
-    *,
-    by: Principal,
-    via: Surface,
-    tenant: str = "",
-    also_owed: Iterable[tuple[str, str]] = (),
-    **details: Any,
-) -> Event:
-    """Append a sealed event of a change of this account, and notify the person.
-
-    ``also_owed`` has channel and recipient of further deliveries of the event.
-    """
-    with atomic():
-        event = record_change(
-            str(principal_of(person)),
-            kind,
-            tenant=tenant,
-            by=by,
-            via=via,
-            name=name_of(person),
-            details=details,
-            owed_to=[*notices.deliveries(person, kind, by), *also_owed],
-        )
-        notices.show_on_desk(person, event)
-    return event
 
 
 def is_in_effect(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool:
@@ -71,11 +37,11 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
         Membership.objects.create(user=person, tenant_id=tenant, role=details["role"])
         if details["role"] != Role.VIEWER:
             # Whoever made a link that is still open knows it, and could decide with it alone.
-            links.end(person, LinkPurpose.INVITE, LinkPurpose.RECOVER)
+            end_links(person, LinkPurpose.INVITE, LinkPurpose.RECOVER)
     elif kind == ChangeKind.ROLE_REVOKED:
         Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
     elif kind == ChangeKind.ACCESS_RESET:
-        ways_in.end_all(person)
+        end_ways_in(person)
     elif kind == ChangeKind.PERMISSIONS_CHANGED:
         person.user_permissions.set(Permission.objects.filter(pk__in=details["permissions"]))
     else:
@@ -83,8 +49,8 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
         User.objects.filter(pk=person.pk).update(**{flag: value})
         if kind == ChangeKind.USER_DEACTIVATED:
             PushSubscription.objects.filter(user=person).delete()
-            links.end(person)
-            ways_in.end_sessions(person)
+            end_links(person)
+            end_sessions(person)
         setattr(person, flag, value)
 
 

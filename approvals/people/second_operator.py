@@ -12,8 +12,9 @@ from django.utils.translation import gettext as _
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role
-from approvals.people import independence, rights, ways_in
+from approvals.people import account_log, independence, rights
 from approvals.people.principals import name_of, principal_of, user_of
+from approvals.people.sign_in import has_way_in
 from ledger import four_eyes, seals
 from ledger.errors import NotFound
 from ledger.events import ChangeKind
@@ -82,7 +83,7 @@ def ask(
         return four_eyes.ask(kind, subject, details, **origin)
 
 
-def visible_to(operator: User) -> QuerySet[ChangeRequest]:
+def requests_visible_to(operator: User) -> QuerySet[ChangeRequest]:
     """The open requests in the tenants of this operator; all of them for a superuser."""
     return _of(operator, four_eyes.waiting(*KINDS))
 
@@ -94,14 +95,18 @@ def _of(operator: User, rows: QuerySet[ChangeRequest]) -> QuerySet[ChangeRequest
     return rows.filter(kind__in=OF_TENANT, tenant__in=tenants)
 
 
-def person_of(request: ChangeRequest) -> User:
+def person_of_request(request: ChangeRequest) -> User:
     """The person whose rights it changes."""
     return user_of(request.concerns)
 
 
 def refusal(request: ChangeRequest, by: Principal) -> str:
     """Why this operator, who is another person by name, may not confirm it."""
-    operator, person, asker = user_of(str(by)), person_of(request), user_of(request.asked_by)
+    operator, person, asker = (
+        user_of(str(by)),
+        person_of_request(request),
+        user_of(request.asked_by),
+    )
     if request.kind in OF_ACCOUNT and _is_of_others(person, operator):
         return _("The person has come to another tenant meanwhile, or is a superuser.")
     if not asker.is_active:
@@ -124,8 +129,8 @@ def lets_decide(request: ChangeRequest) -> bool:
 
 def knows_way_in(request: ChangeRequest) -> str:
     """The maker of the link by which the person of this role came in, as far as it is known."""
-    person = person_of(request)
-    has_come_in = lets_decide(request) and ways_in.are_left(person)
+    person = person_of_request(request)
+    has_come_in = lets_decide(request) and has_way_in(person)
     return independence.maker_of_link(person) if has_come_in else ""
 
 
@@ -134,14 +139,14 @@ def may_make_link(operator: User, request: ChangeRequest) -> bool:
 
     Two operators are behind it then, and the account opens nothing that this one does not keep.
     """
-    person = person_of(request)
+    person = person_of_request(request)
     is_theirs = person.is_active and not _is_of_others(person, operator)
-    return is_theirs and lets_decide(request) and not ways_in.are_left(person)
+    return is_theirs and lets_decide(request) and not has_way_in(person)
 
 
 def words_of_ended_link(person: User) -> str:
     """Directions to a new link, for who was given a role; empty if they have come in."""
-    if ways_in.are_left(person):
+    if has_way_in(person):
         return ""
     return _(
         "Earlier links into the account of %(person)s have ended: whoever made one could have "
@@ -156,14 +161,14 @@ def _is_of_others(person: User, operator: User) -> bool:
     return not operator.is_superuser and (person.is_superuser or bool(elsewhere.exists()))
 
 
-def confirm(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
+def confirm_request(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
     """Confirm a request, which makes the change. Raises ``NotFound, NotAllowed, NotPossible``."""
     request = _request(change_id, by)
     four_eyes.confirm(request, seen=request.sha256, by=principal_of(by), via=via)
     return request
 
 
-def decline(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
+def decline_request(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
     """Decline a request, or withdraw one's own. Raises ``NotFound, NotPossible``."""
     request = _request(change_id, by)
     four_eyes.decline(request, by=principal_of(by), via=via)
@@ -181,7 +186,7 @@ def _request(change_id: int, by: User) -> ChangeRequest:
 
 
 def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
-    person = User.objects.select_for_update().get(pk=person_of(request).pk)
+    person = User.objects.select_for_update().get(pk=person_of_request(request).pk)
     change = (request.kind, request.tenant, request.after)
     if not rights.is_in_effect(person, *change):
         rights.apply(person, *change)
@@ -192,7 +197,9 @@ def _record(request: ChangeRequest, kind: str, by: Principal, via: Surface, **de
     details |= rights.event_details(request.after)
     if kind != request.kind:  # it is asked for, or declined
         details["change"] = request.kind
-    rights.record(person_of(request), kind, by=by, via=via, tenant=request.tenant, **details)
+    account_log.record_change(
+        person_of_request(request), kind, by=by, via=via, tenant=request.tenant, **details
+    )
 
 
 def register() -> None:

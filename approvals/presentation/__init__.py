@@ -1,1 +1,52 @@
 """Contents that surfaces share: labels of events and values, answer forms, what must be shown."""
+
+from approvals.presentation.amounts import (
+    amount_written,
+    number_written,
+    reader_locale,
+    span_written,
+)
+from approvals.presentation.details import Detail, details_of
+from approvals.presentation.script_texts import texts_for_scripts
+from approvals.presentation.sentences import (
+    in_words,
+    kept_in_words,
+    refusal_and_hint,
+    refusal_in_words,
+)
+from approvals.presentation.states import (
+    ENDINGS,
+    LET_GO,
+    outcome_label,
+    shown_state,
+    state_label,
+    state_sentence,
+    with_next_step,
+)
+from approvals.presentation.times import day_of_month, instant, length, moment, span_of
+
+__all__ = [
+    "ENDINGS",
+    "LET_GO",
+    "Detail",
+    "amount_written",
+    "day_of_month",
+    "details_of",
+    "in_words",
+    "instant",
+    "kept_in_words",
+    "length",
+    "moment",
+    "number_written",
+    "outcome_label",
+    "reader_locale",
+    "refusal_and_hint",
+    "refusal_in_words",
+    "shown_state",
+    "span_of",
+    "span_written",
+    "state_label",
+    "state_sentence",
+    "texts_for_scripts",
+    "with_next_step",
+]

@@ -17,7 +17,7 @@ from approvals.http.preferences import chosen_formats
 from ledger.reporting.usage import Range
 
 
-def written(amount: Decimal, currency: str) -> str:
+def amount_written(amount: Decimal, currency: str) -> str:
     """``€48.20`` in English, ``48,20 €`` in German; behind the letters of a code a thin space."""
     text = format_currency(amount, currency, locale=reader_locale())
     return re.sub(r"([A-Za-z])(?=\d)", "\\1\u2009", text)
@@ -51,7 +51,7 @@ def locale_named(name: str) -> Locale | None:
         return None
 
 
-def span(amounts: Range) -> str:
+def span_written(amounts: Range) -> str:
     """From the low to the high amount; whole ones without decimals: ``€12``."""
     low, high = (_short(amount, amounts.currency) for amount in (amounts.low, amounts.high))
     return f"{low}–{high}"  # noqa: RUF001

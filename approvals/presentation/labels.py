@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _, gettext_noop
 
 from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
-from a2a.wire.plain_json import reason_and_details
+from a2a.wire import reason_and_details
 from approvals.presentation.sentences import in_words
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction

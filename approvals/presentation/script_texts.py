@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _, ngettext
 
 
-def for_scripts() -> dict[str, str]:
+def texts_for_scripts() -> dict[str, str]:
     """Each by its name, in the active language. ``{…}`` is filled in by the script.
 
     Words that are counted have two entries: ``…_one`` and ``…_other``.

@@ -82,13 +82,13 @@ TASKS = {
 }
 
 
-def shown(row: Transaction | Task) -> Shown:
+def shown_state(row: Transaction | Task) -> Shown:
     if isinstance(row, Task):
         return TASKS[TaskState(row.state)]
     return TRANSACTIONS[State(row.state)]
 
 
-def label(row: Transaction) -> str:
+def state_label(row: Transaction) -> str:
     """The state in a few words: ``being carried out``."""
     return in_words(State(row.state).label)
 
@@ -97,17 +97,17 @@ def outcome_label(row: Transaction) -> str:
     """The outcome in a few words: ``Rejected``, ``Being carried out``."""
     if row.ending and row.state in LET_GO:
         return first_large(in_words(Ending(row.ending).label))
-    return first_large(label(row))
+    return first_large(state_label(row))
 
 
-def sentence(row: Transaction) -> str:
+def state_sentence(row: Transaction) -> str:
     by_its_agent = BY_ITS_AGENT.get(State(row.state))
     if by_its_agent and acts_itself(row):
         return _(by_its_agent)
-    return _(shown(row).sentence)
+    return _(shown_state(row).sentence)
 
 
 def with_next_step(row: Transaction) -> str:
     """The sentence, and what follows for people where something does."""
-    step = shown(row).next_step
-    return f"{sentence(row)} {_(step)}" if step else sentence(row)
+    step = shown_state(row).next_step
+    return f"{state_sentence(row)} {_(step)}" if step else state_sentence(row)

@@ -19,9 +19,7 @@ from approvals import people
 from approvals.http.middleware import roles_of
 from approvals.models import LINK_VALID, SlackIdentity, SlackLinkRequest, SlackWorkspace
 from approvals.people import name_of, principal_of
-from approvals.slack.api.calls import Unreachable, call, error_of
-from approvals.slack.api.credentials import NoSuchApp
-from approvals.slack.api.workspaces import app_for
+from approvals.slack.api import NoSuchApp, Unreachable, app_for, call_slack, error_of
 from approvals.slack.changes import SlackChange
 from approvals.slack.languages import in_language_of
 from approvals.slack.rendering import as_dicts, desk_link, escaped, open_button, regular, rich
@@ -80,7 +78,7 @@ def ask_to_link(user: User, workspace: SlackWorkspace) -> None:
 
 def _send_link(user: User, workspace: SlackWorkspace) -> None:
     app = app_for(workspace)
-    slack_user: dict[str, Any] = call(app, "users.lookupByEmail", email=user.email)["user"]
+    slack_user: dict[str, Any] = call_slack(app, "users.lookupByEmail", email=user.email)["user"]
     if slack_user.get("is_bot") or slack_user.get("deleted"):
         text = _("The address {email} is not a person's in {workspace}.")
         raise NotLinked(text.format(email=user.email, workspace=workspace.name))
@@ -104,8 +102,8 @@ def _send(request: SlackLinkRequest, why: str, **names: str) -> None:
         ).format(minutes=minutes(LINK_VALID))
         button = open_button(url, _("Link my account"))
     blocks: list[Block] = [rich(regular(f"{text} {terms}")), ActionsBlock(elements=[button])]
-    opened = call(app, "conversations.open", users=request.slack_user_id)
-    call(
+    opened = call_slack(app, "conversations.open", users=request.slack_user_id)
+    call_slack(
         app,
         "chat.postMessage",
         channel=opened["channel"]["id"],
@@ -119,7 +117,7 @@ def minutes(span: timedelta) -> int:
     return int(span.total_seconds() // 60)
 
 
-def request_of(token: str, user: User) -> SlackLinkRequest:
+def link_request_of(token: str, user: User) -> SlackLinkRequest:
     """The request of a one-time link, if it was made for this person. Raises ``NotLinked``."""
     try:
         pk = signing.loads(token, salt=SALT, max_age=LINK_VALID)
@@ -133,9 +131,9 @@ def request_of(token: str, user: User) -> SlackLinkRequest:
     return request
 
 
-def link(token: str, user: User) -> SlackIdentity:
+def link_account(token: str, user: User) -> SlackIdentity:
     """Link the person as the one-time link says, which is used up then. Raises ``NotLinked``."""
-    request = request_of(token, user)
+    request = link_request_of(token, user)
     with atomic():
         if not SlackLinkRequest.objects.filter(pk=request.pk, used_at=None).update(used_at=Now()):
             raise NotLinked(_("The link was used before. Nothing was changed."))
@@ -150,7 +148,7 @@ def link(token: str, user: User) -> SlackIdentity:
                         "linked_by": str(principal_of(user)),
                     },
                 )
-                people.record(
+                people.record_change(
                     user,
                     SlackChange.LINKED,
                     by=principal_of(user),
@@ -165,11 +163,11 @@ def link(token: str, user: User) -> SlackIdentity:
     raise NotLinked(taken.format(user=request.slack_user_id))
 
 
-def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface) -> None:
+def unlink_account(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface) -> None:
     with atomic():
         for identity in SlackIdentity.objects.filter(user=user, workspace=workspace):
             identity.delete()
-            people.record(
+            people.record_change(
                 user,
                 SlackChange.UNLINKED,
                 by=by,
@@ -179,7 +177,7 @@ def unlink(user: User, workspace: SlackWorkspace, *, by: Principal, via: Surface
             )
 
 
-def ask_for(
+def propose_link(
     user: User, workspace: SlackWorkspace, slack_user_id: str, home_team_id: str, *, by: Principal
 ) -> SlackLinkRequest:
     """Send a one-time link to the Slack user whom an operator proposes for this person.
@@ -190,7 +188,7 @@ def ask_for(
         request = SlackLinkRequest.objects.create(
             user=user, workspace=workspace, slack_user_id=slack_user_id, home_team_id=home_team_id
         )
-        people.record(
+        people.record_change(
             user,
             SlackChange.LINK_ASKED,
             by=by,

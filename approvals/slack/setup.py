@@ -12,10 +12,15 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 
 from approvals.models import Membership, Role, SlackIdentity, SlackRoute, SlackWorkspace
-from approvals.slack.api import workspaces
-from approvals.slack.api.calls import NETWORK, error_of
-from approvals.slack.api.credentials import SlackApp, apps, client_of
-from approvals.slack.api.workspaces import app_for
+from approvals.slack.api import (
+    NETWORK,
+    SlackApp,
+    app_for,
+    client_of,
+    connect_workspace,
+    error_of,
+    slack_apps,
+)
 from approvals.slack.changes import SlackChange
 from ledger.events import command_principal, record_change
 from ledger.models import Tenant
@@ -39,9 +44,9 @@ def connect(
     ``team`` picks one of several workspaces. Whatever exists already stays as it is. A token that
     Slack refuses is passed to ``warn``; if it is the only one, raises ``NotConnected``.
     """
-    if not apps():
+    if not slack_apps():
         raise NotConnected("ASSENT_SLACK_BOT_TOKEN is not set. docs/slack.md says how.")
-    if len(apps()) > 1 and not team:
+    if len(slack_apps()) > 1 and not team:
         raise NotConnected("There are several bot tokens: say which workspace, --team T….")
     connected = [workspace for workspace in _workspaces(warn) if team in {"", workspace.team_id}]
     if not connected:
@@ -54,11 +59,11 @@ def connect(
 
 
 def _workspaces(warn: Callable[[str], object]) -> Iterator[SlackWorkspace]:
-    for app in apps():
+    for app in slack_apps():
         try:
-            yield workspaces.connect(app)
+            yield connect_workspace(app)
         except (SlackClientError, *NETWORK) as failure:
-            if len(apps()) == 1:
+            if len(slack_apps()) == 1:
                 raise NotConnected(f"Slack refused the bot token: {failure}") from failure
             warn(f"One bot token is left out, Slack refused it: {failure}")
 
@@ -99,11 +104,11 @@ class Finding:
 
 def check() -> Iterator[Finding]:
     """Findings: what works and what is missing, in the order in which to put it right."""
-    if not apps():
+    if not slack_apps():
         yield Finding("missing", "ASSENT_SLACK_BOT_TOKEN is not set: nothing goes to Slack.")
         return
     yield from _settings()
-    for number, app in enumerate(apps(), 1):
+    for number, app in enumerate(slack_apps(), 1):
         yield from _app(number, app)
     for workspace in SlackWorkspace.objects.order_by("name"):
         yield from _workspace(workspace)

@@ -17,8 +17,7 @@ from slack_sdk.socket_mode.builtin import SocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from approvals.slack.api.calls import NETWORK
-from approvals.slack.api.credentials import SlackApp, apps
+from approvals.slack.api import NETWORK, SlackApp, slack_apps
 from approvals.slack.interactions import receive
 
 logger = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ RECONNECT_AFTER_S = 5.0
 def listen(stop: threading.Event) -> None:
     """Serve until ``stop`` is set, over one connection per app token, renewed when it is lost."""
     by_token: dict[str, list[SlackApp]] = {}
-    for app in apps():
+    for app in slack_apps():
         if app.app_token:
             by_token.setdefault(app.app_token, []).append(app)
     threads = [

@@ -12,8 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryD
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from approvals.slack.api import credentials
-from approvals.slack.api.credentials import SlackApp
+from approvals.slack.api import SlackApp, is_configured, signed_by
 from approvals.slack.interactions import receive
 
 Handler = Callable[[bytes, list[SlackApp]], HttpResponse]
@@ -29,13 +28,13 @@ def from_slack(handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
     @require_POST
     @wraps(handler)
     def view(request: HttpRequest) -> HttpResponse:
-        if not credentials.is_configured():
+        if not is_configured():
             raise Http404
         try:
             body = request.body
         except RequestDataTooBig:
             return HttpResponse("Too large.", status=413)
-        apps = credentials.signed_by(body, request.headers)
+        apps = signed_by(body, request.headers)
         if not apps:
             return HttpResponse("The signature is missing, wrong or old.", status=401)
         try:

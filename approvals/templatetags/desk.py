@@ -15,11 +15,18 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from a2a.models import Question, Task
-from approvals.desk import policies, votes
-from approvals.desk.inbox.inbox import Entry
+from approvals.desk import Voters, Votes, policies, votes_of
+from approvals.desk.inbox import Entry
 from approvals.metrics import Metric
-from approvals.presentation import labels, sentences, shown_in_full, states, times
-from approvals.presentation.amounts import number_written
+from approvals.presentation import (
+    in_words,
+    instant,
+    labels,
+    moment,
+    number_written,
+    shown_in_full,
+    shown_state,
+)
 from ledger.contracts import results
 from ledger.models import Event, Transaction
 from ledger.states import FINAL
@@ -38,8 +45,8 @@ for text_filter in (
     shown_in_full.missing_texts,
 ):
     register.filter(text_filter.__name__, text_filter)
-register.simple_tag(times.moment)
-register.simple_tag(times.instant)
+register.simple_tag(moment)
+register.simple_tag(instant)
 
 
 @register.simple_tag
@@ -62,19 +69,19 @@ def icons() -> SafeString:
 
 
 @register.simple_tag
-def votes_on(row: Transaction, entry: Entry, voters: votes.Voters) -> votes.Votes | None:
+def votes_on(row: Transaction, entry: Entry, voters: Voters) -> Votes | None:
     """The dots of a row that takes several people; ``None`` for all other rows."""
-    return votes.votes_on(row, voters) if entry.is_waiting else None
+    return votes_of(row, voters) if entry.is_waiting else None
 
 
 @register.filter
 def state_icon(row: Transaction | Task) -> str:
-    return states.shown(row).icon
+    return shown_state(row).icon
 
 
 @register.filter
 def tone(row: Transaction | Task) -> str:
-    return states.shown(row).tone
+    return shown_state(row).tone
 
 
 @register.filter
@@ -235,4 +242,4 @@ def code_marked(text: str) -> SafeString:
     return mark_safe("".join(parts))
 
 
-register.filter("in_language", sentences.in_words)
+register.filter("in_language", in_words)

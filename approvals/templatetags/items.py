@@ -11,11 +11,17 @@ from django.utils.translation import gettext as _
 
 from a2a.models import Task
 from a2a.states import TaskState
-from approvals.desk import signatures, state_lines
-from approvals.presentation import labels, shown_in_full, states, times
-from approvals.presentation.amounts import number_written
-from approvals.presentation.details import Detail
-from approvals.presentation.sentences import kept_in_words
+from approvals.desk import error_in_words, managers_in_words
+from approvals.presentation import (
+    Detail,
+    kept_in_words,
+    labels,
+    length,
+    number_written,
+    outcome_label,
+    shown_in_full,
+    with_next_step,
+)
 from approvals.templatetags.desk import folded, tone
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
@@ -24,16 +30,16 @@ from ledger.tools import is_for_agent
 
 register = template.Library()
 register.filter("in_title", labels.title_of)
-register.filter("error_in_words", state_lines.error_in_words)
+register.filter("error_in_words", error_in_words)
 register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
 register.filter("not_promised", labels.not_promised)
 register.filter("how_it_runs", labels.how_it_runs)
 register.filter("is_for_agent", is_for_agent)
 register.filter("permit_for", labels.permit_for)
-register.filter("what_now", states.with_next_step)
-register.filter("outcome_words", states.outcome_label)
-register.filter("length_of_time", times.length)
+register.filter("what_now", with_next_step)
+register.filter("outcome_words", outcome_label)
+register.filter("length_of_time", length)
 register.filter("kept_in_words", kept_in_words)
 
 VERDICT_OF = {
@@ -124,7 +130,7 @@ def took(row: Transaction) -> str:
     """The time that it waited for its decision."""
     if row.decided_at is None:
         return ""
-    return times.length((row.decided_at - row.created_at).total_seconds())
+    return length((row.decided_at - row.created_at).total_seconds())
 
 
 @register.filter
@@ -132,7 +138,7 @@ def who_signs(card: dict[str, Any]) -> str:
     """Of a tool's contract: ``two managers``."""
     if card["required_approver"] == RequiredApprover.NONE:
         return _("nobody signs")
-    managers = signatures.managers(card["quorum"])
+    managers = managers_in_words(card["quorum"])
     if card["required_approver"] == RequiredApprover.SUPERVISOR and card["quorum"] == 1:
         return _("a supervising agent or one manager")
     return managers

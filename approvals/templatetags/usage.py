@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from approvals.presentation import amounts
+from approvals.presentation import span_written
 
 register = template.Library()
-register.filter("money_range", amounts.span)
+register.filter("money_range", span_written)

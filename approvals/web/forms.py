@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _, gettext_lazy
 
 from a2a.models import Skill
 from a2a.states import TaskState
-from approvals.desk.giving import ANSWERERS
-from approvals.desk.inbox.inbox import Filters
+from approvals.desk import ANSWERERS
+from approvals.desk.inbox import Filters
 from approvals.desk.policies import OUTCOMES
 from ledger.contracts import RiskLevel
 from ledger.models import ReviewVerdict

@@ -24,7 +24,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from approvals.desk.inbox import totals
+from approvals.desk import inbox
 from approvals.web.forms import (
     HistoryForm,
 )
@@ -56,7 +56,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "tool_names": sorted(tools_of(tenants_of_request(request))),
         "is_filtered": is_filtered,
         "is_unfolded": any(request.GET.get(name) for name in ("tool", "state", "since", "until")),
-        "totals": totals.totals_of(wanted) if is_filtered and matches.rows else None,
+        "totals": inbox.totals_of(wanted) if is_filtered and matches.rows else None,
         "ranges": list(_ranges(query)),
     }
     return render(request, "desk/history.html", context)

@@ -15,8 +15,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET, require_safe
 
-from approvals.desk import signatures, viewers, votes
-from approvals.desk.inbox import inbox as desk_inbox
+from approvals.desk import MINE, either_of, holders_of, inbox, voters_of
 from approvals.models import Role
 from approvals.people import name_of
 from approvals.web.account import notifications
@@ -54,7 +53,7 @@ def inbox_list(request: HttpRequest) -> HttpResponse:
 def inbox_page(request: HttpRequest) -> HttpResponse:
     context = list_context(request)
     entries = context["listing"].entries
-    first = next((entry for entry in entries if entry.rank in viewers.MINE), None)
+    first = next((entry for entry in entries if entry.rank in MINE), None)
     if first is not None and first.tx is not None:
         context |= item_context(request, with_history(request, first.tx.pk))
     elif first is not None and first.question is not None:
@@ -88,9 +87,9 @@ def rows(request: HttpRequest) -> HttpResponse:
         if missed is None:
             return HttpResponse(status=205)
         ids += missed
-    change = desk_inbox.changed(ids, viewer, filters, timezone.now())
+    change = inbox.changed(ids, viewer, filters, timezone.now())
     context = {"rows": change.entries, "has_hidden": change.has_hidden, "filters": filters}
-    voters = votes.voters_of(entry.tx for entry in change.entries if entry.tx)
+    voters = voters_of(entry.tx for entry in change.entries if entry.tx)
     return render(request, "desk/_rows.html", context | {"voters": voters, "viewer": viewer})
 
 
@@ -135,8 +134,8 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
     operators = []
     if request.user.is_authenticated:
         for tenant in sorted(tenants_of_request(request)):
-            operators += signatures.holders(tenant, Role.OPERATOR)
-    names = signatures.either(list(dict.fromkeys(name_of(person) for person in operators)))
+            operators += holders_of(tenant, Role.OPERATOR)
+    names = either_of(list(dict.fromkeys(name_of(person) for person in operators)))
     return render(request, "403.html", {"operators": names}, status=403)
 
 

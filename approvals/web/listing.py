@@ -7,9 +7,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
-from approvals.desk.inbox import inbox
-from approvals.desk.inbox.fair_share import MOST_ROWS
-from approvals.desk.votes import voters_of
+from approvals.desk import inbox, voters_of
+from approvals.desk.inbox import MOST_ROWS
 from approvals.web.forms import FilterForm
 from approvals.web.requests import viewer_of
 from ledger.tools import tools_of

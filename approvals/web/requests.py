@@ -11,12 +11,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from approvals.desk.inbox import inbox
-from approvals.desk.viewers import Viewer
+from approvals.desk import Viewer, inbox
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
-from approvals.people import notices, principal_of
-from approvals.presentation import script_texts
+from approvals.people import notice_text, notices_for, principal_of
+from approvals.presentation import texts_for_scripts
 from approvals.slack import is_configured as slack_is_configured
 from ledger import workers
 from ledger.models import RegisteredTool, Review
@@ -56,8 +55,8 @@ def _sweeper_silent() -> float:
 
 def _notices(person: Any) -> list[dict[str, Any]]:
     return [
-        {"pk": notice.pk, "at": notice.event.at, "text": notices.text_of(notice.event, person)}
-        for notice in notices.waiting_for(person).order_by("-pk")[:MOST_NOTICES]
+        {"pk": notice.pk, "at": notice.event.at, "text": notice_text(notice.event, person)}
+        for notice in notices_for(person).order_by("-pk")[:MOST_NOTICES]
     ]
 
 
@@ -80,7 +79,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         "now": timezone.now(),
         "push_key": settings.VAPID_PUBLIC_KEY,
         "socket_url": f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}/ws/desk",
-        "words": script_texts.for_scripts,
+        "words": texts_for_scripts,
     }
     if request.user.is_authenticated:
         person = request.user

@@ -13,6 +13,7 @@ from a2a.utils.signing import create_signature_verifier
 
 from a2a.cards import cards
 from a2a.models import Skill
+from a2a.validation import SKILLS_EXTENSION
 from ledger.models import Scope
 from tests.a2a.test_protocol import Peer
 
@@ -44,7 +45,7 @@ def test_the_extended_card_has_the_tenants_skills_with_their_schemas(
     terms = next(
         extension["params"]["skills"]["consolidate"]
         for extension in card["capabilities"]["extensions"]
-        if extension["uri"] == cards.SKILLS
+        if extension["uri"] == SKILLS_EXTENSION
     )
 
     assert terms["input_schema"] == consolidate.input_schema

@@ -14,7 +14,7 @@ from a2a.cards.published import SCHEMAS
 from a2a.models import Skill, Task
 from a2a.submissions import Submission
 from a2a.submissions.envelope import Envelope
-from a2a.validation.extensions import ENVELOPE
+from a2a.validation.extensions import ENVELOPE_EXTENSION
 from ledger.models import Agent, Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, caller_for
@@ -203,7 +203,7 @@ class TestDelegation:
 @pytest.mark.django_db(transaction=True)  # the protocol works in threads
 def test_it_travels_as_metadata_under_its_extension(orchestrator, consolidate):
     peer = Peer(orchestrator, Scope.SUBMIT)
-    task = peer.send(metadata={ENVELOPE: whole(audience="nobody")})
+    task = peer.send(metadata={ENVELOPE_EXTENSION: whole(audience="nobody")})
 
     assert task["status"]["state"] == "TASK_STATE_REJECTED"
     reason = task["metadata"]["urn:assent:a2a:task:1"]["reason"]

@@ -19,7 +19,7 @@ from a2a.protocol.bindings.bodies import parse
 from a2a.protocol.errors import INVALID_PARAMS, ProtocolError
 from a2a.protocol.updates import Since, updates_since
 from a2a.tasks import questions
-from a2a.validation.extensions import ENVELOPE
+from a2a.validation.extensions import ENVELOPE_EXTENSION
 from approvals.asgi import application
 from ledger.api.waiting.bells import changes
 from ledger.models import Agent, AgentToken, Scope
@@ -745,7 +745,7 @@ def test_nor_is_it_by_an_agent_of_another_tenant(peer, consolidate, stranger):
     consolidate.save()
 
     own = Peer(stranger, Scope.SUBMIT).send(
-        metadata={ENVELOPE: envelope_of(stranger)}, referenceTaskIds=[theirs["id"]]
+        metadata={ENVELOPE_EXTENSION: envelope_of(stranger)}, referenceTaskIds=[theirs["id"]]
     )
 
     assert own["status"]["state"] == "TASK_STATE_SUBMITTED"

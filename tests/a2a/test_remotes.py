@@ -193,7 +193,7 @@ AS_TEXT, AS_DATA = {"text": '{"a": 1}'}, {"data": ASKED}
         (a_card("application/json"), [AS_DATA]),
         (a_card("text/plain", "application/json; charset=utf-8"), [AS_TEXT, AS_DATA]),
         (a_card("application/json", of_skill=["text/plain"]), [AS_TEXT]),
-        (a_card("text/plain", extensions=[extensions.SKILLS]), [AS_DATA]),
+        (a_card("text/plain", extensions=[extensions.SKILLS_EXTENSION]), [AS_DATA]),
     ],
 )
 def test_what_is_sent_follows_the_media_types_of_the_card(card, expected, consolidate, client_of):

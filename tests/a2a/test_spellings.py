@@ -10,7 +10,7 @@ import pytest
 from a2a import submissions
 from a2a.models import Skill, Task
 from a2a.submissions import Submission
-from a2a.validation.extensions import ENVELOPE
+from a2a.validation.extensions import ENVELOPE_EXTENSION
 from ledger.models import Scope
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, caller_for
@@ -206,7 +206,7 @@ def test_by_a2a_the_skill_may_stand_in_the_envelope_alone(orchestrator, consolid
     envelope = as_its_repository_writes_it()
 
     task = Peer(orchestrator, Scope.SUBMIT).send(
-        metadata={ENVELOPE: envelope}, parts=[{"data": GOOD_INPUT}]
+        metadata={ENVELOPE_EXTENSION: envelope}, parts=[{"data": GOOD_INPUT}]
     )
 
     assert task["status"]["state"] == "TASK_STATE_SUBMITTED"

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.template.loader import render_to_string
 
 from approvals.models import LinkPurpose
-from approvals.people import links, second_steps
+from approvals.people.sign_in import links, second_steps
 from tests.accessibility.axe import violations
 
 pytestmark = [
@@ -100,7 +100,7 @@ def person_with_app(scene, django_db_blocker):
 def first_start(scene, django_db_blocker):
     """The path of an open link to the first account."""
     with django_db_blocker.unblock():
-        return urlsplit(links.make(LinkPurpose.FIRST, None)).path
+        return urlsplit(links.new_link(LinkPurpose.FIRST, None)).path
 
 
 def test_the_step_of_a_code_when_signing_in(person_with_app, product, browser):

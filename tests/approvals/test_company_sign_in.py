@@ -24,7 +24,8 @@ from jwt.algorithms import RSAAlgorithm
 
 from approvals.http.middleware import roles_of
 from approvals.models import CompanyIdentity, LinkPurpose
-from approvals.people import company_sign_in, links, second_steps
+from approvals.people import company_sign_in
+from approvals.people.sign_in import links, second_steps
 from ledger.models import Event
 from tests.approvals.test_second_steps import code_of
 from tests.conftest import signed_in
@@ -250,7 +251,7 @@ def test_an_identity_belongs_to_one_account(provider, nina, bob_user):
 
 
 def test_an_invitation_is_taken_with_the_company(provider, alice_user):
-    link = links.make(LinkPurpose.INVITE, alice_user)
+    link = links.new_link(LinkPurpose.INVITE, alice_user)
     token, client = link.split("/")[-2], Client()
 
     go(provider, client, f"?for=join:{token}")
@@ -349,7 +350,7 @@ def test_another_site_begins_no_connection_in_somebodys_browser(provider, alice_
 
 
 def test_the_token_of_an_invitation_is_in_no_session(provider, alice_user):
-    token = links.make(LinkPurpose.INVITE, alice_user).split("/")[4]
+    token = links.new_link(LinkPurpose.INVITE, alice_user).split("/")[4]
     client = Client()
 
     there = client.get(f"/sign-in/company/?for=join:{token}")["Location"]

@@ -12,7 +12,7 @@ from django.test import Client
 from approvals.http.middleware import roles_of
 from approvals.management.commands import up
 from approvals.models import SignInLink
-from approvals.people import links
+from approvals.people.sign_in import links
 from ledger.models import AgentToken, Tenant
 from tests.conftest import propose
 
@@ -30,7 +30,7 @@ MIA = {
 
 @pytest.fixture
 def link(db) -> str:
-    return links.first_start().removeprefix("http://localhost:8000")
+    return links.first_start_link().removeprefix("http://localhost:8000")
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_link_from_before_makes_nobody_once_there_is_somebody(link, alice_user
 
 
 def test_a_newer_start_ends_the_older_link(link):
-    links.first_start()
+    links.first_start_link()
 
     assert Client().get(link).status_code == 410
     assert SignInLink.objects.filter(used_at=None).count() == 1

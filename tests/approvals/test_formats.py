@@ -11,8 +11,9 @@ from django.utils import timezone, translation
 
 from approvals.desk import confirmations, policies
 from approvals.http.preferences import formats_of
+from approvals.insight import charts
 from approvals.models import Preferences
-from approvals.presentation import amounts, charts, times
+from approvals.presentation import amounts, times
 from approvals.web.account.account import FORMATS
 
 AMOUNTS = [("1234.50", "CHF"), ("125000", "EUR"), ("1234", "JPY"), ("12.345", "BHD")]
@@ -88,12 +89,12 @@ def test_the_formats_of_one_reader_end_with_their_page(as_alice, alice_user, a_p
 
     as_alice.get("/")
 
-    assert amounts.written(Decimal("1234.50"), "EUR") == "€1,234.50"
+    assert amounts.amount_written(Decimal("1234.50"), "EUR") == "€1,234.50"
 
 
 def test_who_chose_formats_that_do_not_exist_reads_those_of_the_language():
     with formats_of("xx-YY"):
-        assert amounts.written(Decimal("1234.50"), "EUR") == "€1,234.50"
+        assert amounts.amount_written(Decimal("1234.50"), "EUR") == "€1,234.50"
 
 
 def test_the_account_page_says_what_each_of_the_formats_looks_like(as_alice):

@@ -25,7 +25,7 @@ def read(schema, **sent):
     """The value and the errors by path, of what a browser sends; names after ``input/``."""
     form = fields.form_of(schema)
     data = [("input/" + name if name else "input", value) for name, value in sent.items()]
-    value = values.read(form, QueryDict(urlencode(data, doseq=True)), schema)
+    value = values.read_form(form, QueryDict(urlencode(data, doseq=True)), schema)
     errors = {"/".join(node.path): node.errors for node in form.every() if node.errors}
     return value, errors
 
@@ -270,13 +270,13 @@ EARLIER = an_object(
 )
 def test_an_earlier_input_comes_back_as_it_was(value):
     form = fields.form_of(EARLIER)
-    values.show(form, value)
+    values.show_value(form, value)
     sent = QueryDict(mutable=True)
     for node in form.every():
         if node.kind != "group":
             sent.setlist(node.name, node.chosen if node.kind == "several" else [node.text])
 
-    again = values.read(fields.form_of(EARLIER), sent, EARLIER)
+    again = values.read_form(fields.form_of(EARLIER), sent, EARLIER)
 
     assert again == value
 
@@ -284,7 +284,7 @@ def test_an_earlier_input_comes_back_as_it_was(value):
 @pytest.mark.parametrize("value", [{"name": 7}, {"tone": "loud"}, {"home": "Lima"}, ["a"], "text"])
 def test_an_earlier_input_that_no_field_can_show_is_shown_as_json(value):
     form = fields.form_of(EARLIER)
-    values.show(form, value)
+    values.show_value(form, value)
     shown = [node for node in form.every() if node.suffix == values.JSON]
 
     (field,) = shown
@@ -303,7 +303,7 @@ def test_further_members_do_not_replace_those_with_a_field():
     assert errors == {}  # there is no such field unless the page had it
     form = fields.form_of(schema)
     data = QueryDict(urlencode({"input/name": "a", "input~more": '{"name": "b"}'}))
-    values.read(form, data, schema)
+    values.read_form(form, data, schema)
     assert any(
         "have no field of their own" in error for node in form.every() for error in node.errors
     )

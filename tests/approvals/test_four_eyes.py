@@ -86,7 +86,7 @@ def test_a_request_that_was_rewritten_in_the_database_is_not_confirmed(
 def test_the_page_of_one_kind_confirms_no_change_of_another(of_tool, as_otto, otto_user):
     as_otto.post(f"/changes/{of_tool.pk}/confirm")
     with pytest.raises(NotFound):
-        second_operator.confirm(of_tool.pk, by=otto_user, via=Surface.WEB)
+        second_operator.confirm_request(of_tool.pk, by=otto_user, via=Surface.WEB)
 
     assert ChangeRequest.objects.get().state == "waiting"
     assert f"/changes/{of_tool.pk}/" not in as_otto.get("/changes/").content.decode()

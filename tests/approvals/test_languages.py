@@ -52,7 +52,7 @@ def words_of(page: str) -> dict[str, str]:
 
 
 def test_scripts_have_a_word_for_one_and_for_more_of_what_is_counted():
-    names = set(script_texts.for_scripts())
+    names = set(script_texts.texts_for_scripts())
 
     assert {name for name in names if name.endswith("_one")} == {
         name.replace("_other", "_one") for name in names if name.endswith("_other")

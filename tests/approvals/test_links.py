@@ -14,7 +14,8 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from approvals.models import LinkPurpose, Membership, SignInLink
-from approvals.people import links, notices, reset_letters
+from approvals.people import notices, reset_letters
+from approvals.people.sign_in import links
 from ledger.models import Delivery, Event
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +42,7 @@ def test_invite_makes_the_person_who_chooses_a_password_and_is_in(link):
 
     assert "Your username is <b>nina</b>" in shown
     assert (answer["Location"], client.get("/account/").status_code) == ("/", 200)
-    assert not notices.waiting_for(nina).exists(), "what made the account is no news"
+    assert not notices.notices_for(nina).exists(), "what made the account is no news"
     assert Membership.objects.filter(user=nina, tenant="acme", role="approver").exists()
     kinds = Event.objects.filter(to_state="").order_by("pk").values_list("kind", flat=True)
     assert [kind for kind in kinds if kind.startswith(("user", "person", "password"))] == [
@@ -70,7 +71,7 @@ def test_a_link_ends_after_three_days(link):
 
 
 def test_a_new_link_ends_the_earlier_one(link):
-    newer = links.make(LinkPurpose.INVITE, User.objects.get(username="nina"))
+    newer = links.new_link(LinkPurpose.INVITE, User.objects.get(username="nina"))
 
     assert Client().get(link).status_code == 410
     assert Client().get(newer.removeprefix("http://localhost:8000")).status_code == 200
@@ -177,12 +178,12 @@ def test_strangers_cannot_flood_a_person_with_letters(alice_user, with_mail):
 
 
 def test_a_letter_alone_lets_nobody_in_who_has_a_second_step(alice_user, with_mail):
-    from approvals.people import second_steps
+    from approvals.people.sign_in import second_steps
     from tests.approvals.test_second_steps import code_of
 
     secret = second_steps.new_secret()
     second_steps.add_app(alice_user, secret, code_of(secret, -1))
-    link = links.make(LinkPurpose.RESET, alice_user).removeprefix("http://localhost:8000")
+    link = links.new_link(LinkPurpose.RESET, alice_user).removeprefix("http://localhost:8000")
     client = Client()
 
     answer = client.post(link, CHOSEN)
@@ -206,7 +207,7 @@ def test_one_address_gets_five_letters_in_a_day_for_all_its_accounts_together(
     User.objects.filter(pk=bob_user.pk).update(email="Desk@example.com")
 
     for username in ("alice", "bob", "alice", "bob", "alice", "bob", "alice"):
-        reset_letters.ask(username)
+        reset_letters.ask_for_letter(username)
 
     assert Delivery.objects.filter(channel=reset_letters.CHANNEL).count() == 5
 
@@ -218,6 +219,6 @@ def test_another_address_gets_its_letter_all_the_same(alice_user, bob_user, sett
     User.objects.filter(pk=bob_user.pk).update(email="bob@example.com")
 
     for username in ("alice",) * 6 + ("bob",):
-        reset_letters.ask(username)
+        reset_letters.ask_for_letter(username)
 
     assert Delivery.objects.filter(channel=reset_letters.CHANNEL).count() == 6

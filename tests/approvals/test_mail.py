@@ -13,9 +13,9 @@ from django.core import signing
 from django.db.models.functions import Now
 from django.test import Client
 
+from approvals import mail_server
 from approvals.models import Membership, NotificationSettings, Preferences
 from approvals.notifications import mail_channel, mails
-from approvals.people import mail_server
 from ledger.delivery import couriers
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, Event

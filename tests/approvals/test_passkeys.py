@@ -22,7 +22,7 @@ from fido2.webauthn import (
 )
 
 from approvals.models import Passkey
-from approvals.people import passkeys
+from approvals.people.sign_in import passkeys
 
 pytestmark = pytest.mark.django_db
 ORIGIN = "http://localhost:8000"

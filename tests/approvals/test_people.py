@@ -296,10 +296,10 @@ def test_making_staff_takes_another_superuser(vera_user, oscar_user):
     row = ChangeRequest.objects.get()
 
     with pytest.raises(NotFound):  # an operator of a tenant gives no rights in the admin
-        second_operator.confirm(row.pk, by=oscar_user, via="web")
+        second_operator.confirm_request(row.pk, by=oscar_user, via="web")
     with pytest.raises(NotAllowed):
-        second_operator.confirm(row.pk, by=root, via="web")
-    second_operator.confirm(row.pk, by=other, via="web")
+        second_operator.confirm_request(row.pk, by=root, via="web")
+    second_operator.confirm_request(row.pk, by=other, via="web")
 
     assert User.objects.get(pk=vera_user.pk).is_staff
 
@@ -310,7 +310,7 @@ def test_whoever_has_the_second_operators_password_is_no_second_operator(olga_us
     accounts.give_role(olga_user, "acme", "approver", by=by, via="admin")
 
     with pytest.raises(NotAllowed, match="set its password"):
-        second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm_request(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
     assert roles_of(olga_user)["acme"] == {"operator"}
 
@@ -326,8 +326,8 @@ def test_a_role_that_decides_for_an_account_that_one_opened_waits_for_a_second_o
     assert accounts.give_role(puppet, "acme", "approver", by=by, via="admin") is False
     assert roles_of(puppet)["acme"] == {"viewer"}
     with pytest.raises(NotAllowed):
-        second_operator.confirm(ChangeRequest.objects.get().pk, by=olga_user, via="web")
-    second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm_request(ChangeRequest.objects.get().pk, by=olga_user, via="web")
+    second_operator.confirm_request(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
     assert roles_of(User.objects.get(pk=puppet.pk))["acme"] == {"viewer", "approver"}
 
@@ -345,8 +345,8 @@ def test_nobody_confirms_what_they_asked_for_with_anothers_password(
     row = ChangeRequest.objects.get()
 
     with pytest.raises(NotAllowed, match="sign in both as you"):
-        second_operator.confirm(row.pk, by=olga_user, via="web")
-    second_operator.confirm(row.pk, by=root, via="web")
+        second_operator.confirm_request(row.pk, by=olga_user, via="web")
+    second_operator.confirm_request(row.pk, by=root, via="web")
 
     assert "operator" in roles_of(vera_user)["acme"]
 
@@ -358,7 +358,7 @@ def test_a_third_account_between_two_makes_them_no_two_people(olga_user, oscar_u
     accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
 
     with pytest.raises(NotAllowed, match="sign in both as you"):
-        second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm_request(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
 
 def test_two_accounts_that_one_person_opened_do_not_confirm_each_other(
@@ -369,7 +369,7 @@ def test_two_accounts_that_one_person_opened_do_not_confirm_each_other(
     accounts.give_role(otto_user, "acme", "approver", by=principal_of(otto_user), via="admin")
 
     with pytest.raises(NotAllowed, match="third person"):
-        second_operator.confirm(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
+        second_operator.confirm_request(ChangeRequest.objects.get().pk, by=oscar_user, via="web")
 
 
 def test_two_accounts_of_one_person_are_no_quorum(a_transaction, alice_user, bob_user, vera_user):
@@ -408,16 +408,16 @@ def test_a_change_lapses_is_settled_once_and_is_anothers_tenants_secret(
     row = ChangeRequest.objects.get()
 
     with pytest.raises(NotFound):
-        second_operator.confirm(row.pk, by=carol_user, via="web")
-    second_operator.decline(row.pk, by=oscar_user, via="web")
+        second_operator.confirm_request(row.pk, by=carol_user, via="web")
+    second_operator.decline_request(row.pk, by=oscar_user, via="web")
     with pytest.raises(NotPossible):
-        second_operator.confirm(row.pk, by=oscar_user, via="web")
+        second_operator.confirm_request(row.pk, by=oscar_user, via="web")
 
     accounts.give_role(olga_user, "acme", "approver", by=principal_of(olga_user), via="admin")
     late = ChangeRequest.objects.get(state="waiting")
     ChangeRequest.objects.filter(pk=late.pk).update(expires_at=late.asked_at)
     with pytest.raises(NotFound):
-        second_operator.confirm(late.pk, by=oscar_user, via="web")
+        second_operator.confirm_request(late.pk, by=oscar_user, via="web")
     assert roles_of(olga_user)["acme"] == {"operator"}
 
 
@@ -429,7 +429,7 @@ def test_of_many_confirmations_at_once_one_counts(olga_user, oscar_user):
     def confirm() -> None:
         try:
             start.wait()
-            won.append(second_operator.confirm(row.pk, by=oscar_user, via="web"))
+            won.append(second_operator.confirm_request(row.pk, by=oscar_user, via="web"))
         except LedgerError:
             pass
         finally:

@@ -10,7 +10,7 @@ from django.test import Client
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role
-from approvals.people import second_steps
+from approvals.people.sign_in import second_steps
 from ledger.models import ChangeRequest, Event
 
 pytestmark = pytest.mark.django_db

@@ -194,7 +194,7 @@ def test_of_two_questions_with_one_wording_each_page_has_its_own_form_deadline_a
     ],
 )
 def test_what_is_filled_in_comes_back_in_the_shape_of_the_schema(schema, said, value):
-    assert values.read(answer_form(schema), QueryDict(said), schema) == value
+    assert values.read_form(answer_form(schema), QueryDict(said), schema) == value
 
 
 def test_every_kind_of_field_has_its_input():

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from approvals.models import AuthenticatorApp, Notice, RecoveryCodes
-from approvals.people import second_steps
+from approvals.people.sign_in import second_steps
 from ledger.foundation.crypto import encryption
 from ledger.models import Event
 from tests.conftest import signed_in

@@ -21,7 +21,8 @@ from django.test import Client
 from django.utils import timezone
 
 from approvals.models import CompanyIdentity, LinkPurpose, Membership, UserSession
-from approvals.people import accounts, links, reset_letters, second_steps, ways_in
+from approvals.people import accounts, reset_letters
+from approvals.people.sign_in import links, second_steps, ways_in
 from approvals.web.sign_in import coming_in
 from ledger.events import account_changes
 from ledger.models import ChangeRequest, Delivery
@@ -70,10 +71,10 @@ def test_a_letter_brings_nobody_in_whose_ways_in_two_operators_ended(alice_with_
     by = account_changes.command_principal()
     accounts.set_flag(alice_with_address, "is_staff", False, by=by, via=Surface.COMMAND)
     ask_letter()
-    from approvals.people import ways_in
+    from approvals.people.sign_in import ways_in
 
-    ways_in.end_all(alice_with_address)
-    recovery = links.make(LinkPurpose.RECOVER, alice_with_address)
+    ways_in.end_ways_in(alice_with_address)
+    recovery = links.new_link(LinkPurpose.RECOVER, alice_with_address)
     deliver()
     ask_letter()
     deliver()
@@ -89,7 +90,7 @@ def test_a_stranger_ends_nobodys_invitation(acme, with_mail):
         by=account_changes.command_principal(),
         via=Surface.COMMAND,
     )
-    invitation = links.make(LinkPurpose.INVITE, nina)
+    invitation = links.new_link(LinkPurpose.INVITE, nina)
     ask_letter("nina")
     deliver()
 
@@ -111,7 +112,7 @@ def test_who_comes_in_with_the_company_alone_gets_no_password_by_letter(
 
 
 def test_a_new_password_ends_the_links_before_it(alice_user):
-    letter = links.make(LinkPurpose.RESET, alice_user)
+    letter = links.new_link(LinkPurpose.RESET, alice_user)
     client = signed_in(alice_user)
     client.post("/password/", {"old_password": "alice", **CHOSEN})
     alice_user.refresh_from_db()
@@ -121,7 +122,7 @@ def test_a_new_password_ends_the_links_before_it(alice_user):
 
 
 def test_a_new_address_ends_the_letters_to_the_old_one(alice_with_address):
-    letter = links.make(LinkPurpose.RESET, alice_with_address)
+    letter = links.new_link(LinkPurpose.RESET, alice_with_address)
     client = Client()
     client.post("/sign-in/", {"username": "alice", "password": "alice"})
     client.post("/account/email", {"email": "new@example.com"})
@@ -134,7 +135,7 @@ def test_a_new_address_ends_the_letters_to_the_old_one(alice_with_address):
 def test_a_closed_account_that_is_opened_again_has_no_old_links_and_sessions(alice_user):
     client = Client(REMOTE_ADDR="198.51.100.7")
     client.post("/sign-in/", {"username": "alice", "password": "alice"})
-    letter = links.make(LinkPurpose.RESET, alice_user)
+    letter = links.new_link(LinkPurpose.RESET, alice_user)
     by = {"by": account_changes.command_principal(), "via": Surface.COMMAND}
     accounts.set_flag(alice_user, "is_active", False, **by)
     accounts.set_flag(alice_user, "is_active", True, **by)
@@ -172,7 +173,7 @@ def test_a_session_opened_over_another_persons_is_listed_and_ends_with_the_rest(
 ):
     thief = Client(REMOTE_ADDR="198.51.100.7")
     thief.post("/sign-in/", {"username": "bob", "password": "bob"})
-    letter = links.make(LinkPurpose.RESET, alice_user)
+    letter = links.new_link(LinkPurpose.RESET, alice_user)
     thief.post(path_of(letter), CHOSEN)
     assert is_in(thief)
 
@@ -334,7 +335,7 @@ def test_no_answer_of_a_browser_breaks_anything(answer, alice_user):
     client = Client(raise_request_exception=False)
     client.post("/sign-in/passkey/options")
     statuses = [client.post("/sign-in/passkey", {"credential": answer}).status_code]
-    link = path_of(links.make(LinkPurpose.INVITE, alice_user))
+    link = path_of(links.new_link(LinkPurpose.INVITE, alice_user))
     client.post(f"{link}passkey/options")
     statuses.append(client.post(f"{link}passkey", {"credential": answer}).status_code)
     client.post("/sign-in/", {"username": "alice", "password": "alice"})
@@ -348,7 +349,7 @@ def test_no_answer_of_a_browser_breaks_anything(answer, alice_user):
 
 
 def test_no_open_link_is_in_the_log(alice_user, capsys):
-    token = path_of(links.make(LinkPurpose.INVITE, alice_user)).split("/")[2]
+    token = path_of(links.new_link(LinkPurpose.INVITE, alice_user)).split("/")[2]
     weak = {"new_password1": "12345678", "new_password2": "12345678"}
     lines = io.StringIO()
     console = next(each for each in logging.getLogger().handlers if each.get_name() == "console")
@@ -369,7 +370,7 @@ def test_letters_that_are_asked_for_at_the_same_time_are_one(alice_with_address,
 
     def ask(_: int) -> None:
         together.wait()
-        reset_letters.ask("alice")
+        reset_letters.ask_for_letter("alice")
         connection.close()
 
     with ThreadPoolExecutor(6) as threads:
@@ -380,7 +381,7 @@ def test_letters_that_are_asked_for_at_the_same_time_are_one(alice_with_address,
 
 @pytest.mark.django_db(transaction=True)
 def test_a_link_that_is_used_twice_at_the_same_time_sets_one_password(alice_user):
-    link = path_of(links.make(LinkPurpose.INVITE, alice_user))
+    link = path_of(links.new_link(LinkPurpose.INVITE, alice_user))
     together = threading.Barrier(4)
 
     def choose(number: int) -> int:

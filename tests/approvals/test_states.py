@@ -22,7 +22,7 @@ def test_each_state_and_each_ending_has_one_row():
 def test_an_agent_reads_the_words_that_people_read(state):
     sentence = outcome_of(Transaction(state=state)).sentence
 
-    assert sentence.startswith(f"It is {states.label(Transaction(state=state))}")
+    assert sentence.startswith(f"It is {states.state_label(Transaction(state=state))}")
 
 
 @pytest.mark.parametrize("state", State)
@@ -31,8 +31,8 @@ def test_the_lists_name_a_state_by_its_label(state):
 
     assert states.outcome_label(row).casefold() == State(state).label
     with translation.override("de"):
-        assert states.label(row) != State(state).label
-        assert states.sentence(row) != states.shown(row).sentence
+        assert states.state_label(row) != State(state).label
+        assert states.state_sentence(row) != states.shown_state(row).sentence
 
 
 @pytest.mark.parametrize("ending", Ending)

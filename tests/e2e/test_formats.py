@@ -29,7 +29,7 @@ def test_the_dialog_and_the_server_take_an_amount_in_each_of_the_formats(desk_of
     for formats in FORMATS:
         for amount, currency, precision in (("1234.5", "CHF", 2), ("1234", "JPY", 0)):
             with formats_of(formats):
-                shown = amounts.written(Decimal(amount), currency)
+                shown = amounts.amount_written(Decimal(amount), currency)
                 signs = confirmations.signs_of(currency)
                 for typed in (shown, shown.replace("2", "3")):
                     told = {"amount": amount, "precision": precision, "signs": signs}

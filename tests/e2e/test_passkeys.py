@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from approvals.models import LinkPurpose
-from approvals.people import links
+from approvals.people.sign_in import links
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -75,7 +75,7 @@ def test_a_passkey_that_verifies_nobody_does_not_count(desk_of, product):
 def test_an_invitation_is_taken_with_a_passkey(browser, product, bob_user):
     bob_user.set_unusable_password()
     bob_user.save()
-    path = links.make(LinkPurpose.INVITE, bob_user).partition("localhost:8000")[2]
+    path = links.new_link(LinkPurpose.INVITE, bob_user).partition("localhost:8000")[2]
     page = browser.new_context().new_page()
     with_authenticator(page)
     page.goto(f"{product.url}{path}")

@@ -8,7 +8,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from approvals.people import second_steps
+from approvals.people.sign_in import second_steps
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

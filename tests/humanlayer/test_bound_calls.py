@@ -315,7 +315,7 @@ def test_a_crash_between_keeping_and_proposing_leaves_nothing_known(bind, call, 
     row = BoundCall.objects.get()
 
     assert humanlayer.get("/function_calls/call-1").status_code == 404
-    assert bound_calls.of_transaction(Transaction.objects.get()) is None
+    assert bound_calls.call_behind(Transaction.objects.get()) is None
     assert row.refusal == ""
     assert call().status_code == 200
     assert Transaction.objects.count() == 1

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import call_command
 
-from a2a.doors.humanlayer.calls.tool import HandedOverCall, name_of
+from a2a.doors.humanlayer.calls.tool import HandedOverCall, tool_name_of
 from ledger import execution
 from ledger.api.rendering import render_token
 from ledger.models import Transaction
@@ -25,7 +25,7 @@ def a_call(acme):
     def propose(**arguments):
         key = uuid4().hex
         tool = HandedOverCall(
-            name_of("send_email"),
+            tool_name_of("send_email"),
             operation_key=f"humanlayer:{HELPDESK}:{key}",
             warnings=["Sent from outside."],
             kept={"state": {"step": 1}},

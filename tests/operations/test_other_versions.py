@@ -16,8 +16,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from approvals.local import old_folder
 from approvals.local.embedded_services import start_postgres
+from approvals.management import old_folder
 from approvals.management.commands import migrate
 from tests.operations import trees
 from tests.operations.clusters import Cluster, home

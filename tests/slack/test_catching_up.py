@@ -87,7 +87,7 @@ def test_a_worker_whose_lease_ran_out_cannot_leave_buttons_on_a_message(slack, p
     """Stopped after it read the row, it wakes up when another has written the outcome."""
     row, message = posted("scuttle", rocket="Vega")
     stored = SlackMessage.objects.get()
-    app = credentials.apps()[0]
+    app = credentials.slack_apps()[0]
 
     def wake_up_too_late():
         with posting._locked(stored.pk) as late:

@@ -477,7 +477,7 @@ def test_the_end_of_the_task_is_told_below_the_last_question_that_was_asked(
 def test_errors_without_a_field_go_to_the_first():
     errors = [{"field": "", "message": "wrong"}, {"field": "rooms.0", "message": "no room"}]
     form = answer_form(FORM)
-    values.place(form, errors)
+    values.place_misfits(form, errors)
 
     assert modals.errors_in(form) == {
         f"field.{number}": text

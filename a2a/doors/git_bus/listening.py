@@ -9,14 +9,11 @@ from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from a2a.doors.git_bus import oversight, participant_file
-from a2a.doors.git_bus.inbound import answering, receiving
+from a2a.doors.git_bus import inbound, outbound, oversight, participant_file
 from a2a.doors.git_bus.models import GitBus
-from a2a.doors.git_bus.outbound import collecting, sending
 from a2a.doors.git_bus.passes import HOLD, HoldLost, Pass
-from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository import Entry, GitFailed, PushDeclined, Remote, Repository, files
 from a2a.doors.git_bus.repository.files import BusUnusable
-from a2a.doors.git_bus.repository.git import Entry, GitFailed, PushDeclined, Remote, Repository
 from ledger.foundation.characters import without_nul
 from ledger.foundation.crypto.encryption import SecretUnreadable
 from ledger.foundation.postgres import update_returning
@@ -86,13 +83,13 @@ def _serve(here: Pass) -> None:
     oversight.note_history(here)
     declined = _publish_participant_file(here)
     oversight.grant_wishes(here)
-    receiving.recover(here)
-    answering.answer_all(here)
-    collecting.collect_all(here)
-    sending.withdraw_all(here)
-    sending.send_all(here)
-    receiving.take_all(here, MOST_CLAIMS)
-    answering.answer_all(here)
+    inbound.recover(here)
+    inbound.answer_all(here)
+    outbound.collect_all(here)
+    outbound.withdraw_all(here)
+    outbound.send_all(here)
+    inbound.take_all(here, MOST_CLAIMS)
+    inbound.answer_all(here)
     oversight.follow_others(here)
     here.bus.unusable = here.unusable[:MOST_UNUSABLE]
     if declined is not None:

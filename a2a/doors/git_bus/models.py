@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
 
-from a2a.models.tasks import Task
+from a2a.models import Task
 from ledger.errors import Sentence
 from ledger.foundation.crypto.encryption import SecretField
 from ledger.models import Agent

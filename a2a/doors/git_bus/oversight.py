@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a.doors.git_bus import record
+from a2a.doors.git_bus import inbound, record
 from a2a.doors.git_bus.changes import BusChange
-from a2a.doors.git_bus.inbound import admission, answering
 from a2a.doors.git_bus.models import BusRequest, Progress, Wish
 from a2a.doors.git_bus.passes import Pass
-from a2a.doors.git_bus.repository.git import Change, Entry
+from a2a.doors.git_bus.repository import Change, Entry
 from a2a.states import TaskReasons
 
 WITHDRAWN = "It is in the inbox no more, and nobody has claimed it."
@@ -54,7 +53,7 @@ def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
     author = here.repository.author_of(here.head, entry.path)
     if author is None:
         return
-    admission.withdraw(row)
+    inbound.withdraw_admission(row)
     record.note(
         row,
         progress=Progress.ELSEWHERE,
@@ -67,7 +66,7 @@ def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
 
 
 def _forget(row: BusRequest) -> None:
-    admission.withdraw(row)
+    inbound.withdraw_admission(row)
     record.done(row, row.problem if row.progress == Progress.PROBLEM else WITHDRAWN, blob="")
 
 
@@ -134,5 +133,5 @@ def _refuse(here: Pass, row: BusRequest) -> str:
     there = here.entry(claimed)
     if there is None or there.object_id != row.wished_blob:
         return ""  # it is another file than the operator has seen
-    answering.refuse(here, row, answering.REFUSED, BY_OPERATOR)
+    inbound.refuse(here, row, inbound.REFUSED, BY_OPERATOR)
     return row.answer_commit

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from a2a.doors.git_bus.models import BusMethod
 from a2a.doors.git_bus.passes import Pass
-from a2a.doors.git_bus.repository import files
-from a2a.doors.git_bus.repository.git import Change
+from a2a.doors.git_bus.repository import Change, files
 from a2a.models import Skill
 
 

@@ -15,9 +15,8 @@ from datetime import timedelta
 from django.db.models.functions import Lower, Now
 
 from a2a.doors.git_bus.models import BusRequest, GitBus
-from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository import Change, Entry, GitFailed, Repository, files
 from a2a.doors.git_bus.repository.files import BusUnusable, Folders
-from a2a.doors.git_bus.repository.git import Change, Entry, GitFailed, Repository
 from ledger.execution import crash_points
 
 HOLD = timedelta(minutes=5)  # longer than the longest call of git

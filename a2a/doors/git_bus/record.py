@@ -14,7 +14,7 @@ from a2a import tasks
 from a2a.doors.git_bus.changes import BusChange
 from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
 from a2a.doors.git_bus.passes import HoldLost, Pass
-from a2a.doors.git_bus.repository.git import GitFailed, PushDeclined
+from a2a.doors.git_bus.repository import GitFailed, PushDeclined
 from ledger.errors import cut, with_sources
 from ledger.events import record_change
 from ledger.foundation.postgres.sessions import CONNECTION_LOST

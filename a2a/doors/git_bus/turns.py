@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 from django.db import connection
 from django.db.models.functions import Now
 
-from a2a.doors.git_bus import listening
+from a2a.doors.git_bus import listening, repository
 from a2a.doors.git_bus.models import GitBus
-from a2a.doors.git_bus.repository import git
 from ledger.foundation.crypto.encryption import SecretUnreadable
 from ledger.foundation.lanes import Busy, Job, Lane
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
@@ -46,7 +45,7 @@ class Turns:
             self._begin_due()
             stop.wait(LOOK_EVERY_S)
         wait(self._running.values(), PATIENCE_S)
-        git.end_calls()
+        repository.end_calls()
         wait(self._running.values(), LAST_S)
 
     def _begin_due(self) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
-from a2a.validation.parts import refuse_unstorable
+from a2a.validation import refuse_unstorable
 from ledger import seals
 from ledger.errors import InvalidRequest
 

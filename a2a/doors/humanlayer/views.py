@@ -9,9 +9,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from a2a.doors.humanlayer import contacts
+from a2a.doors.humanlayer import calls, contacts
 from a2a.doors.humanlayer.bodies import Json
-from a2a.doors.humanlayer.calls import function_calls
 from ledger.agents import Caller, caller_with
 from ledger.api.http import json_response, not_authenticated, parse_json, problem, problem_of
 from ledger.errors import InvalidRequest, LedgerError, NotAllowed, NotFound
@@ -76,12 +75,12 @@ def _wrong_method(method: str) -> HttpResponse:
 
 @_door("POST")
 def function_call_created(caller: Caller, body: Any) -> Json:
-    return function_calls.create(caller, body)
+    return calls.create(caller, body)
 
 
 @_door("GET")
 def function_call(caller: Caller, body: Any, call_id: str) -> Json:
-    return function_calls.read_one(caller, call_id)
+    return calls.read_one(caller, call_id)
 
 
 @_door("POST")
@@ -97,7 +96,7 @@ def contact(caller: Caller, body: Any, call_id: str) -> Json:
 @_door("POST")
 def call_answered(caller: Caller, body: Any, call_id: str) -> Json:
     """Ids are an agent's own, and so nobody who may decide could name this one."""
-    function_calls.read_one(caller, call_id)
+    calls.read_one(caller, call_id)
     raise NotAllowed("No agent decides on its own call.", hint="Wait: a person decides on it.")
 
 
@@ -109,7 +108,7 @@ def contact_answered(caller: Caller, body: Any, call_id: str) -> Json:
 
 @_door("POST")
 def call_escalated(caller: Caller, body: Any, call_id: str) -> Json:
-    return function_calls.escalate(caller, call_id, body)
+    return calls.escalate(caller, call_id, body)
 
 
 @_door("POST")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from a2a.doors.humanlayer import contacts
+from a2a.doors.humanlayer import calls, contacts
 from a2a.doors.humanlayer.bodies import Json
-from a2a.doors.humanlayer.calls import bound_calls, function_calls
 from a2a.models import Task
 from a2a.states import TaskEventKind
 from ledger.delivery.webhooks import agent_of, signed
@@ -48,20 +47,20 @@ class CallForm:
 
     def payload(self, row: Transaction, form: str) -> Json | None:
         """``None`` while it is not decided, or not carried out yet."""
-        told = function_calls.told(row, _call_ids(row)[0])
+        told = calls.told(row, _call_ids(row)[0])
         return _in_form(form, CALL, told) if told["status"]["approved"] is not None else None
 
 
 def _call_ids(row: Transaction) -> list[str]:
     """Under which ids its agent asked for it; the first one is told of. None of what it proposed
     elsewhere under a key that only looks like one."""
-    if not is_for_agent(row) and bound_calls.of_transaction(row) is None:
+    if not is_for_agent(row) and calls.call_behind(row) is None:
         return []
     keys = IdempotencyKey.objects.filter(
-        transaction=row, route=PREPARE_ROUTE, key__startswith=function_calls.KEY_PREFIX
+        transaction=row, route=PREPARE_ROUTE, key__startswith=calls.KEY_PREFIX
     )
     found = keys.order_by("pk").values_list("key", flat=True)
-    return [key.removeprefix(function_calls.KEY_PREFIX) for key in found]
+    return [key.removeprefix(calls.KEY_PREFIX) for key in found]
 
 
 class ContactChannel(HttpChannel):

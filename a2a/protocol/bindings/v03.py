@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from a2a.cards import cards
+from a2a import cards
 from a2a.protocol.bindings.json_rpc import JsonRpc
 from a2a.protocol.calls import Json
 from a2a.protocol.errors import (

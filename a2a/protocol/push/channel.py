@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterable
 from uuid import uuid4
 
-from a2a.cards import signatures
+from a2a import cards, wire
 from a2a.models import PUSH, PushConfig
-from a2a.wire import sdk, to_json
+from a2a.wire import sdk
 from ledger.events.outbox import HttpChannel, Owed
 from ledger.foundation.http_out import Post
 from ledger.models import Delivery, Event
@@ -39,7 +39,7 @@ class PushChannel(HttpChannel):
         config = PushConfig.objects.select_related("task").filter(pk=delivery.recipient).first()
         if config is None:
             return None  # deleted since
-        body = json.dumps({"task": to_json.render(config.task, history=0)}).encode()
+        body = json.dumps({"task": wire.render(config.task, history=0)}).encode()
         return Post(config.url, body, _headers(config, body))
 
 
@@ -59,6 +59,6 @@ def _headers(config: PushConfig, body: bytes) -> dict[str, str]:
         headers["X-A2A-Notification-Token"] = config.token
     if config.scheme and config.credentials:
         headers["Authorization"] = f"{config.scheme} {config.credentials}"
-    if signature := signatures.signed(claims):
+    if signature := cards.signed_claims(claims):
         headers["X-Assent-Signature"] = signature
     return headers

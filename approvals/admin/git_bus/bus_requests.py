@@ -22,7 +22,7 @@ from approvals.desk.policies import who_can
 from approvals.http.middleware import roles_of
 from approvals.models import Role
 from approvals.people import principal_of
-from approvals.presentation.sentences import in_words
+from approvals.presentation import in_words
 from ledger.admin.base import ReadOnly, SearchedByIndex
 from ledger.admin.transactions import OPERATE
 from ledger.errors import NotAllowed, NotFound

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 from approvals.admin.operator_pages import OwnRowPages, operated_by, origin_of
 from approvals.admin.tools import published_contracts, tool_pages
 from approvals.admin.tools.tool_pages import Preview
-from approvals.presentation.sentences import refusal_and_hint
+from approvals.presentation import refusal_and_hint
 from ledger import four_eyes
 from ledger.admin.base import ReadOnly
 from ledger.errors import LedgerError

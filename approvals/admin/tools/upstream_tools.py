@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 
 from approvals.admin.operator_pages import OperatorPages, OwnRowPages, operated_by, origin_of
 from approvals.admin.tools.tool_pages import Difference, differences_of, shown_value
-from approvals.presentation.sentences import refusal_and_hint
+from approvals.presentation import refusal_and_hint
 from ledger.admin.base import ReadOnly, related
 from ledger.errors import LedgerError
 from ledger.foundation.characters import cleaned

@@ -10,7 +10,7 @@ from decimal import Decimal
 from babel.numbers import format_currency
 from django.db.models import Count, Sum
 
-from approvals.presentation.amounts import reader_locale
+from approvals.presentation import reader_locale
 from ledger.models import Transaction
 from ledger.reporting import search
 

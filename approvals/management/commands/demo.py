@@ -17,9 +17,9 @@ from django.apps import apps
 from django.conf import settings
 from django.utils import timezone
 
-from approvals.local import embedded_services, old_folder, processes
+from approvals.local import Program, embedded_services, processes
 from approvals.local.processes import environment_of
-from approvals.local.programs import Program
+from approvals.management import old_folder
 from approvals.management.commands import up
 from approvals.management.commands.up import ROOT, Ports, has_bus, program
 from ledger.principals import Surface

@@ -22,10 +22,9 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from approvals.local import embedded_services, old_folder, processes
+from approvals.local import Program, Supervisor, embedded_services, on_stop_signals, processes
 from approvals.local.processes import Process, environment_of
-from approvals.local.programs import Program
-from approvals.local.supervisor import Supervisor, on_stop_signals
+from approvals.management import old_folder
 from approvals.management.commands.migrate import EXIT_OTHER_VERSION
 from ledger import contracts
 from ledger.tools.manifests import LONGEST_TIMEOUT_S
@@ -170,10 +169,10 @@ class Command(BaseCommand):
         """Make everything that has to be there before the processes start."""
 
     def banner(self) -> str:
-        from approvals.people import links
+        from approvals.people.sign_in import first_start_link
 
         lines = ["", f"  Assent is at {settings.PUBLIC_URL}", ""]
-        if first := links.first_start():
+        if first := first_start_link():
             lines += ["  Nobody has an account yet. Open this link, once:", f"    {first}", ""]
         return "\n".join(lines)
 

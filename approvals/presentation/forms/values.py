@@ -34,10 +34,10 @@ def show_defaults(node: Node) -> None:
     """Fill in what the schema names as defaults."""
     for each in node.every():
         if each.kind != "group" and each.schema.get("default") is not None:
-            show(each, each.schema["default"])
+            show_value(each, each.schema["default"])
 
 
-def show(node: Node, value: Any) -> None:
+def show_value(node: Node, value: Any) -> None:
     """Fill in a value; a field that cannot show it becomes one for JSON."""
     if value is None and node.takes_null:
         return
@@ -50,7 +50,7 @@ def show(node: Node, value: Any) -> None:
 def _show_members(group: Node, value: dict[str, Any]) -> None:
     for child in group.children:
         if child.path[-1] in value:
-            show(child, value[child.path[-1]])
+            show_value(child, value[child.path[-1]])
     known = {child.path[-1] for child in group.children}
     if further := {name: item for name, item in value.items() if name not in known}:
         _add_further(group, json.dumps(further, ensure_ascii=False, indent=2))
@@ -103,15 +103,15 @@ def _is_line(item: Any) -> bool:
 # --- the fields into a value ------------------------------------------------------------------
 
 
-def read(form: Node, data: QueryDict, schema: Schema) -> Any:
+def read_form(form: Node, data: QueryDict, schema: Schema) -> Any:
     """As ``taken``, with what does not fit the schema as well. Raises ``SchemaUnusable``."""
-    value = taken(form, data)
+    value = taken_from(form, data)
     if not form.is_faulty:
-        place(form, json_schemas.misfits(schema, value))
+        place_misfits(form, json_schemas.misfits(schema, value))
     return value
 
 
-def taken(form: Node, data: QueryDict) -> Any:
+def taken_from(form: Node, data: QueryDict) -> Any:
     """The value that was sent, with the errors at their fields; ``None`` if there is no value."""
     _restore(form, data)
     value = _read(form, data)
@@ -297,7 +297,7 @@ READERS: dict[str, Callable[[Node, str], Any]] = {
 # --- what the schema says of the value --------------------------------------------------------
 
 
-def place(form: Node, misfits: list[dict[str, str]]) -> None:
+def place_misfits(form: Node, misfits: list[dict[str, str]]) -> None:
     """Put each error at the innermost field that holds its place, and was read whole."""
     nodes = {".".join(node.path): node for node in form.every() if node.suffix != FURTHER}
     unread = {id(node) for node in nodes.values() if node.errors}

@@ -40,7 +40,7 @@ class Unreachable(Exception):
     """Slack gave no answer, or none that could be read. What it did is not known."""
 
 
-def call(app: SlackApp, method: str, **arguments: Any) -> dict[str, Any]:
+def call_slack(app: SlackApp, method: str, **arguments: Any) -> dict[str, Any]:
     """The body of Slack's answer.
 
     Raises ``Patience`` (a ``NotNow``) while Slack asks to wait, ``Unreachable``, and

@@ -41,7 +41,7 @@ def is_configured() -> bool:
     return bool(settings.SLACK_BOT_TOKENS)
 
 
-def apps() -> list[SlackApp]:
+def slack_apps() -> list[SlackApp]:
     """One app for each bot token."""
     secrets, app_tokens = settings.SLACK_SIGNING_SECRETS, settings.SLACK_APP_TOKENS
     return [
@@ -62,7 +62,7 @@ def signed_by(body: bytes, headers: Mapping[str, str]) -> list[SlackApp]:
 
     Workspaces that use the same app have the same secret. Empty: it does not come from Slack.
     """
-    return [app for app in apps() if app.signing_secret and _is_signed(app, body, headers)]
+    return [app for app in slack_apps() if app.signing_secret and _is_signed(app, body, headers)]
 
 
 def _is_signed(app: SlackApp, body: bytes, headers: Mapping[str, str]) -> bool:
@@ -101,7 +101,8 @@ def app_of(team_id: str, among: list[SlackApp] | None = None) -> SlackApp:
     """
     trouble: Exception | None = None
     known_first = sorted(
-        apps() if among is None else among, key=lambda app: app.bot_token not in _team_of_token
+        slack_apps() if among is None else among,
+        key=lambda app: app.bot_token not in _team_of_token,
     )
     for app in known_first:
         try:

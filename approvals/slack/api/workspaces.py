@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from approvals.models import SlackWorkspace
-from approvals.slack.api.credentials import SlackApp, app_of, apps, client_of
+from approvals.slack.api.credentials import SlackApp, app_of, client_of, slack_apps
 
 
 def app_for(workspace: SlackWorkspace) -> SlackApp:
@@ -11,7 +11,7 @@ def app_for(workspace: SlackWorkspace) -> SlackApp:
 
     Raises ``NoSuchApp``, and what the client does.
     """
-    for app in apps():
+    for app in slack_apps():
         if app.fingerprint == workspace.app:
             return app
     app = app_of(workspace.team_id)
@@ -29,7 +29,7 @@ def workspace_of(app: SlackApp, team_id: str) -> SlackWorkspace | None:
     return named or SlackWorkspace.objects.filter(app=app.fingerprint).first()
 
 
-def connect(app: SlackApp) -> SlackWorkspace:
+def connect_workspace(app: SlackApp) -> SlackWorkspace:
     """Create the row of the app's workspace, or update it. Raises what the client does."""
     answer = client_of(app).auth_test()
     workspace, _ = SlackWorkspace.objects.update_or_create(

@@ -10,14 +10,11 @@ from django.utils.translation import gettext as _
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from approvals.slack import identities
-from approvals.slack.api.calls import NETWORK
-from approvals.slack.api.credentials import NoSuchApp, SlackApp, apps
-from approvals.slack.api.workspaces import app_for, workspace_of
+from approvals.slack.api import NETWORK, NoSuchApp, SlackApp, app_for, slack_apps, workspace_of
 from approvals.slack.interactions.commands import Source
-from approvals.slack.rendering import desk_link
-from approvals.slack.rendering.signed_values import ButtonValue
+from approvals.slack.rendering import ButtonValue, desk_link
 from ledger.errors import LedgerError
 
 
@@ -35,7 +32,7 @@ def refused_by_verb(error: LedgerError) -> Refused:
 
 
 def apps_that_signed(source: Source) -> list[SlackApp]:
-    return [app for app in apps() if app.fingerprint in source.apps]
+    return [app for app in slack_apps() if app.fingerprint in source.apps]
 
 
 def check_workspace(

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from approvals.slack.rendering.signed_values import ButtonValue
+from approvals.slack.rendering import ButtonValue
 from ledger.models import new_id
 
 

@@ -23,8 +23,7 @@ from a2a import origins
 from a2a.models import Question
 from approvals.desk import decisions
 from approvals.people import principal_of
-from approvals.presentation import labels
-from approvals.presentation.sentences import in_words
+from approvals.presentation import in_words, labels
 from approvals.slack.interactions import command_queue, replies
 from approvals.slack.interactions.authorization import (
     Refused,

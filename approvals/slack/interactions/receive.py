@@ -22,19 +22,19 @@ from slack_sdk.models.views import View
 
 from a2a import origins
 from a2a.models import Question, QuestionState
-from approvals.desk import confirmations
-from approvals.presentation.forms import values
-from approvals.slack.api.credentials import SlackApp, app_of, client_of
+from approvals.desk import seems_confirmed
+from approvals.presentation.forms import place_misfits
+from approvals.slack.api import SlackApp, app_of, client_of
 from approvals.slack.interactions import command_queue, replies
 from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell
 from approvals.slack.interactions.deadlines import MODALS, READS, statement_timeout
 from approvals.slack.interactions.reader import in_language_of_reader, language_of
-from approvals.slack.rendering import modals
-from approvals.slack.rendering.signed_values import (
+from approvals.slack.rendering import (
     NO_CHOICE,
     ButtonValue,
     InvalidValue,
     ModalValue,
+    modals,
     read_button,
     read_modal,
 )
@@ -173,7 +173,7 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
                 return _error(source, modals.REASON, NO_REASON)
         case "approve":
             typed = _typed(inputs, modals.TYPED)
-            if not confirmations.seems_confirmed(typed, button.word):
+            if not seems_confirmed(typed, button.word):
                 return _error(source, modals.TYPED, WRONG_WORD)
         case "answer":
             if errors := _answer_errors(source, button, inputs):
@@ -241,7 +241,7 @@ def _check_answer(source: Source, button: ButtonValue, inputs: dict[str, Any]) -
 
 def _misfits(question: Question, inputs: dict[str, Any]) -> dict[str, str]:
     value, form = modals.answer_of(inputs, question.form)
-    values.place(form, json_schemas.misfits(question.form, value))
+    place_misfits(form, json_schemas.misfits(question.form, value))
     return modals.errors_in(form)
 
 

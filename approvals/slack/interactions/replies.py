@@ -20,9 +20,7 @@ from approvals.desk import decisions
 from approvals.models import SlackMessage, SlackWorkspace
 from approvals.presentation import labels
 from approvals.slack import identities
-from approvals.slack.api.calls import Patience, Unreachable, call, error_of
-from approvals.slack.api.credentials import SlackApp
-from approvals.slack.api.workspaces import workspace_of
+from approvals.slack.api import Patience, SlackApp, Unreachable, call_slack, error_of, workspace_of
 from approvals.slack.interactions import command_queue
 from approvals.slack.interactions.authorization import (
     Refused,
@@ -45,6 +43,7 @@ from approvals.slack.interactions.reader import in_language_of_reader
 from approvals.slack.languages import in_language_of
 from approvals.slack.messages import posting
 from approvals.slack.rendering import (
+    ModalValue,
     as_dicts,
     desk_link,
     escaped,
@@ -55,7 +54,6 @@ from approvals.slack.rendering import (
     rich,
     shortened,
 )
-from approvals.slack.rendering.signed_values import ModalValue
 from ledger.errors import LedgerError
 from ledger.events.outbox import NotNow
 from ledger.workers import register_job, register_step
@@ -181,7 +179,7 @@ def _show_error_to_person(reply: Reply, text: str, page: str) -> None:
 
 def _call_quietly(app: SlackApp, method: str, **arguments: object) -> None:
     try:
-        call(app, method, **arguments)
+        call_slack(app, method, **arguments)
     except (NotNow, Unreachable, SlackApiError) as failure:
         logger.info("%s: %s", method, failure)
 
@@ -194,7 +192,7 @@ def _show_home(reply: ShowHome) -> None:
     app, workspace = check_workspace(source)
     person = identities.person_behind(workspace, source.user, source.home_team)
     view = home.view_for(person) if person is not None else home.for_a_stranger()
-    call(app, "views.publish", user_id=source.user, view=view.to_dict())
+    call_slack(app, "views.publish", user_id=source.user, view=view.to_dict())
 
 
 def count_for(source: Source) -> str:
@@ -222,14 +220,14 @@ def _show_form(reply: ShowForm) -> None:
     except LedgerError as error:
         view = modals.trouble(str(refused_by_verb(error)))
     try:
-        call(app, "views.update", external_id=reply.view, view=view.to_dict())
+        call_slack(app, "views.update", external_id=reply.view, view=view.to_dict())
     except SlackApiError as refusal:
         if error_of(refusal) == "not_found":
             enqueue(Tell(source=reply.source, text=NO_MODAL))
             return
         logger.warning("Slack refused a form: %s", error_of(refusal))
         sorry = modals.trouble(_(NO_FORM)).to_dict()
-        call(app, "views.update", external_id=reply.view, view=sorry)
+        call_slack(app, "views.update", external_id=reply.view, view=sorry)
 
 
 def _form(workspace: SlackWorkspace, reply: ShowForm) -> View:
@@ -285,7 +283,7 @@ def _tell(reply: Tell) -> None:
         if source.channel and _posted_ephemeral(app, source, content):
             return
         try:
-            call(app, "chat.postMessage", channel=source.user, **content)
+            call_slack(app, "chat.postMessage", channel=source.user, **content)
             return
         except SlackApiError as refusal:
             logger.warning("%s could not be told: %s", source.user, error_of(refusal))
@@ -293,7 +291,7 @@ def _tell(reply: Tell) -> None:
 
 def _posted_ephemeral(app: SlackApp, source: Source, content: dict[str, Any]) -> bool:
     try:
-        call(app, "chat.postEphemeral", channel=source.channel, user=source.user, **content)
+        call_slack(app, "chat.postEphemeral", channel=source.channel, user=source.user, **content)
     except SlackApiError as refusal:
         logger.info("no ephemeral message: %s", error_of(refusal))
         return False

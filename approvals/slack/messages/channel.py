@@ -19,8 +19,7 @@ from slack_sdk.errors import SlackApiError
 from a2a.models import Question
 from a2a.states import ASK, TaskEventKind
 from approvals.models import SlackMessage
-from approvals.slack.api import credentials
-from approvals.slack.api.calls import error_of
+from approvals.slack.api import error_of, is_configured
 from approvals.slack.languages import in_language_of_message
 from approvals.slack.messages import posting, recipients, routing, thread_replies
 from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
@@ -100,7 +99,7 @@ class SlackChannel:
     name = CHANNEL
 
     def wants(self, kind: str) -> bool:
-        return credentials.is_configured() and kind in ASKS | CHANGES
+        return is_configured() and kind in ASKS | CHANGES
 
     def address(self, event: Event) -> Iterable[Owed]:
         """One or more deliveries for every message that exists, or that a route asks for."""

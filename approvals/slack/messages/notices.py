@@ -9,9 +9,8 @@ from django.utils.translation import gettext as _
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackIdentity
-from approvals.people import notices
-from approvals.slack.api.calls import call, error_of
-from approvals.slack.api.workspaces import app_for
+from approvals.people import NOTICES, notice_text
+from approvals.slack.api import app_for, call_slack, error_of
 from approvals.slack.languages import in_language_of
 from approvals.slack.rendering import desk_link, escaped
 from ledger.events.outbox import Owed
@@ -22,7 +21,7 @@ from ledger.principals import Principal
 class NoticeChannel:
     """Direct messages to the person whom a change concerns, wherever they are linked."""
 
-    name = notices.NAME
+    name = NOTICES
 
     def wants(self, kind: str) -> bool:
         return False  # each event names its recipient
@@ -44,13 +43,15 @@ class NoticeChannel:
 
 def _words(event: Event, person: User) -> str:
     hint = _("If nobody agreed this with you, tell an operator: {link}")
-    return f"{notices.text_of(event, person)} {hint.format(link=desk_link('inbox'))}"
+    return f"{notice_text(event, person)} {hint.format(link=desk_link('inbox'))}"
 
 
 def _tell(identity: SlackIdentity, text: str) -> None:
     app = app_for(identity.workspace)
     try:
-        channel = call(app, "conversations.open", users=identity.slack_user_id)["channel"]["id"]
-        call(app, "chat.postMessage", channel=channel, text=escaped(text), parse="none")
+        channel = call_slack(app, "conversations.open", users=identity.slack_user_id)["channel"][
+            "id"
+        ]
+        call_slack(app, "chat.postMessage", channel=channel, text=escaped(text), parse="none")
     except SlackApiError as refusal:
         raise RuntimeError(f"Slack refused: {error_of(refusal)}") from None

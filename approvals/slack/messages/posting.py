@@ -18,9 +18,7 @@ from django.utils import timezone
 from slack_sdk.errors import SlackApiError
 
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.slack.api.calls import call, error_of
-from approvals.slack.api.credentials import SlackApp
-from approvals.slack.api.workspaces import app_for
+from approvals.slack.api import SlackApp, app_for, call_slack, error_of
 from approvals.slack.rendering import RenderedMessage, as_dicts, regular, render, rich
 from ledger.events.outbox import NotNow
 from ledger.models import Event, Transaction
@@ -156,7 +154,7 @@ def _post(app: SlackApp, message: SlackMessage, rendered: RenderedMessage) -> No
     channel = _channel_of(app, message)
     _save(message, channel=channel, posting_at=message.posting_at or timezone.now())
     try:
-        answer = call(
+        answer = call_slack(
             app,
             "chat.postMessage",
             channel=channel,
@@ -177,7 +175,7 @@ def _channel_of(app: SlackApp, message: SlackMessage) -> str:
         return message.channel
     if not message.target.startswith(("U", "W")):
         return message.target
-    opened = call(app, "conversations.open", users=message.target)
+    opened = call_slack(app, "conversations.open", users=message.target)
     return str(opened["channel"]["id"])
 
 
@@ -185,7 +183,7 @@ def _update(app: SlackApp, message: SlackMessage, rendered: RenderedMessage) -> 
     if message.shown == rendered.hash:
         return
     try:
-        call(
+        call_slack(
             app,
             "chat.update",
             channel=message.channel,
@@ -206,7 +204,7 @@ def _update(app: SlackApp, message: SlackMessage, rendered: RenderedMessage) -> 
 def _settle_reminder(app: SlackApp, message: SlackMessage, rendered: RenderedMessage) -> None:
     """Replace "still waits" by the outcome: a reminder may also stand in the channel itself."""
     try:
-        call(
+        call_slack(
             app,
             "chat.update",
             channel=message.channel,
@@ -245,7 +243,7 @@ def _find(
     if thread:
         method, where["ts"] = "conversations.replies", thread
     try:
-        answer = call(app, method, **where)
+        answer = call_slack(app, method, **where)
     except SlackApiError as refusal:
         if error_of(refusal) in UNREADABLE:
             return ""
@@ -276,7 +274,7 @@ def recognize(message: SlackMessage, channel: str, ts: str) -> bool:
 def update_duplicate(message: SlackMessage, channel: str, ts: str) -> None:
     """A second post of the same message shows the same, but has no buttons."""
     rendered = render(message)
-    call(
+    call_slack(
         app_for(message.workspace),
         "chat.update",
         channel=channel,
@@ -309,7 +307,7 @@ def reply_in_thread(
     try:
         if look_first and (ts := _find(app, message, since, mark, message.ts)):
             return ts
-        answer = call(
+        answer = call_slack(
             app,
             "chat.postMessage",
             channel=message.channel,

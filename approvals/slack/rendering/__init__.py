@@ -1,11 +1,19 @@
 """Rows as Slack's blocks: messages, modals and the Home tab.
 
-``home``, ``modals`` and ``signed_values`` are imported as modules; the rest is exported here.
+``home`` and ``modals`` are imported as modules; the rest is exported here.
 """
 
 from approvals.slack.rendering.message import RenderedMessage, render
 from approvals.slack.rendering.parts import as_dicts, desk_link, open_button
 from approvals.slack.rendering.question import choices_of, digest_of
+from approvals.slack.rendering.signed_values import (
+    NO_CHOICE,
+    ButtonValue,
+    InvalidValue,
+    ModalValue,
+    read_button,
+    read_modal,
+)
 from approvals.slack.rendering.text import (
     bold,
     escaped,
@@ -21,6 +29,10 @@ from approvals.slack.rendering.text import (
 )
 
 __all__ = [
+    "NO_CHOICE",
+    "ButtonValue",
+    "InvalidValue",
+    "ModalValue",
     "RenderedMessage",
     "as_dicts",
     "bold",
@@ -34,6 +46,8 @@ __all__ = [
     "pieces",
     "plain",
     "quoted",
+    "read_button",
+    "read_modal",
     "regular",
     "regular_date",
     "render",

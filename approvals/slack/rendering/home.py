@@ -15,11 +15,10 @@ from slack_sdk.models.blocks import (
 )
 from slack_sdk.models.views import View
 
-from approvals.desk.inbox import inbox
-from approvals.desk.viewers import BROKEN, MINE, Viewer
+from approvals.desk import BROKEN, MINE, Viewer, inbox
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.people import principal_of
-from approvals.presentation import states
+from approvals.presentation import state_label
 from approvals.presentation.labels import undo_words
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.text import (
@@ -105,7 +104,7 @@ def _row(entry: inbox.Entry) -> Iterator[Block]:
         summary, page = row.headline, desk_link("transaction", row.pk)
         about = f"{row.proposed_by_name} · {undo_words(row.consequence_level)}"
         if entry.rank == BROKEN:
-            about = f"{about} · {states.label(row)}"
+            about = f"{about} · {state_label(row)}"
     title = bold(shortened(one_line(summary), 300))
     if entry.rank == BROKEN:
         yield rich(title, regular(f"\n{about} · "), regular(_("an operator has to look")))

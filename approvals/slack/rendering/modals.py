@@ -25,8 +25,7 @@ from slack_sdk.models.blocks import (
 from slack_sdk.models.views import View
 
 from a2a.models import Question
-from approvals.presentation.forms import values
-from approvals.presentation.forms.fields import Node, answer_form
+from approvals.presentation.forms import Node, answer_form, show_defaults, taken_from
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.question import are_distinct
 from approvals.slack.rendering.signed_values import ModalValue
@@ -141,7 +140,7 @@ def form(question: Question, value: ModalValue) -> View:
 def _form_of(schema: dict[str, Any]) -> Node:
     """The form with its defaults. A view has no groups: what is nested is written as JSON."""
     filled = answer_form(schema, most_deep=1)
-    values.show_defaults(filled)
+    show_defaults(filled)
     return filled
 
 
@@ -252,7 +251,7 @@ def answer_of(inputs: dict[str, Any], schema: dict[str, Any]) -> tuple[Any, Node
     for number, field in enumerate(form.fields):
         texts = _values(inputs.get(_block_id(number), {}).get(ANSWER, {}), field)
         filled.setlist(field.name, texts)
-    return values.taken(form, filled), form
+    return taken_from(form, filled), form
 
 
 def _values(filled_in: dict[str, Any], field: Node) -> list[str]:

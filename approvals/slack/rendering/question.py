@@ -22,7 +22,7 @@ from a2a.models import Question, QuestionState
 from a2a.models.answerers import CLIENT
 from approvals.models import SlackMessage
 from approvals.presentation import labels
-from approvals.presentation.forms.fields import Node, answer_form
+from approvals.presentation.forms import Node, answer_form
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,

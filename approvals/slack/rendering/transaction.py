@@ -20,9 +20,9 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a import origins
-from approvals.desk import confirmations, policies
+from approvals.desk import policies, word_for_machines
 from approvals.models import SlackMessage
-from approvals.presentation import labels, states
+from approvals.presentation import labels, state_label, with_next_step
 from approvals.presentation.labels import first_large
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
@@ -109,7 +109,7 @@ def _button_value(
         team=message.workspace.team_id,
         message=message.pk,
         about=shortened(one_line(row.action_summary), BUTTON_ABOUT_MOST),
-        word=confirmations.word_for_machines(row) if policies.is_irreversible(row) else "",
+        word=word_for_machines(row) if policies.is_irreversible(row) else "",
         choice=WITH_OPTIONS if has_options else NO_CHOICE,
     )
 
@@ -159,7 +159,7 @@ def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     """``Approved by Alice Moreau on the desk · committed · receipt ch_123``"""
     parts: list[Piece] = [bold(labels.outcome(row))]
     if row.state != State.PREPARED and row.state != row.ending:
-        parts.append(regular(f" · {states.label(row)}"))
+        parts.append(regular(f" · {state_label(row)}"))
     if row.receipt:
         receipt = fixed(shortened(row.receipt, 200))
         parts += pieces(" · " + _("receipt {receipt}"), receipt=receipt)
@@ -172,7 +172,7 @@ def _outcome(row: Transaction, detail: Detail) -> Iterator[Block]:
     if row.error and row.error != row.ending_reason:
         yield quoted(_("What the tool said"), row.error, min(600, detail.prose))
     if row.state == State.IN_DOUBT:
-        yield rich(regular(states.with_next_step(row)))
+        yield rich(regular(with_next_step(row)))
 
 
 def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:

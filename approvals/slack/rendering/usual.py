@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.utils.translation import gettext as _, ngettext
 from slack_sdk.models.blocks import Block, ContextBlock
 
-from approvals.presentation import amounts
+from approvals.presentation import span_written
 from approvals.presentation.labels import title_of
 from approvals.slack.rendering.text import bold, one_line, plain, regular, rich
 from ledger.models import Transaction
@@ -35,7 +35,7 @@ def _remarks(figures: Usual) -> Iterator[str]:
         yield _times(figures)
     if figures.is_beyond and figures.amounts is not None:
         text = _("More than the usual {range}.")
-        yield text.format(range=amounts.span(figures.amounts))
+        yield text.format(range=span_written(figures.amounts))
 
 
 def _times(figures: Usual) -> str:

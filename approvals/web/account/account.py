@@ -20,20 +20,19 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.http.preferences import formats_of
 from approvals.models import CompanyIdentity, Preferences, Theme
-from approvals.notifications import wishes
+from approvals.notifications import wishes_of
 from approvals.people import (
     accounts,
+    address_asked_with,
+    ask_for_address,
     company_sign_in,
-    own_address,
-    passkeys,
+    confirm_address,
+    letters_are_possible,
     principal_of,
-    record,
-    reset_letters,
-    second_steps,
-    ways_in,
+    record_change,
 )
-from approvals.presentation import amounts
-from approvals.presentation.sentences import refusal_in_words
+from approvals.people.sign_in import end_sessions, passkeys_of, second_steps, sessions_of
+from approvals.presentation import amount_written, refusal_in_words
 from approvals.slack import is_configured as slack_is_configured
 from approvals.web import live
 from approvals.web.account import notifications
@@ -56,7 +55,7 @@ SAMPLE, SAMPLE_CURRENCY = Decimal("1234.50"), "CHF"
 
 def _in_short(name: str) -> tuple[str, str]:
     with formats_of(name):
-        return name, f"{name} · {amounts.written(SAMPLE, SAMPLE_CURRENCY)}"
+        return name, f"{name} · {amount_written(SAMPLE, SAMPLE_CURRENCY)}"
 
 
 class ProfileForm(forms.ModelForm):
@@ -129,15 +128,15 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
     context = {
         "profile": ProfileForm(instance=person),
         "email": EmailForm(instance=person),
-        "sends_letters": reset_letters.are_possible(),
+        "sends_letters": letters_are_possible(),
         "preferences": PreferencesForm(instance=preferences),
-        "passkeys": passkeys.of(person),
+        "passkeys": passkeys_of(person),
         "has_app": second_steps.has_app(person),
         "has_second_step": second_steps.are_wanted(person),
         "codes_left": second_steps.codes_left(person),
         "company": settings.OIDC_NAME if company_sign_in.is_configured() else "",
         "identity": CompanyIdentity.objects.filter(user=person).first(),
-        "sessions": ways_in.sessions_of(person),
+        "sessions": sessions_of(person),
         "this_session": request.session.session_key,
         "has_slack_set_up": slack_is_configured(),
         "was_confirmed": entering.was_confirmed(request),
@@ -148,7 +147,7 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
 
 
 def _notifications(request: HttpRequest) -> dict[str, Any]:
-    form = notifications.NotificationsForm(instance=wishes.wishes_of(person_of(request)))
+    form = notifications.NotificationsForm(instance=wishes_of(person_of(request)))
     return notifications.context_of(request, form, roles_of_request(request))
 
 
@@ -171,10 +170,10 @@ def email(request: HttpRequest) -> HttpResponse:
     person = User.objects.get(pk=person_of(request).pk)
     before, form = person.email, EmailForm(request.POST, instance=person)
     wanted = form.cleaned_data["email"] if form.is_valid() else ""
-    if not reset_letters.are_possible() or wanted in {"", before}:
+    if not letters_are_possible() or wanted in {"", before}:
         return _relabel(request, form, "email", _("Your e-mail address is changed."))
     try:
-        own_address.ask(person, wanted)
+        ask_for_address(person, wanted)
     except NotPossible as refusal:
         messages.error(request, refusal_in_words(refusal))
     else:
@@ -189,9 +188,9 @@ def confirm_email(request: HttpRequest, token: str) -> HttpResponse:
     """Opening the link shows the address; only pressing the button makes it count."""
     person, page = person_of(request), "account/address.html"
     try:
-        address = own_address.asked_with(token, person)
+        address = address_asked_with(token, person)
         if request.method == "POST":
-            own_address.confirm(token, person)
+            confirm_address(token, person)
     except NotPossible as refusal:
         return render(request, page, {"problem": refusal_in_words(refusal)}, status=409)
     if request.method != "POST":
@@ -244,10 +243,12 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 def _end(request: HttpRequest, **which: Any) -> HttpResponse:
     person = person_of(request)
     with atomic():
-        ended = ways_in.end_sessions(person, **which)
+        ended = end_sessions(person, **which)
         if ended:
             by = principal_of(person)
-            record(person, ChangeKind.SESSIONS_ENDED, by=by, via=Surface.WEB, sessions=len(ended))
+            record_change(
+                person, ChangeKind.SESSIONS_ENDED, by=by, via=Surface.WEB, sessions=len(ended)
+            )
     if not ended and "only" in which:
         raise Http404
     for key in ended:
@@ -270,7 +271,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "next": there,
         "wants_code": wants_code,
-        "has_passkey": passkeys.of(person).exists(),
+        "has_passkey": passkeys_of(person).exists(),
         "has_password": person.has_usable_password() and not wants_code,
         "company": settings.OIDC_NAME if _is_connected(person) and not wants_code else "",
     }

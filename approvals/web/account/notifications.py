@@ -22,17 +22,27 @@ from a2a.models import Question
 from approvals.http.preferences import TIME_ZONE_COOKIE
 from approvals.models import About, NotificationSettings, PushSubscription, Role
 from approvals.notifications import (
-    concerns,
+    Browser,
+    Item,
+    SubscriptionRefused,
+    add_subscription,
+    is_for_people,
+    item_as_it_is,
+    last_change_of,
     mail_channel,
-    mails,
+    person_behind_token,
     push_channel,
-    subscriptions,
-    texts,
-    wishes,
+    quiet_until,
+    remove_subscription,
+    renew_subscription,
+    stop_mails,
+    waits_for,
+    wants,
+    wishes_of,
+    words_of,
+    zone_of,
 )
-from approvals.notifications.concerns import Item
-from approvals.notifications.subscriptions import Browser, SubscriptionRefused
-from approvals.people import principal_of, record
+from approvals.people import principal_of, record_change
 from approvals.web.requests import roles_of_request, tenants_of_request
 from ledger.events import ChangeKind
 from ledger.models import Delivery, Event, Transaction, id_or_none
@@ -74,7 +84,7 @@ class NotificationsForm(forms.ModelForm):  # type: ignore[type-arg]
 def notifications(request: HttpRequest) -> HttpResponse:
     """Show the choices; keep them when they are sent."""
     person = cast(User, request.user)
-    chosen = wishes.wishes_of(person)
+    chosen = wishes_of(person)
     if request.method != "POST":
         return _page(request, NotificationsForm(instance=chosen))
     form = NotificationsForm(request.POST, instance=chosen)
@@ -93,7 +103,7 @@ def _keep(form: NotificationsForm, person: User) -> None:
     with atomic():
         form.save()
         if form.instance.mail and not before:
-            record(
+            record_change(
                 person,
                 ChangeKind.NOTIFICATIONS_TURNED_ON,
                 by=principal_of(person),
@@ -129,9 +139,9 @@ def add_browser(request: HttpRequest) -> HttpResponse:
     person, key = cast(User, request.user), request.session.session_key or ""
     browser = _browser_of(request)
     if request.POST.get("renew"):
-        return HttpResponse(status=204 if subscriptions.renew(person, browser, key) else 404)
+        return HttpResponse(status=204 if renew_subscription(person, browser, key) else 404)
     try:
-        subscriptions.add(person, browser, key)
+        add_subscription(person, browser, key)
     except SubscriptionRefused as refusal:
         return HttpResponse(str(refusal), status=422, content_type="text/plain")
     _note_answer(request)
@@ -157,7 +167,7 @@ def label_of(user_agent: str) -> str:
 @login_required
 @require_POST
 def remove_browser(request: HttpRequest, browser_id: int) -> HttpResponse:
-    if subscriptions.remove(cast(User, request.user), browser_id):
+    if remove_subscription(cast(User, request.user), browser_id):
         messages.success(request, _("That browser is told nothing more."))
     return redirect("desk:notifications")
 
@@ -167,10 +177,10 @@ def remove_browser(request: HttpRequest, browser_id: int) -> HttpResponse:
 def test(request: HttpRequest) -> HttpResponse:
     """Send a test to each browser of this person, by the way that every notification takes."""
     person = cast(User, request.user)
-    event = subscriptions.last_change_of(person)
+    event = last_change_of(person)
     browsers = PushSubscription.objects.filter(user=person)
     to = [(push_channel.NAME, browser.pk) for browser in browsers]
-    if mail_channel.is_configured() and person.email and wishes.wishes_of(person).mail:
+    if mail_channel.is_configured() and person.email and wishes_of(person).mail:
         to.append((mail_channel.NAME, person.pk))
     if event is None or not to:
         messages.error(request, _("Turn notifications on first: you are told nowhere yet."))
@@ -197,11 +207,11 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
 
     It takes no session (RFC 8058): the token proves who may, and it serves for nothing else.
     """
-    person = mails.person_of(token)
+    person = person_behind_token(token)
     if person is None:
         raise Http404
     if request.method == "POST":
-        mails.stop(person)
+        stop_mails(person)
     return render(request, "account/unsubscribe.html", {"is_done": request.method == "POST"})
 
 
@@ -215,11 +225,7 @@ def not_now(request: HttpRequest) -> HttpResponse:
 
 def _zone_of_quiet_hours(settings: NotificationSettings) -> str:
     """The one that they have; before anything was saved, the one that they will get."""
-    return (
-        str(wishes.zone_of(settings))
-        if settings.time_zone
-        else timezone.get_current_timezone_name()
-    )
+    return str(zone_of(settings)) if settings.time_zone else timezone.get_current_timezone_name()
 
 
 def _note_answer(request: HttpRequest) -> None:
@@ -246,19 +252,19 @@ def is_to_be_offered(request: HttpRequest) -> bool:
 def due(request: HttpRequest) -> HttpResponse:
     """Of these transactions and tasks, those that an open desk in a hidden tab should show now."""
     person = cast(User, request.user)
-    chosen, now = wishes.wishes_of(person), timezone.now()
+    chosen, now = wishes_of(person), timezone.now()
     ids = [key for text in request.GET.getlist("id")[:MOST_DUE] if (key := id_or_none(text))]
-    if chosen._state.adding or wishes.quiet_until(chosen, now):
+    if chosen._state.adding or quiet_until(chosen, now):
         return JsonResponse({"show": []})
     items = [
         item
         for item in _items(ids, tenants_of_request(request))
-        if wishes.wants(chosen, item) and concerns.waits_for(item, person, now)
+        if wants(chosen, item) and waits_for(item, person, now)
     ]
     shown = [
         push_channel.message_of(
             item,
-            texts.words_of(item, now, hides_details=chosen.hides_details),
+            words_of(item, now, hides_details=chosen.hides_details),
             has_sound=chosen.sound,
         )
         for item in items
@@ -270,7 +276,7 @@ def _items(ids: list[UUID], tenants: frozenset[str]) -> list[Item]:
     rows = Transaction.objects.for_tenants(tenants).filter(
         pk__in=ids, state__in=[State.PREPARED, State.IN_DOUBT]
     )
-    items = [concerns.item_as_it_is(row) for row in rows.prefetch_related("decisions")]
+    items = [item_as_it_is(row) for row in rows.prefetch_related("decisions")]
     asked = Question.objects.for_tenants(tenants).waiting().filter(task__in=ids)
     questions = [Item(About.QUESTION, row) for row in asked.select_related("task")]
-    return [item for item in items if concerns.is_for_people(item)] + questions
+    return [item for item in items if is_for_people(item)] + questions

@@ -14,8 +14,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.models import SlackIdentity, SlackWorkspace
 from approvals.people import principal_of
-from approvals.slack import identities, is_configured
-from approvals.slack.identities import NotLinked
+from approvals.slack import (
+    NotLinked,
+    ask_to_link,
+    is_configured,
+    link_account,
+    link_request_of,
+    unlink_account,
+    workspaces_for,
+)
 from ledger.principals import Surface
 
 
@@ -26,9 +33,7 @@ def slack(request: HttpRequest) -> HttpResponse:
     linked = {
         identity.workspace_id: identity for identity in SlackIdentity.objects.filter(user=person)
     }
-    rows = [
-        (workspace, linked.get(workspace.pk)) for workspace in identities.workspaces_for(person)
-    ]
+    rows = [(workspace, linked.get(workspace.pk)) for workspace in workspaces_for(person)]
     context = {"rows": rows, "is_configured": is_configured()}
     return render(request, "desk/slack.html", context)
 
@@ -38,7 +43,7 @@ def slack(request: HttpRequest) -> HttpResponse:
 def ask(request: HttpRequest, workspace_id: int) -> HttpResponse:
     person, workspace = cast(User, request.user), _workspace(request, workspace_id)
     try:
-        identities.ask_to_link(person, workspace)
+        ask_to_link(person, workspace)
     except NotLinked as refusal:
         messages.error(request, str(refusal))
     else:
@@ -53,9 +58,9 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
     """Opening the link shows what would be linked; only pressing the button does it."""
     person = cast(User, request.user)
     try:
-        link_request = identities.request_of(token, person)
+        link_request = link_request_of(token, person)
         if request.method == "POST":
-            identities.link(token, person)
+            link_account(token, person)
     except NotLinked as refusal:
         return render(request, "desk/slack_confirm.html", {"problem": str(refusal)}, status=409)
     if request.method == "POST":
@@ -69,7 +74,7 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
 @require_POST
 def unlink(request: HttpRequest, workspace_id: int) -> HttpResponse:
     person = cast(User, request.user)
-    identities.unlink(
+    unlink_account(
         person, _workspace(request, workspace_id), by=principal_of(person), via=Surface.WEB
     )
     messages.success(request, _("Unlinked. What you click in Slack decides nothing any more."))
@@ -78,7 +83,7 @@ def unlink(request: HttpRequest, workspace_id: int) -> HttpResponse:
 
 def _workspace(request: HttpRequest, workspace_id: int) -> SlackWorkspace:
     """A workspace that serves a tenant of this person; ``Http404`` for any other."""
-    for workspace in identities.workspaces_for(cast(User, request.user)):
+    for workspace in workspaces_for(cast(User, request.user)):
         if workspace.pk == workspace_id:
             return workspace
     raise Http404

@@ -17,9 +17,8 @@ from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.http import require_safe
 
 from a2a.models import Question, Task
-from a2a.tasks.records import decision_records as task_records
-from approvals.presentation import labels
-from approvals.presentation.sentences import in_words
+from a2a.tasks import records as task_records
+from approvals.presentation import in_words, labels
 from approvals.web.requests import tenants_of_request
 from ledger import seals
 from ledger.api import record_response

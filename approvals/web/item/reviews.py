@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals.desk import decisions, policies
-from approvals.desk.operations import supervisors
+from approvals.desk.operations import agreement_in
 from approvals.people import principal_of
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import refusal_in_words
 from approvals.web.forms import ReviewForm
 from approvals.web.requests import roles_of_request, tenants_of_request
 from ledger.errors import LedgerError, NotFound
@@ -68,6 +68,6 @@ def _page(request: HttpRequest, status: int = 200, problem: str = "") -> HttpRes
         "after": after,
         "next": shown[-1].pk if len(read) > SHOWN else 0,
         "reviews": [(row, policies.may_review(row, principal, roles)) for row in shown],
-        "agreement": supervisors.agreement_in(tenants),
+        "agreement": agreement_in(tenants),
     }
     return render(request, "desk/reviews.html", context, status=status)

@@ -22,13 +22,23 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from a2a import origins
-from approvals.desk import confirmations, decisions, policies, signatures, state_lines
-from approvals.desk.inbox import neighbours
+from approvals.desk import (
+    confirmation_word,
+    decisions,
+    either_of,
+    holders_of,
+    inbox,
+    names_of_target,
+    policies,
+    signatures_of,
+    signs_of,
+    state_line,
+    who_was_faster,
+)
 from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.people import name_of, principal_of
-from approvals.presentation import details, labels, shown_in_full
-from approvals.presentation.sentences import refusal_in_words
+from approvals.presentation import details_of, labels, refusal_in_words, shown_in_full
 from approvals.web.forms import (
     ApproveForm,
     CompensateForm,
@@ -106,7 +116,7 @@ def _decide(
         raise Http404 from None
     except LedgerError as refusal:
         row = with_history(request, transaction_id)
-        faster = state_lines.who_was_faster(refusal, timezone.now())
+        faster = who_was_faster(refusal, timezone.now())
         # Whoever wanted the same has lost nothing by it.
         is_same = bool(faster) and WANTED.get(verb) == refusal.extra.get("decision")
         problem = faster or refusal_in_words(refusal)
@@ -127,7 +137,7 @@ def _item(
     context = item_context(request, row) | {"problem": problem, "is_same": is_same}
     if wants_fragment(request):
         return render(request, "desk/_item.html", context, status=status)
-    context["beside"] = neighbours.beside(row, _viewer(request), roles_of_request(request))
+    context["beside"] = inbox.beside(row, _viewer(request), roles_of_request(request))
     return render(request, "desk/transaction.html", list_context(request) | context, status=status)
 
 
@@ -147,7 +157,7 @@ def with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
 def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
     may_decide = policies.may_decide(row, principal, roles, timezone.now())
-    signing = signatures.signatures_of(row, principal)
+    signing = signatures_of(row, principal)
     asked_as = origins.asked_as(row)
     offered = asked_as.reject_options if asked_as else []
     return {
@@ -156,16 +166,16 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "tx": row,
         "asked_as": asked_as,
         "may_decide": may_decide,
-        "line": state_lines.state_line(row, principal, signing, may_decide=bool(may_decide)),
+        "line": state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,
         "held": why_held(row) if row.state == State.PREPARED else "",
         "is_irreversible": policies.is_irreversible(row),
-        "confirmation_word": confirmations.confirmation_word(row),
+        "confirmation_word": confirmation_word(row),
         "spellings": _spellings(row),
         "left_by": policies.passed_on_by(row),
         "undo": policies.undo_in_contract(row),
         "quick_reasons": [option.text for option in offered] or _quick_reasons(row),
-        "details": details.details_of(row, labels.compared(row)),
+        "details": details_of(row, labels.compared(row)),
         "events": list(row.events.all()),
         "is_open": row.state == State.PREPARED,
         # Of what is decided, figures of today would say something else.
@@ -205,12 +215,12 @@ def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
 
 def _settling(row: Transaction, principal: str, roles: Roles) -> dict[str, Any]:
     may_operate = policies.may_operate(row, principal, roles)
-    operators = [] if may_operate else signatures.holders(row.tenant, Role.OPERATOR)
+    operators = [] if may_operate else holders_of(row.tenant, Role.OPERATOR)
     return {
         "may_operate": may_operate,
         "can_compensate": policies.can_compensate(row),
         "settling": policies.settling(row, principal),
-        "operators": signatures.either([name_of(person) for person in operators]),
+        "operators": either_of([name_of(person) for person in operators]),
     }
 
 
@@ -219,9 +229,9 @@ def _spellings(row: Transaction) -> dict[str, Any]:
     if not policies.is_irreversible(row) or row.content_erased_at is not None:
         return {}
     if row.amount is None:
-        return {"names": confirmations.names_of_target(row)}
+        return {"names": names_of_target(row)}
     return {
         "amount": f"{row.amount.normalize():f}",
         "precision": get_currency_precision(row.currency),
-        "signs": confirmations.signs_of(row.currency),
+        "signs": signs_of(row.currency),
     }

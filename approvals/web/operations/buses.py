@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from a2a.doors.git_bus import origins
 from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
-from approvals.presentation.sentences import in_words, kept_in_words
+from approvals.presentation import in_words, kept_in_words
 
 SHOWN = 20  # requests of one bus
 WAITING = (Progress.LEFT, Progress.HELD, Progress.PROBLEM)

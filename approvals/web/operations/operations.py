@@ -16,7 +16,14 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
 from approvals import metrics, slack
-from approvals.desk.operations import charts, limits, supervisors
+from approvals.desk.operations import (
+    agents_near_a_limit,
+    agreement_in,
+    decisions_by_hour,
+    recent_refusals,
+    stacked,
+    time_to_decide,
+)
 from approvals.models import Role
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
@@ -47,7 +54,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related(
         "agent", "watched"
     )
-    hours = charts.decisions_by_hour(tenants)
+    hours = decisions_by_hour(tenants)
     gathered = metrics.gathered(tenants)
     jobs = gathered["assent_queue_jobs"].values
     context = {
@@ -57,12 +64,12 @@ def operations(request: HttpRequest) -> HttpResponse:
         "given_up": _owed(tenants, state=DeliveryState.GIVEN_UP),
         "still_trying": _owed(tenants, state=DeliveryState.WAITING, error__gt=""),
         "hours": hours,
-        "chart": charts.stacked(hours),
-        "waits": charts.time_to_decide(tenants),
-        "agreement": supervisors.agreement_in(tenants),
+        "chart": stacked(hours),
+        "waits": time_to_decide(tenants),
+        "agreement": agreement_in(tenants),
         "checkpoints_late_after_s": 2 * settings.CHECKPOINT_EVERY_S,
-        "full_agents": limits.agents_near_a_limit(tenants),
-        "refusals": limits.recent_refusals(tenants),
+        "full_agents": agents_near_a_limit(tenants),
+        "refusals": recent_refusals(tenants),
         "remotes": list(remotes.order_by("agent__slug")),
         "buses": _buses(tenants),
         "elsewhere": _elsewhere(tenants),

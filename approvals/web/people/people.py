@@ -27,16 +27,22 @@ from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Membership, Role
 from approvals.people import (
     accounts,
+    confirm_request,
+    decline_request,
+    dismiss_one_notice,
     event_details,
-    links,
+    knows_way_in,
+    lets_decide,
+    may_make_link,
     name_of,
     names_of,
-    notices,
+    person_of_request,
     principal_of,
-    second_operator,
-    ways_in,
+    requests_visible_to,
+    words_of_ended_link,
 )
-from approvals.presentation.sentences import in_words, refusal_and_hint
+from approvals.people.sign_in import new_link, remember_session
+from approvals.presentation import in_words, refusal_and_hint
 from approvals.web.sign_in import entering
 from ledger import four_eyes, limits, principals
 from ledger.errors import LedgerError, LimitReached
@@ -111,9 +117,9 @@ def changes_view(request: HttpRequest) -> HttpResponse:
             in_words(four_eyes.refusal(row, principal_of(person))),
             line_of_pending(row),
             permissions_of_pending(row),
-            second_operator.knows_way_in(row),
+            knows_way_in(row),
         )
-        for row in second_operator.visible_to(person).order_by("pk")
+        for row in requests_visible_to(person).order_by("pk")
     ]
     context = {
         "lines": [line_of(event) for event in page.rows],
@@ -207,7 +213,7 @@ def permissions_of_pending(request: ChangeRequest) -> list[tuple[str, list[str]]
     """Every permission that confirming the change would give or take, by name."""
     if request.kind != ChangeKind.PERMISSIONS_CHANGED:
         return []
-    person = second_operator.person_of(request)
+    person = person_of_request(request)
     has = set(person.user_permissions.values_list("pk", flat=True))
     wanted = set(request.after["permissions"])
     named = [
@@ -229,14 +235,14 @@ def _in_words(value: Any) -> str:
 @require_POST
 def confirm_change(request: HttpRequest, change_id: int) -> HttpResponse:
     told = _("Confirmed: it counts from now on.")
-    return _settle(request, change_id, second_operator.confirm, told)
+    return _settle(request, change_id, confirm_request, told)
 
 
 @login_required
 @require_POST
 def decline_change(request: HttpRequest, change_id: int) -> HttpResponse:
     told = _("Declined: nothing was changed.")
-    return _settle(request, change_id, second_operator.decline, told)
+    return _settle(request, change_id, decline_request, told)
 
 
 def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> HttpResponse:
@@ -245,9 +251,9 @@ def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> Ht
     except LedgerError as refusal:
         messages.error(request, refusal_and_hint(refusal))
     else:
-        if change.kind == ChangeKind.ACCESS_RESET and verb is second_operator.confirm:
-            return _reset_link(request, second_operator.person_of(change))
-        if verb is second_operator.confirm and second_operator.lets_decide(change):
+        if change.kind == ChangeKind.ACCESS_RESET and verb is confirm_request:
+            return _reset_link(request, person_of_request(change))
+        if verb is confirm_request and lets_decide(change):
             return _role_confirmed(request, change, message)
         messages.success(request, message)
     return redirect("desk:changes")
@@ -255,23 +261,23 @@ def _settle(request: HttpRequest, change_id: int, verb: Any, message: str) -> Ht
 
 def _role_confirmed(request: HttpRequest, change: ChangeRequest, message: str) -> HttpResponse:
     """The new link of who has not come in yet, shown once; else who may have come in as them."""
-    operator, person = cast(User, request.user), second_operator.person_of(change)
-    if second_operator.may_make_link(operator, change):
+    operator, person = cast(User, request.user), person_of_request(change)
+    if may_make_link(operator, change):
         link = accounts.make_link(person, by=principal_of(operator), via=Surface.WEB)
         context = {"person": person, "link": link, "is_of_role": True}
         return render(request, "people/link.html", context)
     messages.success(request, message)
-    if maker := second_operator.knows_way_in(change):
+    if maker := knows_way_in(change):
         text = _("%(person)s has come in already, by a link that %(maker)s made.")
         messages.warning(request, text % {"person": name_of(person), "maker": maker})
-    elif words := second_operator.words_of_ended_link(person):
+    elif words := words_of_ended_link(person):
         messages.warning(request, words)
     return redirect("desk:changes")
 
 
 def _reset_link(request: HttpRequest, person: User) -> HttpResponse:
     """The link of a person whose account two operators have reset, shown once."""
-    link = links.make(LinkPurpose.RECOVER, person)
+    link = new_link(LinkPurpose.RECOVER, person)
     return render(request, "people/link.html", {"person": person, "link": link})
 
 
@@ -301,7 +307,7 @@ def password(request: HttpRequest) -> HttpResponse:
             person, form.cleaned_data["new_password1"], by=principal_of(person), via=Surface.WEB
         )
         update_session_auth_hash(request, person)
-        ways_in.remember_session(request, person)
+        remember_session(request, person)
         messages.success(request, _("Your password is changed. Every other session was ended."))
         return redirect("desk:password")
     status = 422 if form.errors else 200
@@ -321,7 +327,7 @@ def _is_valid(request: HttpRequest, form: Any) -> bool:
 @login_required
 @require_POST
 def dismiss_notice(request: HttpRequest, notice_id: int) -> HttpResponse:
-    notices.dismiss(notice_id, cast(User, request.user))
+    dismiss_one_notice(notice_id, cast(User, request.user))
     there = request.POST.get("next", "")
     is_ours = there.startswith("/") and not there.startswith(("//", "/\\"))
     return redirect(there if is_ours else "desk:inbox")

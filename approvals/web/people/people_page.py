@@ -22,7 +22,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role
-from approvals.people import accounts, principal_of, second_operator
+from approvals.people import (
+    accounts,
+    may_decide,
+    principal_of,
+    requests_visible_to,
+    words_of_ended_link,
+)
 from approvals.web.sign_in.entering import person_of
 from ledger.models import Tenant
 from ledger.principals import Surface
@@ -79,7 +85,7 @@ def _page(request: HttpRequest, tenants: QuerySet[Tenant], **more: Any) -> HttpR
         "lines": [_line(person, tenants) for person in _visible(operator, tenants)],
         "form": InviteForm(tenants=tenants),
         "tenants": tenants,
-        "waiting": second_operator.visible_to(operator).count(),
+        "waiting": requests_visible_to(operator).count(),
         **more,
     }
     status = 422 if getattr(context["form"], "errors", None) else 200
@@ -154,7 +160,7 @@ def new_link(request: HttpRequest, person_id: int) -> HttpResponse:
         raise Http404
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)  # no role is confirmed meanwhile
-        if second_operator.may_decide(person):  # nobody alone gets a way into such an account
+        if may_decide(person):  # nobody alone gets a way into such an account
             return reset(request, person_id)
         link = accounts.make_link(person, **_origin(request))
     return _page(request, tenants, link=link, invited=person, is_role_given=True)
@@ -181,7 +187,7 @@ def _change_role(request: HttpRequest, person_id: int, verb: Any) -> HttpRespons
         raise Http404
     is_done = verb(person, tenant, role, **_origin(request))
     gives_decisions = is_done and verb is accounts.give_role and role != Role.VIEWER
-    if gives_decisions and (words := second_operator.words_of_ended_link(person)):
+    if gives_decisions and (words := words_of_ended_link(person)):
         messages.warning(request, words)
     return _told(request, is_done)
 

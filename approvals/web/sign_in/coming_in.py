@@ -21,16 +21,21 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from approvals.models import LinkPurpose, SignInLink
 from approvals.people import (
     accounts,
+    ask_for_letter,
     company_sign_in,
-    links,
-    notices,
-    passkeys,
+    dismiss_all_notices,
+    letters_are_possible,
     principal_of,
-    reset_letters,
-    second_steps,
 )
 from approvals.people.company_sign_in import CompanyRefused
-from approvals.presentation.sentences import refusal_in_words
+from approvals.people.sign_in import (
+    begin_registering_passkey,
+    find_link,
+    register_passkey,
+    second_steps,
+    use_link,
+)
+from approvals.presentation import refusal_in_words
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import limits
@@ -133,10 +138,10 @@ def _confirmed(
 
 
 def _joined(request: HttpRequest, token: str, claims: company_sign_in.Claims) -> HttpResponse:
-    link = links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
+    link = find_link(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
     person = _of(link)
     with atomic():
-        links.use(link)
+        use_link(link)
         company_sign_in.connect(person, claims)
         _welcome(link)
     company_sign_in.apply_roles(person, claims)
@@ -168,7 +173,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     """Choose a password; the page also offers a passkey. Opening the link uses up nothing."""
     try:
         limits.attempt_sign_in(entering.address_of(request), "")
-        link = links.find(token, *BY_LINK)
+        link = find_link(token, *BY_LINK)
     except (NotPossible, LimitReached) as refusal:
         status = 429 if isinstance(refusal, LimitReached) else 410
         return render(
@@ -193,7 +198,7 @@ def _password_chosen(request: HttpRequest, link: SignInLink, password: str) -> H
     person = _of(link)
     try:
         with hashing_turn(), atomic():
-            links.use(link)
+            use_link(link)
             accounts.set_password(person, password, by=principal_of(person), via=Surface.WEB)
             _welcome(link)
     except (NotPossible, TooBusy) as refusal:
@@ -208,8 +213,8 @@ def _password_chosen(request: HttpRequest, link: SignInLink, password: str) -> H
 @require_POST
 def join_passkey_options(request: HttpRequest, token: str) -> HttpResponse:
     try:
-        person = _of(links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER))
-        return entering.challenge(request, *passkeys.begin_adding(person))
+        person = _of(find_link(token, LinkPurpose.INVITE, LinkPurpose.RECOVER))
+        return entering.challenge(request, *begin_registering_passkey(person))
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=410)
 
@@ -219,10 +224,10 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
     """Come in with a passkey in the place of a password."""
     answer, name = entering.answer_to_challenge(request), request.POST.get("name", "")
     try:
-        link = links.find(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
+        link = find_link(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
         with atomic():
-            links.use(link)
-            codes = passkeys.add(_of(link), *answer, name)
+            use_link(link)
+            codes = register_passkey(_of(link), *answer, name)
             _welcome(link)
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
@@ -234,7 +239,7 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
 def _welcome(link: SignInLink) -> None:
     """Dismiss the notices of the invitation itself: they are not news to its person."""
     if link.purpose == LinkPurpose.INVITE:
-        notices.dismiss_all(_of(link))
+        dismiss_all_notices(_of(link))
 
 
 def _of(link: SignInLink) -> User:
@@ -248,7 +253,7 @@ def _of(link: SignInLink) -> User:
 @require_http_methods(["GET", "POST"])
 def forgotten(request: HttpRequest) -> HttpResponse:
     """Send a link to the account's address. The answer is the same whether there is an account."""
-    context: dict[str, Any] = {"has_mail": reset_letters.are_possible()}
+    context: dict[str, Any] = {"has_mail": letters_are_possible()}
     if request.method == "GET" or not context["has_mail"]:
         return render(request, "registration/forgotten.html", context)
     username = request.POST.get("username", "").strip()[:150]
@@ -261,7 +266,7 @@ def forgotten(request: HttpRequest) -> HttpResponse:
         answer["Retry-After"] = str(refusal.retry_after_s)
         return answer
     begun = time.monotonic()
-    reset_letters.ask(username)
+    ask_for_letter(username)
     # What is written for an account takes time, which would tell that there is one.
     time.sleep(max(0.0, begun + ANSWERED_AFTER_S - time.monotonic()))
     return render(request, "registration/forgotten.html", {**context, "is_sent": True})

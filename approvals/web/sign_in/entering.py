@@ -17,7 +17,8 @@ from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
-from approvals.people import principal_of, record, second_steps
+from approvals.people import principal_of, record_change
+from approvals.people.sign_in import second_steps
 from ledger import limits
 from ledger.errors import LimitReached
 from ledger.events import ChangeKind, chain_of
@@ -96,7 +97,7 @@ def tell_blocked(person: User) -> None:
     chain = chain_of(str(principal_of(person)))
     last = Event.objects.filter(subject=chain, kind=ChangeKind.SIGN_IN_BLOCKED).last()
     if last is None or time.time() - last.at.timestamp() > BLOCKED_AGAIN_S:
-        record(person, ChangeKind.SIGN_IN_BLOCKED, by=GATE, via=Surface.WEB)
+        record_change(person, ChangeKind.SIGN_IN_BLOCKED, by=GATE, via=Surface.WEB)
 
 
 def check_code(request: HttpRequest, person: User, code: str) -> bool:

@@ -21,8 +21,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Role, SignInLink
-from approvals.people import accounts, links, notices, principal_of
-from approvals.presentation.sentences import refusal_in_words
+from approvals.people import accounts, dismiss_all_notices, principal_of
+from approvals.people.sign_in import find_link, use_link
+from approvals.presentation import refusal_in_words
 from approvals.web import qr_code
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.entering import person_of
@@ -57,7 +58,7 @@ class FirstAccountForm(BaseUserCreationForm):
 def first_account(request: HttpRequest, token: str) -> HttpResponse:
     """Make the first account: an operator and manager, who may make everybody else."""
     try:
-        link = links.find(token, LinkPurpose.FIRST)
+        link = find_link(token, LinkPurpose.FIRST)
     except NotPossible as refusal:
         return render(
             request, "first/account.html", {"problem": refusal_in_words(refusal)}, status=410
@@ -82,7 +83,7 @@ def _make(link: SignInLink, form: FirstAccountForm) -> User:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         if User.objects.exists():
             raise NotPossible(_("There is an account already. Sign in, or ask its operator."))
-        links.use(link)
+        use_link(link)
         person: User = form.save()
         accounts.opened(person, **origin)
         tenant = enrolment.tenant_named(form.cleaned_data["organisation"], **origin)
@@ -92,7 +93,7 @@ def _make(link: SignInLink, form: FirstAccountForm) -> User:
         labels = ["ledger", "a2a", "approvals", "git_bus", "humanlayer"]
         rights = Permission.objects.filter(content_type__app_label__in=labels)
         accounts.set_permissions(person, rights, **origin)
-        notices.dismiss_all(person)
+        dismiss_all_notices(person)
     return person
 
 

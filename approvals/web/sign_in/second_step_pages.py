@@ -12,8 +12,17 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from approvals.people import company_sign_in, passkeys, second_steps, ways_in
-from approvals.presentation.sentences import refusal_in_words
+from approvals.people import company_sign_in
+from approvals.people.sign_in import (
+    begin_registering_passkey,
+    begin_using_passkey,
+    delete_passkey,
+    has_way_in,
+    person_with_passkey,
+    register_passkey,
+    second_steps,
+)
+from approvals.presentation import refusal_in_words
 from approvals.web import qr_code
 from approvals.web.sign_in import entering
 from approvals.web.sign_in.entering import confirmed_person, person_of
@@ -100,11 +109,11 @@ def passkey_options(request: HttpRequest) -> HttpResponse:
     """Let the browser make a passkey, or use one to confirm."""
     person = person_of(request)
     if request.POST.get("for") == "confirm":
-        return entering.challenge(request, *passkeys.begin_using(person))
+        return entering.challenge(request, *begin_using_passkey(person))
     if not entering.was_confirmed(request):
         return JsonResponse({"location": _to_confirm()}, status=403)
     try:
-        return entering.challenge(request, *passkeys.begin_adding(person))
+        return entering.challenge(request, *begin_registering_passkey(person))
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
 
@@ -120,7 +129,7 @@ def add_passkey(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"location": _to_confirm()}, status=403)
     answer, name = entering.answer_to_challenge(request), request.POST.get("name", "")
     try:
-        new = passkeys.add(person_of(request), *answer, name)
+        new = register_passkey(person_of(request), *answer, name)
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
     there = show_new(request, new, _("Your passkey is added."))
@@ -131,9 +140,9 @@ def add_passkey(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_passkey(request: HttpRequest, passkey_id: int) -> HttpResponse:
     person = person_of(request)
-    if not ways_in.are_left(person, without_passkey=passkey_id):
+    if not has_way_in(person, without_passkey=passkey_id):
         return _last_way_in(request)
-    if not passkeys.remove(person, passkey_id):
+    if not delete_passkey(person, passkey_id):
         raise Http404
     messages.success(request, _("The passkey is removed."))
     return redirect("desk:account")
@@ -148,7 +157,7 @@ def confirm_passkey(request: HttpRequest) -> HttpResponse:
         limits.attempt_code(address, str(person.pk))
     except LimitReached:
         return JsonResponse({"problem": _("Too many attempts failed. Wait a minute.")}, status=429)
-    if passkeys.person_of(*entering.answer_to_challenge(request)) != person:
+    if person_with_passkey(*entering.answer_to_challenge(request)) != person:
         return JsonResponse({"problem": _("This passkey is not yours.")}, status=422)
     limits.code_was_right(address, str(person.pk))
     entering.confirmed(request)
@@ -159,7 +168,7 @@ def confirm_passkey(request: HttpRequest) -> HttpResponse:
 @require_POST
 def disconnect_company(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    if not ways_in.are_left(person, without_company=True):
+    if not has_way_in(person, without_company=True):
         return _last_way_in(request)
     if not company_sign_in.disconnect(person):
         raise Http404

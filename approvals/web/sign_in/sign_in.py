@@ -21,7 +21,13 @@ from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from approvals.people import company_sign_in, passkeys, second_steps
+from approvals.people import company_sign_in
+from approvals.people.sign_in import (
+    begin_using_passkey,
+    passkeys_of,
+    person_with_passkey,
+    second_steps,
+)
 from approvals.web.sign_in import entering
 from ledger import limits
 from ledger.errors import LimitReached
@@ -126,7 +132,7 @@ def code(request: HttpRequest) -> HttpResponse:
         return redirect("desk:sign-in")
     context: dict[str, Any] = {
         "has_app": second_steps.has_app(person),
-        "has_passkey": passkeys.of(person).exists(),
+        "has_passkey": passkeys_of(person).exists(),
         "has_codes": second_steps.has_codes(person),
     }
     if request.method == "GET":
@@ -152,7 +158,7 @@ def code(request: HttpRequest) -> HttpResponse:
 @require_POST
 def passkey_options(request: HttpRequest) -> HttpResponse:
     """Ask the browser for a passkey: after a password for one of its person, else for any."""
-    return entering.challenge(request, *passkeys.begin_using(entering.pending_person(request)))
+    return entering.challenge(request, *begin_using_passkey(entering.pending_person(request)))
 
 
 @require_POST
@@ -163,7 +169,7 @@ def passkey(request: HttpRequest) -> HttpResponse:
         limits.attempt_sign_in(address, "")
     except LimitReached as refusal:
         return _refused(_("Too many attempts failed. Wait a minute."), 429, refusal.retry_after_s)
-    person = passkeys.person_of(*entering.answer_to_challenge(request))
+    person = person_with_passkey(*entering.answer_to_challenge(request))
     expected = entering.pending_person(request)
     if person is None or (expected is not None and expected.pk != person.pk):
         return _refused(_("This passkey does not open an account here."), 422)

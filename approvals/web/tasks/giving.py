@@ -20,11 +20,21 @@ from django.views.decorators.http import require_http_methods, require_safe
 from a2a.models import Skill, Task
 from a2a.models.answerers import APPROVER, CLIENT, OPERATOR
 from a2a.states import TaskState
-from approvals.desk import giving, policies
-from approvals.desk.giving import Work
-from approvals.presentation.forms import fields, values
-from approvals.presentation.forms.fields import Node
-from approvals.presentation.sentences import kept_in_words, refusal_in_words
+from approvals.desk import (
+    LARGEST_FILES,
+    MOST_FILES,
+    Work,
+    give_work,
+    lent_to,
+    may_revise,
+    policies,
+    skill_for,
+    skills_for,
+    takes_files,
+    task_made_of,
+)
+from approvals.presentation import kept_in_words, refusal_in_words
+from approvals.presentation.forms import Node, form_of, read_form, show_defaults, show_value
 from approvals.web.forms import SPANS, GiveForm
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.errors import IdempotencyKeyReused, LedgerError, NotAllowed, NotFound
@@ -61,7 +71,7 @@ def choose(request: HttpRequest) -> HttpResponse:
     refusals = [may.why_not for name in tenants if not (may := policies.may_give(name, roles))]
     is_refused = len(refusals) == len(tenants)
     context = {
-        "skills": giving.skills_for(user),
+        "skills": skills_for(user),
         "has_tenants": len(tenants) > 1,
         "refusals": refusals if is_refused else [],
     }
@@ -73,15 +83,15 @@ def choose(request: HttpRequest) -> HttpResponse:
 def give(request: HttpRequest, skill_id: int) -> HttpResponse:
     """The form of a skill; sent, it makes a task."""
     try:
-        skill = giving.skill_for(cast(User, request.user), skill_id)
+        skill = skill_for(cast(User, request.user), skill_id)
     except NotFound:
         raise Http404 from None
     except NotAllowed as refusal:
         return _refused(request, refusal_in_words(refusal), reverse("desk:tasks"))
-    page = Page(skill, fields.form_of(skill.input_schema))
+    page = Page(skill, form_of(skill.input_schema))
     if request.method == "POST":
         return _given(request, page)
-    values.show_defaults(page.node)
+    show_defaults(page.node)
     return _page(request, page)
 
 
@@ -97,15 +107,15 @@ def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
     )
     if row is None:
         raise Http404
-    may = giving.may_revise(row, roles_of_request(request))
+    may = may_revise(row, roles_of_request(request))
     if not may or row.skill is None:
         is_role = not policies.may_give(row.tenant, roles_of_request(request))
         back = reverse("desk:task", args=[task_id])
         return _refused(request, may.why_not, back, status=403 if is_role else 409)
-    page = Page(row.skill, fields.form_of(row.skill.input_schema), revised=row)
+    page = Page(row.skill, form_of(row.skill.input_schema), revised=row)
     if request.method == "POST":
         return _given(request, page)
-    values.show(page.node, row.input)
+    show_value(page.node, row.input)
     if _is_too_large(page.node):
         back = reverse("desk:task", args=[task_id])
         why_not = _(TOO_LARGE).format(most=LARGEST_INPUT // 1024)
@@ -128,10 +138,10 @@ def _given(request: HttpRequest, page: Page) -> HttpResponse:
         work = _work_of(request, page)
         if work is None:
             return _page(request, page, 422)
-        submitted = giving.give(user, page.skill, work, via=Surface.WEB)
+        submitted = give_work(user, page.skill, work, via=Surface.WEB)
     except IdempotencyKeyReused:
         page.problem = _("This form was sent before, with other content. Nothing was changed.")
-        page.made = giving.task_of(user, work) if work is not None else None
+        page.made = task_made_of(user, work) if work is not None else None
         return _page(request, page, 409)
     except LedgerError as refusal:
         page.problem = refusal_in_words(refusal)
@@ -152,7 +162,7 @@ def _work_of(request: HttpRequest, page: Page) -> Work | None:
     is_revision = page.revised is not None
     form = page.form = GiveForm(page.skill, is_revision=is_revision, data=request.POST)
     files = _files_of(request, page)
-    value = values.read(page.node, request.POST, page.skill.input_schema)
+    value = read_form(page.node, request.POST, page.skill.input_schema)
     if not form.is_valid() or page.node.is_faulty:
         return None
     lasts = form.cleaned_data["lasts"]
@@ -169,7 +179,7 @@ def _work_of(request: HttpRequest, page: Page) -> Work | None:
 
 def _files_of(request: HttpRequest, page: Page) -> list[UploadedFile[Any]]:
     """A file field that was left empty sends nothing, or an empty file without a name."""
-    if not giving.takes_files(page.skill):
+    if not takes_files(page.skill):
         return []
     files = cast("list[UploadedFile[Any]]", request.FILES.getlist("files"))
     page.files = len(files)
@@ -197,10 +207,10 @@ def _page(request: HttpRequest, page: Page, status: int = 200) -> HttpResponse:
         "lasts": sent.get("lasts", ""),
         "answerers": _answerers(request, skill, page.revised),
         "has_tenants": len(tenants_of_request(request)) > 1,
-        "lent": giving.lent_to(skill),
-        "takes_files": giving.takes_files(skill),
-        "most_files": giving.MOST_FILES,
-        "largest_files": giving.LARGEST_FILES // 1000,
+        "lent": lent_to(skill),
+        "takes_files": takes_files(skill),
+        "most_files": MOST_FILES,
+        "largest_files": LARGEST_FILES // 1000,
     }
     return render(request, template, context, status=status)
 

@@ -14,17 +14,21 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from a2a import validation
 from a2a.errors import AnswerInvalid
 from a2a.models import Message, Question, Task, TaskQuerySet
 from a2a.states import TaskEventKind, TaskState
 from a2a.tasks import MOST_READ, Relative, family_of
-from a2a.validation import spellings
-from approvals.desk import decisions, giving, policies
+from approvals.desk import decisions, may_revise, policies
 from approvals.people import principal_of
-from approvals.presentation import labels
-from approvals.presentation.forms import values
-from approvals.presentation.forms.fields import Node, answer_form
-from approvals.presentation.sentences import in_words, refusal_in_words
+from approvals.presentation import in_words, labels, refusal_in_words
+from approvals.presentation.forms import (
+    Node,
+    answer_form,
+    place_misfits,
+    show_defaults,
+    taken_from,
+)
 from approvals.web.forms import CancelTaskForm, TaskListForm
 from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
@@ -51,7 +55,7 @@ def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
     """Record the answer and respond with the question as it is afterwards."""
     row = _question(request, question_id)
     form = answer_form(row.form)
-    value = values.taken(form, request.POST)
+    value = taken_from(form, request.POST)
     if form.is_faulty:
         return _question_page(request, row, status=422, form=form)
     try:
@@ -59,7 +63,7 @@ def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
     except NotFound:
         raise Http404 from None
     except AnswerInvalid as refusal:
-        values.place(form, refusal.extra["errors"])
+        place_misfits(form, refusal.extra["errors"])
         return _question_page(request, row, status=refusal.status, form=form)
     except LedgerError as refusal:
         row = _question(request, question_id)
@@ -101,7 +105,7 @@ def question_context(
     """``form`` is as it was filled in; else a new one is shown."""
     if form is None:
         form = answer_form(row.form)
-        values.show_defaults(form)
+        show_defaults(form)
     principal = str(principal_of(request.user))  # type: ignore[arg-type]
     roles = roles_of_request(request)
     return {
@@ -145,7 +149,7 @@ def _listed(request: HttpRequest, form: TaskListForm) -> TaskQuerySet:
     if values.get("skill"):
         rows = rows.filter(skill_slug=values["skill"])
     if values.get("trace"):
-        rows = rows.filter(trace_id=spellings.trace_id(values["trace"]))
+        rows = rows.filter(trace_id=validation.w3c_trace_id(values["trace"]))
     return rows
 
 
@@ -198,7 +202,7 @@ def _task_page(
         "events": _condensed(row.events[:500]),
         "tree": _tree(request, row),
         "may_cancel": policies.may_cancel(row, roles),
-        "may_revise": giving.may_revise(row, roles),
+        "may_revise": may_revise(row, roles),
         "is_open": row.state in set(TaskState) and not row.is_final,
     }
     return render(request, template, context, status=status)

@@ -100,7 +100,7 @@ def _key_of(row: BusRequest) -> str:
 
 def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
     """Put the whole request before a person. Raises ``LedgerError`` for what cannot be shown."""
-    withdraw(row)
+    withdraw_admission(row)
     agent = row.bus.agent
     text = (
         f"Shall this request be taken? {senders.trust_in(row)} It came over {row.bus.url} and asks "
@@ -122,7 +122,7 @@ def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
     record.note(row, admission=task, progress=Progress.HELD, problem="", **senders.columns_of(row))
 
 
-def withdraw(row: BusRequest) -> None:
+def withdraw_admission(row: BusRequest) -> None:
     """Ask no longer: the request has gone, or has another content now."""
     if row.admission is not None and not row.admission.is_final:
         cancel_quietly(row.admission, "The request is not in the inbox any more, or was changed.")

@@ -8,12 +8,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from a2a.doors.git_bus import attachments, record
+from a2a.doors.git_bus import attachments, record, repository
 from a2a.doors.git_bus.attachments import Attached
 from a2a.doors.git_bus.models import BusRequest, Progress
 from a2a.doors.git_bus.passes import Pass
-from a2a.doors.git_bus.repository import files, secret_detection
-from a2a.doors.git_bus.repository.git import Change, PushDeclined
+from a2a.doors.git_bus.repository import Change, PushDeclined, files
 from a2a.errors import Reason
 from a2a.models import Task
 from a2a.states import TaskState
@@ -69,7 +68,7 @@ def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
 
 def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
     written = _files_of(here, row, answer)
-    if kind := secret_detection.first(written.values()):
+    if kind := repository.first_secret(written.values()):
         kept_back = {"code": REFUSED, "message": KEPT_BACK.format(kind)}
         written = _files_of(here, row, Answer(error=kept_back))
     folders, request_id = here.folders, row.request_id

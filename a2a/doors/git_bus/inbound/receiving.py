@@ -16,9 +16,8 @@ from a2a.doors.git_bus.inbound.admission import Admission
 from a2a.doors.git_bus.models import BusMethod, BusRequest, Progress, Strangers
 from a2a.doors.git_bus.passes import Pass
 from a2a.doors.git_bus.record import VIA
-from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository import Change, Entry, files
 from a2a.doors.git_bus.repository.files import Request, RequestInvalid
-from a2a.doors.git_bus.repository.git import Change, Entry
 from a2a.models import Task
 from a2a.states import TaskReasons
 from a2a.submissions import Submission

@@ -12,11 +12,10 @@ from a2a.doors.git_bus import attachments, record, senders
 from a2a.doors.git_bus.models import BusRequest, Progress
 from a2a.doors.git_bus.passes import Pass
 from a2a.doors.git_bus.record import VIA
-from a2a.doors.git_bus.repository import files
+from a2a.doors.git_bus.repository import Entry, files
 from a2a.doors.git_bus.repository.files import RequestInvalid, Response
-from a2a.doors.git_bus.repository.git import Entry
 from a2a.errors import Reason, TaskNotPossible
-from a2a.validation.parts import refuse_unstorable
+from a2a.validation import refuse_unstorable
 from ledger.contracts import json_schemas
 from ledger.errors import InvalidRequest, LedgerError
 from ledger.execution import crash_points

@@ -11,12 +11,11 @@ from uuid import uuid4
 from django.db.transaction import atomic
 
 from a2a import states, tasks
-from a2a.doors.git_bus import record
+from a2a.doors.git_bus import record, repository
 from a2a.doors.git_bus.models import BusMethod, BusRequest, Progress
 from a2a.doors.git_bus.passes import Pass
 from a2a.doors.git_bus.record import VIA
-from a2a.doors.git_bus.repository import files, secret_detection
-from a2a.doors.git_bus.repository.git import Change
+from a2a.doors.git_bus.repository import Change, files
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Role, Task
 from a2a.states import TaskState
@@ -115,7 +114,7 @@ def _send(here: Pass, row: BusRequest) -> None:
         at=task.created_at,
         parent_id=row.parent_id,
     )
-    if (kind := secret_detection.first([content, *_raw_in(params)])) is not None:
+    if (kind := repository.first_secret([content, *_raw_in(params)])) is not None:
         _give_up(here, row, HAS_SECRET.format(kind))
     elif len(content) > files.LARGEST_REQUEST:
         _give_up(here, row, TOO_LARGE)

@@ -27,7 +27,7 @@ FORMS = {
 }
 
 
-def first(contents: Iterable[bytes]) -> str | None:
+def first_secret(contents: Iterable[bytes]) -> str | None:
     """The kind of secret that is in the files; ``None`` if there is none that shows itself."""
     for content in contents:
         for kind, (marker, form) in FORMS.items():

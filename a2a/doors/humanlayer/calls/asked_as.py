@@ -11,7 +11,7 @@ from ledger.tools import is_for_agent
 def of_transaction(row: Transaction) -> AskedAs | None:
     if is_for_agent(row):
         return AskedAs(is_bound=False, reject_options=function_calls.options_offered(row.held))
-    bound = bound_calls.of_transaction(row)
+    bound = bound_calls.call_behind(row)
     if bound is None:
         return None
     return AskedAs(

@@ -47,7 +47,7 @@ def bind(
 
     What loosens waits for a second operator: ``waiting_for``. Raises ``InvalidRequest``.
     """
-    handed_over.name_of(function)
+    handed_over.tool_name_of(function)
     check_tool(tenant, tool)
     if agent is not None and agent.tenant_id != tenant.pk:
         raise InvalidRequest(Sentence("The agent is of another tenant."))

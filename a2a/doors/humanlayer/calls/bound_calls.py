@@ -127,7 +127,7 @@ def _said(refusal: LedgerError) -> str:
     return " ".join(filter(None, [NOTHING_DONE, refusal.detail, fields and f"{fields}."]))[:2000]
 
 
-def of_transaction(row: Transaction) -> BoundCall | None:
+def call_behind(row: Transaction) -> BoundCall | None:
     """The call that the transaction was asked for as."""
     keys = IdempotencyKey.objects.filter(
         transaction=row, route=PREPARE_ROUTE, key__startswith=KEY_PREFIX

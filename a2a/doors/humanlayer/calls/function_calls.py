@@ -48,7 +48,7 @@ def create(caller: Caller, body: Any) -> Json:
     caller.require(Scope.PROPOSE)
     call = read(FunctionCall, body)
     refuse_responders(call.spec.channel)
-    name = handed_over.name_of(call.spec.fn)
+    name = handed_over.tool_name_of(call.spec.fn)
     if not caller.may_use(name):
         raise unknown(name)
     spec = without_secrets(body["spec"])

@@ -28,7 +28,7 @@ def contract() -> Contract:
 NAMESPACE = Namespace(PREFIX, _NAME, contract)
 
 
-def name_of(function: str) -> str:
+def tool_name_of(function: str) -> str:
     """The name of the tool that stands for an agent's own function. Raises ``InvalidRequest``."""
     if not _NAME.fullmatch(function):
         raise InvalidRequest(

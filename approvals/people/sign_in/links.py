@@ -22,9 +22,9 @@ VALID = {
 }
 
 
-def make(purpose: LinkPurpose, person: User | None) -> str:
+def new_link(purpose: LinkPurpose, person: User | None) -> str:
     """The address of a new link. Earlier links of the same person end."""
-    end(person)
+    end_links(person)
     token = secrets.token_urlsafe(32)
     SignInLink.objects.create(
         user=person,
@@ -36,18 +36,18 @@ def make(purpose: LinkPurpose, person: User | None) -> str:
     return f"{settings.PUBLIC_URL.rstrip('/')}/{path}/{token}/"
 
 
-def end(person: User | None, *purposes: LinkPurpose) -> None:
+def end_links(person: User | None, *purposes: LinkPurpose) -> None:
     """End the person's open links, of these purposes or all. Nobody's are to the first account."""
     rows = SignInLink.objects.filter(user=person, used_at=None)
     rows.filter(purpose__in=purposes or LinkPurpose.values).update(used_at=Now())
 
 
-def first_start() -> str:
+def first_start_link() -> str:
     """The address where the first account is made; empty once there is an account."""
-    return "" if User.objects.exists() else make(LinkPurpose.FIRST, None)
+    return "" if User.objects.exists() else new_link(LinkPurpose.FIRST, None)
 
 
-def find(token: str, *purposes: LinkPurpose) -> SignInLink:
+def find_link(token: str, *purposes: LinkPurpose) -> SignInLink:
     """The open link with this token. Raises ``NotPossible``, which says what to do next."""
     row = (
         SignInLink.objects.select_related("user")
@@ -65,7 +65,7 @@ def find(token: str, *purposes: LinkPurpose) -> SignInLink:
     return row
 
 
-def use(link: SignInLink) -> None:
+def use_link(link: SignInLink) -> None:
     """Use the link up, in the database transaction of what it is for. Raises ``NotPossible``."""
     still_open = SignInLink.objects.filter(pk=link.pk, used_at=None, expires_at__gt=Now())
     if not still_open.update(used_at=Now()):

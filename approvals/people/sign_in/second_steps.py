@@ -16,8 +16,8 @@ from django.db.transaction import atomic
 from django.utils.crypto import constant_time_compare
 
 from approvals.models import AuthenticatorApp, Passkey, RecoveryCodes
+from approvals.people.account_log import record_change
 from approvals.people.principals import principal_of
-from approvals.people.rights import record
 from ledger.events import ChangeKind
 from ledger.principals import Surface
 
@@ -150,4 +150,4 @@ def code_at(secret: str, step: int) -> str:
 
 
 def _record(person: User, kind: ChangeKind) -> None:
-    record(person, kind, by=principal_of(person), via=Surface.WEB)
+    record_change(person, kind, by=principal_of(person), via=Surface.WEB)

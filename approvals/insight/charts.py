@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from approvals.presentation.amounts import number_written
+from approvals.presentation import number_written
 
 WIDTH, HEIGHT = 720, 160
 

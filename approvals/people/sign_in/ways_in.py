@@ -20,19 +20,19 @@ from approvals.models import (
     RecoveryCodes,
     UserSession,
 )
-from approvals.people import links
+from approvals.people.sign_in import links
 
 LONGEST_AGENT = 200
 BATCH = 500  # expired sessions that are forgotten in one database transaction
 
 
-def end_all(person: User) -> None:
+def end_ways_in(person: User) -> None:
     """End password, passkeys, codes, company identity, links and sessions of the person."""
     person.set_unusable_password()
     User.objects.filter(pk=person.pk).update(password=person.password)
     for model in (AuthenticatorApp, RecoveryCodes, Passkey, CompanyIdentity):
         model.objects.filter(user=person).delete()
-    links.end(person)
+    links.end_links(person)
     end_sessions(person)
 
 
@@ -49,7 +49,7 @@ def end_sessions(person: User, *, but: str = "", only: int | None = None) -> lis
     return keys
 
 
-def are_left(person: User, *, without_company: bool = False, without_passkey: int = 0) -> bool:
+def has_way_in(person: User, *, without_company: bool = False, without_passkey: int = 0) -> bool:
     """True if the person could still come in without this one."""
     has_company = CompanyIdentity.objects.filter(user=person).exists() and not without_company
     has_passkey = Passkey.objects.filter(user=person).exclude(pk=without_passkey).exists()
@@ -100,10 +100,10 @@ def sessions_of(person: User) -> list[UserSession]:
     """The person's open sessions, newest first."""
     rows = UserSession.objects.filter(user=person, session__expire_date__gt=Now())
     newest = rows.select_related("session").order_by("-created_at")
-    return [row for row in newest if is_of(row.session.get_decoded(), person)]
+    return [row for row in newest if session_is_of(row.session.get_decoded(), person)]
 
 
-def is_of(session: Mapping[str, Any], person: User) -> bool:
+def session_is_of(session: Mapping[str, Any], person: User) -> bool:
     """As ``django.contrib.auth.get_user``: a changed password ends the sessions before it."""
     hashes = [person.get_session_auth_hash(), *person.get_session_auth_fallback_hash()]
     known = session.get(HASH_SESSION_KEY, "")

@@ -28,9 +28,9 @@ from fido2.webauthn import (
 )
 
 from approvals.models import Passkey
-from approvals.people import second_steps
+from approvals.people.account_log import record_change
 from approvals.people.principals import name_of, principal_of
-from approvals.people.rights import record
+from approvals.people.sign_in import second_steps
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
 from ledger.foundation.characters import without_nul
@@ -49,9 +49,9 @@ def server() -> Fido2Server:
     return Fido2Server(entity, verify_origin=lambda claimed: claimed == origin)
 
 
-def begin_adding(person: User) -> tuple[dict[str, Any], State]:
+def begin_registering_passkey(person: User) -> tuple[dict[str, Any], State]:
     """Options for the browser that makes a passkey, and the state that ``add`` takes."""
-    if of(person).count() >= MOST:
+    if passkeys_of(person).count() >= MOST:
         raise NotPossible(_("You have too many passkeys. Remove one first."))
     entity = PublicKeyCredentialUserEntity(
         id=handle_of(person), name=person.get_username(), display_name=name_of(person)
@@ -65,7 +65,7 @@ def begin_adding(person: User) -> tuple[dict[str, Any], State]:
     return dict(options), state
 
 
-def add(person: User, state: State, answer: str, name: str) -> list[str]:
+def register_passkey(person: User, state: State, answer: str, name: str) -> list[str]:
     """Add the passkey: new recovery codes, if it is the first. Raises ``NotPossible``."""
     content = _content(answer)
     try:
@@ -78,7 +78,7 @@ def add(person: User, state: State, answer: str, name: str) -> list[str]:
         User.objects.select_for_update().get(pk=person.pk)
         name = without_nul(name).strip()[:LONGEST_NAME] or "Passkey"
         Passkey.objects.create(user=person, name=name, credential=bytes(made.credential_data))
-        record(
+        record_change(
             person,
             ChangeKind.PASSKEY_ADDED,
             by=principal_of(person),
@@ -88,15 +88,15 @@ def add(person: User, state: State, answer: str, name: str) -> list[str]:
         return second_steps.codes_for_first(person)
 
 
-def remove(person: User, passkey_id: int) -> bool:
+def delete_passkey(person: User, passkey_id: int) -> bool:
     """Remove a passkey. Returns False if the person has no such one."""
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)
-        row = of(person).filter(pk=passkey_id).first()
+        row = passkeys_of(person).filter(pk=passkey_id).first()
         if row is None:
             return False
         row.delete()
-        record(
+        record_change(
             person,
             ChangeKind.PASSKEY_REMOVED,
             by=principal_of(person),
@@ -107,11 +107,11 @@ def remove(person: User, passkey_id: int) -> bool:
     return True
 
 
-def of(person: User) -> QuerySet[Passkey]:
+def passkeys_of(person: User) -> QuerySet[Passkey]:
     return Passkey.objects.filter(user=person).order_by("pk")
 
 
-def begin_using(person: User | None = None) -> tuple[dict[str, Any], State]:
+def begin_using_passkey(person: User | None = None) -> tuple[dict[str, Any], State]:
     """Options for the browser that uses a passkey of this person, or any that it has for us."""
     known = _credentials(person) if person else None
     options, state = server().authenticate_begin(
@@ -120,7 +120,7 @@ def begin_using(person: User | None = None) -> tuple[dict[str, Any], State]:
     return dict(options), state
 
 
-def person_of(state: State, answer: str) -> User | None:
+def person_with_passkey(state: State, answer: str) -> User | None:
     """The person whose passkey signed the challenge. The caller looks whether it counts."""
     try:
         response = AuthenticationResponse.from_dict(_content(answer))
@@ -130,7 +130,7 @@ def person_of(state: State, answer: str) -> User | None:
         used = server().authenticate_complete(state, _credentials(person), response)
     except (NotPossible, ValueError, TypeError, KeyError):
         return None
-    of(person).filter(credential=bytes(used)).update(last_used_at=Now())
+    passkeys_of(person).filter(credential=bytes(used)).update(last_used_at=Now())
     return person
 
 
@@ -155,4 +155,4 @@ def handle_of(person: User) -> bytes:
 
 
 def _credentials(person: User) -> list[AttestedCredentialData]:
-    return [AttestedCredentialData(bytes(row.credential)) for row in of(person)]
+    return [AttestedCredentialData(bytes(row.credential)) for row in passkeys_of(person)]
