@@ -71,7 +71,8 @@ TOOL_APPS = names("ASSENT_TOOL_APPS")
 # What may be left out: the product runs without each of them, and with ``none``.
 OPTIONAL_APPS = names(
     "ASSENT_OPTIONAL_APPS",
-    "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight",
+    "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight,"
+    "ledger.tools.conformance",
 )
 if OPTIONAL_APPS == ["none"]:
     OPTIONAL_APPS = []

@@ -56,7 +56,6 @@ STILL_OPEN = {
     "ledger.reporting.usage": 5,
     "ledger.seals": 2,
     "ledger.tools": 9,
-    "ledger.tools.conformance": 3,
     "ledger.tools.http": 5,
     "ledger.tools.manifests": 4,
     "ledger.tools.mcp": 5,

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 
 from ledger.foundation.crypto import signing_keys, standard_webhooks
-from ledger.management.commands import check_tool
 from ledger.tools.conformance import run
+from ledger.tools.conformance.management.commands import check_tool
 from ledger.tools.conformance.probe import Probe, Sample, WithKey, WithSecret
 from ledger.tools.conformance.run import Finding
 from ledger.tools.conformance.terms import RELIED_ON
