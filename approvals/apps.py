@@ -27,7 +27,7 @@ class ApprovalsConfig(AppConfig):
         from ledger.workers import sweeper
 
         answerers.directory = approver_or_operator_named
-        account_changes.describe(changes.DESCRIPTIONS)
+        account_changes.describe(changes.SlackChange)
         notices.describe(changes.TOLD_OF_ANOTHER, changes.TOLD_OF_THEMSELVES)
         outbox.register(SlackChannel())
         outbox.register(identities.LinkChannel())

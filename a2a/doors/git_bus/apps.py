@@ -17,4 +17,4 @@ class GitBusConfig(AppConfig):
         from ledger.events import account_changes
 
         origins.register(of_task)
-        account_changes.describe(changes.DESCRIPTIONS)
+        account_changes.describe(changes.BusChange)
