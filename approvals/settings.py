@@ -72,7 +72,7 @@ TOOL_APPS = names("ASSENT_TOOL_APPS")
 OPTIONAL_APPS = names(
     "ASSENT_OPTIONAL_APPS",
     "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight,"
-    "ledger.tools.conformance",
+    "approvals.slack,ledger.tools.conformance",
 )
 if OPTIONAL_APPS == ["none"]:
     OPTIONAL_APPS = []

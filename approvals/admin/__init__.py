@@ -1,13 +1,13 @@
-"""People, Slack, and operators' actions on transactions and tasks in Django's admin."""
+"""People, tools, and operators' actions on transactions and tasks in Django's admin."""
 
 from __future__ import annotations
 
 from django.apps import apps
 
-from approvals.admin import people, slack, tasks, transactions
+from approvals.admin import people, tasks, transactions
 from approvals.admin.tools import credentials, tools, upstream_tools
 
-__all__ = ["credentials", "people", "slack", "tasks", "tools", "transactions", "upstream_tools"]
+__all__ = ["credentials", "people", "tasks", "tools", "transactions", "upstream_tools"]
 
 if apps.is_installed("a2a.doors.git_bus"):
     from approvals.admin.git_bus import bus_requests, buses

@@ -66,7 +66,8 @@ COURIER = Process(
     secrets=frozenset({"ASSENT_VAPID_KEY"}),
 )
 SWEEPER = Process("sweeper", ("manage.py", "sweep"), secrets=frozenset({"ASSENT_AUDIT_KEY"}))
-SLACK = Process("slack", ("manage.py", "slack_listen"))  # for Socket Mode only
+# For Socket Mode only.
+SLACK = Process("slack", ("manage.py", "slack_listen"), app="approvals.slack")
 # The git program on repositories of strangers: in a process that serves nothing else.
 BUS = Process("bus", ("manage.py", "bus", "listen"), app="a2a.doors.git_bus")
 

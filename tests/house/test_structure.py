@@ -36,7 +36,6 @@ STILL_OPEN = {
     "approvals.people": 12,
     "approvals.presentation": 9,
     "approvals.presentation.forms": 2,
-    "approvals.slack": 4,
     "approvals.slack.api": 3,
     "approvals.slack.rendering": 4,
     "ledger.agents": 4,

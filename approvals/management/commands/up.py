@@ -154,7 +154,8 @@ class Command(BaseCommand):
         # On Linux each has a socket of its own at this port, and the kernel spreads connections;
         # of processes that share a socket, one would take nearly all.
         asking = [_program(processes.WEB, environment, *serve, name=f"web-{i}") for i in (1, 2)]
-        if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
+        is_socket_mode = settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS
+        if is_socket_mode and apps.is_installed(processes.SLACK.app):
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
         working = [

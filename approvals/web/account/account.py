@@ -34,7 +34,6 @@ from approvals.people import (
 )
 from approvals.presentation import amounts
 from approvals.presentation.sentences import refusal_in_words
-from approvals.slack import is_configured as slack_is_configured
 from approvals.web import live
 from approvals.web.account import notifications
 from approvals.web.requests import roles_of_request
@@ -139,7 +138,6 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
         "identity": CompanyIdentity.objects.filter(user=person).first(),
         "sessions": ways_in.sessions_of(person),
         "this_session": request.session.session_key,
-        "has_slack_set_up": slack_is_configured(),
         "was_confirmed": entering.was_confirmed(request),
         **_notifications(request),
         **forms_in_error,
