@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from approvals import __version__
-from approvals.local import processes
+from approvals import __version__, processes
 from ledger.foundation.redis import connections
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -72,7 +71,7 @@ TOOL_APPS = names("ASSENT_TOOL_APPS")
 OPTIONAL_APPS = names(
     "ASSENT_OPTIONAL_APPS",
     "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight,"
-    "approvals.slack,ledger.tools.conformance",
+    "approvals.local,approvals.slack,ledger.tools.conformance",
 )
 if OPTIONAL_APPS == ["none"]:
     OPTIONAL_APPS = []

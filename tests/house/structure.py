@@ -24,6 +24,7 @@ OPTIONAL = (
     "a2a/doors/humanlayer",
     "a2a/doors/mcp_server",
     "approvals/insight",
+    "approvals/local",
     "approvals/slack",
     "ledger/tools/conformance",
 )

@@ -31,7 +31,6 @@ STILL_OPEN = {
     "approvals.desk": 8,
     "approvals.desk.inbox": 4,
     "approvals.desk.operations": 3,
-    "approvals.local": 5,
     "approvals.notifications": 7,
     "approvals.people": 12,
     "approvals.presentation": 9,

@@ -15,6 +15,7 @@ ADDRESSES = {
     "a2a.doors.humanlayer": "/humanlayer/v1/function_calls/x",
     "a2a.doors.mcp_server": "/.well-known/oauth-protected-resource",
     "approvals.insight": "/insight/",
+    "approvals.local": "demo",
     "approvals.slack": "/slack/",
     "ledger.tools.conformance": "check_tool",
 }

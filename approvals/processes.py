@@ -71,6 +71,7 @@ SLACK = Process("slack", ("manage.py", "slack_listen"), app="approvals.slack")
 # The git program on repositories of strangers: in a process that serves nothing else.
 BUS = Process("bus", ("manage.py", "bus", "listen"), app="a2a.doors.git_bus")
 
+EXIT_OTHER_VERSION = 65  # of ``MIGRATE``; EX_DATAERR of sysexits.h
 PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK, BUS)
 SECRETS_OF_ONE = frozenset[str]().union(*(process.secrets for process in PROCESSES))
 

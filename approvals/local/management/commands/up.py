@@ -22,11 +22,11 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from approvals.local import embedded_services, old_folder, processes
-from approvals.local.processes import Process, environment_of
+from approvals import processes
+from approvals.local import embedded_services, old_folder
 from approvals.local.programs import Program
 from approvals.local.supervisor import Supervisor, on_stop_signals
-from approvals.management.commands.migrate import EXIT_OTHER_VERSION
+from approvals.processes import EXIT_OTHER_VERSION, Process, environment_of
 from ledger import contracts
 from ledger.tools.manifests import LONGEST_TIMEOUT_S
 

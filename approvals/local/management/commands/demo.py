@@ -17,11 +17,12 @@ from django.apps import apps
 from django.conf import settings
 from django.utils import timezone
 
-from approvals.local import embedded_services, old_folder, processes
-from approvals.local.processes import environment_of
+from approvals import processes
+from approvals.local import embedded_services, old_folder
+from approvals.local.management.commands import up
+from approvals.local.management.commands.up import ROOT, Ports, has_bus, program
 from approvals.local.programs import Program
-from approvals.management.commands import up
-from approvals.management.commands.up import ROOT, Ports, has_bus, program
+from approvals.processes import environment_of
 from ledger.principals import Surface
 
 PEOPLE = {
