@@ -27,6 +27,9 @@ OPTIONAL = (
     "approvals/local",
     "approvals/slack",
     "ledger/tools/conformance",
+    # The pages of optional apps in the admin, which are imported only where these are installed.
+    "approvals/admin/git_bus",
+    "approvals/admin/bindings.py",
 )
 
 
