@@ -28,15 +28,12 @@ from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import enrolment
 from ledger.agents.allowances import ONE_TOOL
 from ledger.delivery.webhooks.channel import form_choices
-from ledger.events import account_changes
-from ledger.events.account_changes import ChangeKind
 from ledger.foundation.crypto import standard_webhooks
 from ledger.foundation.http_out import safe_http
 from ledger.limits.terms import Of
 from ledger.models import (
     Agent,
     AgentToken,
-    Event,
     Scope,
     Tenant,
 )
@@ -286,7 +283,7 @@ class AgentTokenAdmin(Undeletable):
 
     @admin.display(description=lazy("issued by"))
     def issued(self, row: AgentToken) -> str:
-        return row.issued_by or issuer_of(row)
+        return row.issued_by or ""
 
     @admin.display(description="expires", ordering="expires_at")
     def expires(self, row: AgentToken) -> str:
@@ -366,16 +363,6 @@ class AgentTokenAdmin(Undeletable):
             _("Copy"),
         )
         self.message_user(request, text, messages.WARNING)
-
-
-def issuer_of(row: AgentToken) -> str:
-    """The user who issued a token from before it was kept with it, as its sealed event says."""
-    events = Event.objects.filter(
-        subject=account_changes.chain_of(str(row.agent.principal)),
-        kind=ChangeKind.TOKEN_ISSUED,
-        details__contains=f'"token":"{row.hint}"',
-    )
-    return events.values_list("principal_name", flat=True).first() or ""
 
 
 def same_lifetime(old: AgentToken) -> Any:
