@@ -15,12 +15,11 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 
 from approvals.models import NotificationSettings, PushSubscription
-from approvals.people import principal_of, record
+from approvals.people import principal_of, record_own
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
 from ledger.foundation.http_out import safe_http
 from ledger.models import Event
-from ledger.principals import Surface
 
 MOST = 20  # of one person; the oldest makes room
 LONGEST_ENDPOINT = 1000
@@ -55,13 +54,7 @@ def add(person: User, browser: Browser, session_key: str) -> PushSubscription:
         )
         NotificationSettings.objects.get_or_create(user=person)
         _make_room(person)
-        record(
-            person,
-            ChangeKind.NOTIFICATIONS_TURNED_ON,
-            by=principal_of(person),
-            via=Surface.WEB,
-            where=browser.label,
-        )
+        record_own(person, ChangeKind.NOTIFICATIONS_TURNED_ON, where=browser.label)
     return subscription
 
 
@@ -78,13 +71,7 @@ def remove(person: User, subscription_id: int) -> bool:
         if subscription is None:
             return False
         subscription.delete()
-        record(
-            person,
-            ChangeKind.NOTIFICATIONS_TURNED_OFF,
-            by=principal_of(person),
-            via=Surface.WEB,
-            where=subscription.browser,
-        )
+        record_own(person, ChangeKind.NOTIFICATIONS_TURNED_OFF, where=subscription.browser)
     return True
 
 

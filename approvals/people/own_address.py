@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from approvals.people import accounts, reset_letters
 from approvals.people.principals import principal_of
-from approvals.people.rights import record
+from approvals.people.rights import record_own
 from ledger.errors import NotPossible
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -35,14 +35,8 @@ def ask(person: User, address: str) -> None:
         asked = _events(person).filter(kind=ChangeKind.EMAIL_ASKED, at__gt=Now() - A_DAY)
         if asked[:MOST_A_DAY].count() >= MOST_A_DAY:
             raise NotPossible(_("Too many letters were sent for you today. Try again tomorrow."))
-        record(
-            person,
-            ChangeKind.EMAIL_ASKED,
-            by=principal_of(person),
-            via=Surface.WEB,
-            also_owed=[(reset_letters.CHANNEL, str(principal_of(person)))],
-            address=address,
-        )
+        letter = (reset_letters.CHANNEL, str(principal_of(person)))
+        record_own(person, ChangeKind.EMAIL_ASKED, also_owed=[letter], address=address)
 
 
 def asked_with(token: str, person: User) -> str:

@@ -51,6 +51,11 @@ def record(
     return event
 
 
+def record_own(person: User, kind: str, **details: Any) -> Event:
+    """Append a sealed event of a change that a person made to their own account, on the desk."""
+    return record(person, kind, by=principal_of(person), via=Surface.WEB, **details)
+
+
 def is_in_effect(person: User, kind: str, tenant: str, details: dict[str, Any]) -> bool:
     """True if the person's rights are already as the change would make them."""
     if kind in {ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED}:

@@ -27,7 +27,7 @@ from approvals.people import (
     own_address,
     passkeys,
     principal_of,
-    record,
+    record_own,
     reset_letters,
     second_steps,
     ways_in,
@@ -244,8 +244,7 @@ def _end(request: HttpRequest, **which: Any) -> HttpResponse:
     with atomic():
         ended = ways_in.end_sessions(person, **which)
         if ended:
-            by = principal_of(person)
-            record(person, ChangeKind.SESSIONS_ENDED, by=by, via=Surface.WEB, sessions=len(ended))
+            record_own(person, ChangeKind.SESSIONS_ENDED, sessions=len(ended))
     if not ended and "only" in which:
         raise Http404
     for key in ended:
