@@ -205,7 +205,7 @@ def make_demo_data(token_file: Path) -> None:
 
 
 def _by_command() -> dict[str, Any]:
-    """Who makes the data, and how."""
+    """The actor and the surface of what the demo makes, as keyword arguments."""
     return {"by": account_changes.command(), "via": Surface.COMMAND}
 
 
