@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from django.db.models import TextChoices
 
 from ledger.errors import Sentence, StandardReason
@@ -56,30 +54,30 @@ class TaskReasons:
     CLAIM_LOST = StandardReason("claim_lost", "Its claim did not arrive.")
 
 
-class TaskEventKind(StrEnum):
-    """Kinds of events of a task. The audit log seals the values: they never change."""
+class TaskEventKind(TextChoices):
+    """Kind of event of a task, and its label. The audit log seals the values."""
 
-    SUBMITTED = "task_submitted"
-    REJECTED = "task_rejected"
-    CLAIMED = "task_claimed"
-    PUT_BACK = "task_put_back"
-    HANDED_OVER = "task_handed_over"
-    PROGRESSED = "task_progressed"
-    ARTIFACT_ADDED = "task_artifact_added"
-    MESSAGE_ADDED = "task_message_added"
-    DECLINED = "task_declined"
-    ASKED = "task_asked"
-    ANSWERED = "task_answered"
-    QUESTION_LAPSED = "task_question_lapsed"
-    AWAITS_SIGN_OFF = "task_awaits_sign_off"
-    RESUMED = "task_resumed"
-    COMPLETED = "task_completed"
-    FAILED = "task_failed"
-    CANCELED = "task_canceled"
-    EXCHANGED = "task_exchanged"
-    CONTENT_ERASED = "task_content_erased"
-    LEGAL_HOLD_PLACED = "task_legal_hold_placed"
-    LEGAL_HOLD_RELEASED = "task_legal_hold_released"
+    SUBMITTED = "task_submitted", Sentence("Submitted")
+    REJECTED = "task_rejected", Sentence("Rejected before it began")
+    CLAIMED = "task_claimed", Sentence("Taken up")
+    PUT_BACK = "task_put_back", Sentence("Put back for another worker")
+    HANDED_OVER = "task_handed_over", Sentence("Handed over")
+    PROGRESSED = "task_progressed", Sentence("Progress")
+    ARTIFACT_ADDED = "task_artifact_added", Sentence("Artifact added")
+    MESSAGE_ADDED = "task_message_added", Sentence("Message added")
+    DECLINED = "task_declined", Sentence("Declined by the worker before it began")
+    ASKED = "task_asked", Sentence("Asked a question")
+    ANSWERED = "task_answered", Sentence("Answered")
+    QUESTION_LAPSED = "task_question_lapsed", Sentence("Canceled: nobody answered in time")
+    AWAITS_SIGN_OFF = "task_awaits_sign_off", Sentence("Waits for sign-off")
+    RESUMED = "task_resumed", Sentence("Signed off; goes on")
+    COMPLETED = "task_completed", Sentence("Completed")
+    FAILED = "task_failed", Sentence("Failed")
+    CANCELED = "task_canceled", Sentence("Canceled")
+    EXCHANGED = "task_exchanged", Sentence("Carried by a git repository")
+    CONTENT_ERASED = "task_content_erased", Sentence("Content erased: its retention was over")
+    LEGAL_HOLD_PLACED = "task_legal_hold_placed", Sentence("Legal hold: the content is kept")
+    LEGAL_HOLD_RELEASED = "task_legal_hold_released", Sentence("Legal hold released")
 
 
 def _move(kind: TaskEventKind, *sources: TaskState, to: TaskState | None) -> Move[TaskState]:

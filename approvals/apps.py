@@ -15,31 +15,20 @@ class ApprovalsConfig(AppConfig):
         from approvals.notifications import subscriptions
         from approvals.notifications.mail_channel import MailChannel
         from approvals.notifications.push_channel import PushChannel
-        from approvals.people import notices, reset_letters, second_operator
+        from approvals.people import reset_letters, second_operator
         from approvals.people.principals import approver_or_operator_named
         from approvals.people.sign_in import ways_in
-        from approvals.slack import changes, identities
-        from approvals.slack.interactions import handle_click, replies
-        from approvals.slack.messages.channel import SlackChannel
-        from approvals.slack.messages.notices import NoticeChannel
         from approvals.web import live
-        from ledger.events import describe_changes, outbox
+        from ledger.events import outbox
         from ledger.foundation import doorbell
         from ledger.workers import register_step
 
         answerers.directory = approver_or_operator_named
-        describe_changes(changes.DESCRIPTIONS)
-        notices.describe(changes.TOLD_OF_ANOTHER, changes.TOLD_OF_THEMSELVES)
-        outbox.register(SlackChannel())
-        outbox.register(identities.LinkChannel())
-        outbox.register(NoticeChannel())
         outbox.register(MailChannel())
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
         register_step(ways_in.forget_expired)
         second_operator.register()
-        handle_click.register()
-        replies.register()
         doorbell.register_listener(live.ring_live_pages)
         user_logged_in.connect(ways_in.on_sign_in)
         user_logged_out.connect(live.ring_on_sign_out)

@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from approvals import __version__
-from approvals.local import processes
+from approvals import __version__, processes
 from ledger.foundation import redis_connections
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -71,7 +70,8 @@ TOOL_APPS = names("ASSENT_TOOL_APPS")
 # What may be left out: the product runs without each of them, and with ``none``.
 OPTIONAL_APPS = names(
     "ASSENT_OPTIONAL_APPS",
-    "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight",
+    "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight,"
+    "approvals.local,approvals.slack,approvals.conformance",
 )
 if OPTIONAL_APPS == ["none"]:
     OPTIONAL_APPS = []

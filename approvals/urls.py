@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
@@ -11,10 +12,11 @@ from approvals.web.inbox import missing
 from approvals.web.sign_in.sign_in import admin_sign_in
 
 admin.site.site_url = "/"
+SLACK = [path("slack/", include("approvals.slack.urls"))]
 urlpatterns = [
     path("", include("approvals.web.urls")),
     path("", include("a2a.urls")),
-    path("slack/", include("approvals.slack.urls")),
+    *(SLACK if apps.is_installed("approvals.slack") else []),
     path("log/", include("ledger.proof.log.urls")),
     path("api/v1/", api.urls),
     path("admin/rq/", include("approvals.admin.queue_pages")),

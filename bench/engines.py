@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from approvals.local import embedded_services
-from approvals.local.processes import WEB
+from approvals.processes import WEB
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
-from approvals.local.processes import COURIER, SWEEPER, WORKER
+from approvals.processes import COURIER, SWEEPER, WORKER
 from bench.engines import engines, process
 
 Ttl = Callable[[int], timedelta | None]

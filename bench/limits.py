@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from approvals.local.processes import WEB
+from approvals.processes import WEB
 from bench.engines import free_port, process
 
 SAMPLES = 40

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from io import StringIO
 from typing import Any
 
-from approvals.local.processes import COURIER, SWEEPER, WORKER
+from approvals.processes import COURIER, SWEEPER, WORKER
 from bench.engines import free_port, process, web
 from bench.execution import prepared, wait_for_workers
 from tests.fake_slack import FakeSlack, Message, SlackUser

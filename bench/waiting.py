@@ -172,7 +172,7 @@ def _commit(verb: Callable[[], object]) -> float:
 @contextmanager
 def serving() -> Iterator[Scene]:
     """One web process as it runs in production."""
-    from approvals.local.processes import WEB
+    from approvals.processes import WEB
 
     token, cookie, task_id = _prepare()
     port = free_port()

@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
-from approvals.local.processes import COURIER
+from approvals.processes import COURIER
 from bench.engines import engines, free_port, listens, process
 
 IN_FLIGHT = 8  # as many as a courier has to one recipient

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Generic, TypeVar
 
 from django.db.models import TextChoices
@@ -76,45 +75,51 @@ class Reasons:
     RETENTION_OVER = StandardReason("retention_over", "Its retention was over.")
 
 
-class EventKind(StrEnum):
-    """Kind of event in a transaction. The audit log seals the values: they never change."""
+class EventKind(TextChoices):
+    """Kind of event in a transaction, and its label. The audit log seals the values."""
 
-    PREPARED = "prepared"
-    REFUSED = "refused"
-    PLAN_ABANDONED = "plan_abandoned"
-    APPROVAL_RECORDED = "approval_recorded"
-    PASSED_ON = "passed_on"
-    ESCALATED = "escalated"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-    CANCELED = "canceled"
-    HANDED_OVER = "handed_over"
-    PERMIT_ISSUED = "permit_issued"
-    CLAIMED = "claimed"
-    HOLD_LAPSED = "hold_lapsed"
-    WITHDRAWN = "withdrawn"
-    COMMITTED = "committed"
-    FAILED = "failed"
-    FELL_IN_DOUBT = "fell_in_doubt"
-    RETRIED = "retried"
-    RETRY_ORDERED = "retry_ordered"
-    DISPROVED = "disproved"
-    ABORTED = "aborted"
-    FAILURE_SETTLED = "failure_settled"
-    LET_GO_BY_HAND = "let_go_by_hand"
-    FAILURE_LET_GO_BY_HAND = "failure_let_go_by_hand"
-    RECEIPT_KEPT = "receipt_kept"
-    COMPENSATION_STARTED = "compensation_started"
-    COMPENSATED = "compensated"
-    LATE_RECEIPT = "late_receipt"
-    LATE_RECEIPT_SETTLED = "late_receipt_settled"
-    SETTLEMENT_PROPOSED = "settlement_proposed"
-    SETTLEMENT_DECLINED = "settlement_declined"
-    DECISION_REVIEWED = "decision_reviewed"
-    CONTENT_ERASED = "content_erased"
-    LEGAL_HOLD_PLACED = "legal_hold_placed"
-    LEGAL_HOLD_RELEASED = "legal_hold_released"
+    PREPARED = "prepared", Sentence("Proposed")
+    REFUSED = "refused", State.REFUSED.label
+    PLAN_ABANDONED = "plan_abandoned", Sentence("Planned, and could not be entered")
+    APPROVAL_RECORDED = "approval_recorded", Sentence("Partly approved (others are needed too)")
+    PASSED_ON = "passed_on", Sentence("Passed on to people")
+    ESCALATED = "escalated", Sentence("The agent asks once more")
+    APPROVED = "approved", Sentence("Approved")
+    REJECTED = "rejected", Sentence("Rejected")
+    EXPIRED = "expired", Sentence("Expired: nobody decided in time")
+    CANCELED = "canceled", Sentence("Canceled by the agent")
+    HANDED_OVER = "handed_over", Sentence("Handed to the agent, which carries it out itself")
+    PERMIT_ISSUED = "permit_issued", Sentence("The agent fetched its permit")
+    CLAIMED = "claimed", Sentence("A worker began")
+    HOLD_LAPSED = "hold_lapsed", Sentence("What was held lapsed")
+    WITHDRAWN = "withdrawn", Sentence("Withdrawn before anybody began")
+    COMMITTED = "committed", State.COMMITTED.label
+    FAILED = "failed", State.FAILED.label
+    FELL_IN_DOUBT = "fell_in_doubt", State.IN_DOUBT.label
+    RETRIED = "retried", Sentence("Run again with the same operation key")
+    RETRY_ORDERED = "retry_ordered", Sentence("Another run was ordered")
+    DISPROVED = "disproved", Sentence("Found that nothing happened")
+    ABORTED = "aborted", Sentence("Everything held was let go of")
+    FAILURE_SETTLED = "failure_settled", Sentence("Everything held was let go of")
+    LET_GO_BY_HAND = "let_go_by_hand", Sentence("What was held was let go of by hand")
+    FAILURE_LET_GO_BY_HAND = (
+        "failure_let_go_by_hand",
+        Sentence("What was held was let go of by hand"),
+    )
+    RECEIPT_KEPT = "receipt_kept", Sentence("The late receipt is true: committed")
+    COMPENSATION_STARTED = "compensation_started", Sentence("Compensation asked for")
+    COMPENSATED = "compensated", Sentence("Compensated")
+    LATE_RECEIPT = "late_receipt", Sentence("A receipt came late")
+    LATE_RECEIPT_SETTLED = "late_receipt_settled", Sentence("The late receipt was looked at")
+    SETTLEMENT_PROPOSED = (
+        "settlement_proposed",
+        Sentence("Outcome proposed (another operator is needed too)"),
+    )
+    SETTLEMENT_DECLINED = "settlement_declined", Sentence("The proposed settlement was declined")
+    DECISION_REVIEWED = "decision_reviewed", Sentence("The supervisor's decision was reviewed")
+    CONTENT_ERASED = "content_erased", Sentence("Content erased: its retention was over")
+    LEGAL_HOLD_PLACED = "legal_hold_placed", Sentence("Legal hold: the content is kept")
+    LEGAL_HOLD_RELEASED = "legal_hold_released", Sentence("Legal hold released")
 
 
 S = TypeVar("S", bound=str)

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import connection
 
 from approvals.local import embedded_services
-from approvals.local.processes import BUS, COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
+from approvals.processes import BUS, COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
 from tests import services
 
 ROOT = Path(settings.BASE_DIR)

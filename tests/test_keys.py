@@ -13,7 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import call_command
 
 from a2a.cards import cards, signatures
-from approvals.local import embedded_services, processes
+from approvals import processes
+from approvals.local import embedded_services
+from ledger.foundation.crypto.signing_keys import public_vapid_key
 
 OLD, NEW = "77" * 32, "88" * 32
 
@@ -120,9 +122,7 @@ def test_make_keys_prints_a_set_whose_public_half_fits():
     secret = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(made["ASSENT_AUDIT_KEY"]))
     assert made["ASSENT_AUDIT_PUBLIC_KEYS"] == secret.public_key().public_bytes_raw().hex()
     assert len(set(made.values())) == 10
-    assert made["ASSENT_VAPID_PUBLIC_KEY"] == embedded_services.public_vapid_key(
-        made["ASSENT_VAPID_KEY"]
-    )
+    assert made["ASSENT_VAPID_PUBLIC_KEY"] == public_vapid_key(made["ASSENT_VAPID_KEY"])
 
 
 def ids_published() -> list[str]:

@@ -39,6 +39,7 @@ from ledger.principals import Surface
 
 PAGE = 50
 VIA = Surface.REST
+HELD = {200: HeldOut, **refusals(*BODY, 403, 404, 409)}
 router = Router(auth=AgentBearer(), tags=["workers"])
 
 
@@ -54,11 +55,7 @@ def claim(request: HttpRequest, body: ClaimIn) -> HttpResponse:
     return HttpResponse(status=204) if task is None else _json(work_as_json(task))
 
 
-@router.post(
-    "/{uuid:task_id}/heartbeat",
-    operation_id="sendHeartbeat",
-    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:task_id}/heartbeat", operation_id="sendHeartbeat", response=HELD)
 def heartbeat(request: HttpRequest, task_id: UUID, body: HeldIn) -> HttpResponse:
     """Renew the lease. `409` means: stop, the task is not yours any more (or was canceled)."""
     caller = _worker(request)
@@ -91,11 +88,7 @@ def read_messages(
     )
 
 
-@router.post(
-    "/{uuid:task_id}/progress",
-    operation_id="reportProgress",
-    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:task_id}/progress", operation_id="reportProgress", response=HELD)
 def progress(request: HttpRequest, task_id: UUID, body: ProgressIn) -> HttpResponse:
     """Report progress, for the desk and for subscribers. Renews the lease."""
     task = tasks.report(
@@ -166,44 +159,28 @@ def read_question(
     return _json(question_as_json(_question(caller, task_id, question_id)))
 
 
-@router.post(
-    "/{uuid:task_id}/complete",
-    operation_id="completeTask",
-    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:task_id}/complete", operation_id="completeTask", response=HELD)
 def complete(request: HttpRequest, task_id: UUID, body: CompleteIn) -> HttpResponse:
     """Complete the task with its result. Repeating the request is safe."""
     task = tasks.complete(task_id, **_held_by(request, body), result=body.result, note=body.message)
     return _held(task)
 
 
-@router.post(
-    "/{uuid:task_id}/fail",
-    operation_id="failTask",
-    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:task_id}/fail", operation_id="failTask", response=HELD)
 def fail(request: HttpRequest, task_id: UUID, body: FailIn) -> HttpResponse:
     """Fail the task; the client reads the reason."""
     task = tasks.fail(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
     return _held(task)
 
 
-@router.post(
-    "/{uuid:task_id}/decline",
-    operation_id="declineTask",
-    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:task_id}/decline", operation_id="declineTask", response=HELD)
 def decline(request: HttpRequest, task_id: UUID, body: DeclineIn) -> HttpResponse:
     """Decline the task before any work on it; the client reads the reason. Later, use `fail`."""
     task = tasks.decline(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
     return _held(task)
 
 
-@router.post(
-    "/{uuid:task_id}/hand_over",
-    operation_id="handOverTask",
-    response={200: HeldOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:task_id}/hand_over", operation_id="handOverTask", response=HELD)
 def hand_over(request: HttpRequest, task_id: UUID, body: HandOverIn) -> HttpResponse:
     """Hand the task over to another skill of the tenant, on that skill's terms."""
     held = _held_by(request, body)

@@ -1,12 +1,12 @@
-"""People, Slack, and operators' actions on transactions and tasks in Django's admin."""
+"""People, tools, and operators' actions on transactions and tasks in Django's admin."""
 
 from __future__ import annotations
 
 from django.apps import apps
 
-from approvals.admin import people, slack, tasks, tools, transactions
+from approvals.admin import people, tasks, tools, transactions
 
-__all__ = ["people", "slack", "tasks", "tools", "transactions"]
+__all__ = ["credentials", "people", "tasks", "tools", "transactions", "upstream_tools"]
 
 if apps.is_installed("a2a.doors.git_bus"):
     from approvals.admin import git_bus

@@ -11,7 +11,7 @@ from django.contrib import messages
 from django.contrib.admin import ModelAdmin
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path
 
 from approvals.presentation import refusal_and_hint
@@ -76,9 +76,7 @@ class RowActions(ModelAdmin):
         """Show the form; when it is sent, call ``verb`` and go back to the row."""
         if not request.user.has_perm(OPERATE):
             raise PermissionDenied
-        row = self.get_queryset(request).filter(pk=pk).first()
-        if row is None:
-            raise Http404
+        row = get_object_or_404(self.get_queryset(request), pk=pk)
         back = f"admin:{self._name('change')}"
         if request.method == "POST" and form.is_valid():
             try:

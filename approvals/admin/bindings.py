@@ -8,7 +8,8 @@ from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -119,9 +120,8 @@ class BindingAdmin(OperatorPages):
         return [path("<int:pk>/waiting/", waiting, name=name), *super().get_urls()]
 
     def waiting_page(self, request: HttpRequest, pk: int) -> HttpResponse:
-        row = self.get_queryset(request).select_related("tenant", "agent").filter(pk=pk).first()
-        if row is None:
-            raise Http404
+        rows = self.get_queryset(request).select_related("tenant", "agent")
+        row = get_object_or_404(rows, pk=pk)
         if not self.has_change_permission(request, row):
             raise PermissionDenied
         change = bindings.waiting_for(row)

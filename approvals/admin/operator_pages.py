@@ -8,8 +8,8 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
 
@@ -63,9 +63,7 @@ class OperatorPages(TenantAdmin):
     def operated(self, request: HttpRequest, pk: int) -> Any:
         """The row, if the person may change it."""
         rows = self.get_queryset(request).select_related(self.tenant_path)
-        row = rows.filter(pk=pk).first()
-        if row is None:
-            raise Http404
+        row = get_object_or_404(rows, pk=pk)
         if not rows.filter(pk=pk, **{f"{self.tenant_path}__in": operated_by(request)}).exists():
             raise PermissionDenied
         return row

@@ -7,7 +7,6 @@ can be rebuilt from the tables.
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -27,12 +26,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from approvals.local.process_identity import identity, is_alive
-from approvals.local.processes import environment_of, run_by, withheld_from
+from approvals.processes import environment_of, run_by, withheld_from
+from ledger.foundation.crypto.signing_keys import public_vapid_key
 
 HOME = Path(__file__).resolve().parents[2] / ".assent"
 GIVEN = dict(os.environ)  # without the keys and the addresses that are added below
@@ -272,16 +270,6 @@ PUBLIC_KEYS = {
     "audit_public_key": "ASSENT_AUDIT_PUBLIC_KEYS",
     "vapid_public_key": "ASSENT_VAPID_PUBLIC_KEY",
 }
-
-
-def public_vapid_key(key: str) -> str:
-    """The public half of a P-256 key, as browsers take it: base64url of the point.
-
-    Raises ``ValueError`` for a key that is none.
-    """
-    public = ec.derive_private_key(int(key, 16), ec.SECP256R1()).public_key()
-    point = public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-    return base64.urlsafe_b64encode(point).rstrip(b"=").decode()
 
 
 def _set_keys() -> None:

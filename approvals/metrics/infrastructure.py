@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce, Now
 from redis import RedisError
 
 from a2a.models import Question
-from approvals.local import processes
+from approvals import processes
 from approvals.metrics.metric import (
     Metric,
     Tenants,

@@ -19,9 +19,8 @@ from django.utils.translation import gettext as _, ngettext
 from approvals.models import Mail, NotificationSettings
 from approvals.notifications import texts
 from approvals.notifications.concerns import Item
-from approvals.people import principal_of, record_change
+from approvals.people import record_own
 from ledger.events import ChangeKind
-from ledger.principals import Surface
 
 SALT = "approvals.notifications.unsubscribe"
 MOST_LINES = 25  # of a digest
@@ -111,10 +110,4 @@ def stop_mails(person: User) -> None:
     """Send this person no more e-mails; sealed as an event. Twice is as once."""
     chosen = NotificationSettings.objects.filter(user=person).exclude(mail=Mail.OFF)
     if chosen.update(mail=Mail.OFF):
-        record_change(
-            person,
-            ChangeKind.NOTIFICATIONS_TURNED_OFF,
-            by=principal_of(person),
-            via=Surface.WEB,
-            where="e-mail",
-        )
+        record_own(person, ChangeKind.NOTIFICATIONS_TURNED_OFF, where="e-mail")

@@ -15,11 +15,10 @@ from django.db.transaction import atomic
 from django.http import HttpRequest
 
 from approvals.models import NotificationSettings, PushSubscription
-from approvals.people import principal_of, record_change
+from approvals.people import principal_of, record_own
 from ledger.events import ChangeKind, chain_of
 from ledger.foundation import http_out
 from ledger.models import Event
-from ledger.principals import Surface
 
 MOST = 20  # of one person; the oldest makes room
 LONGEST_ENDPOINT = 1000
@@ -54,13 +53,7 @@ def add_subscription(person: User, browser: Browser, session_key: str) -> PushSu
         )
         NotificationSettings.objects.get_or_create(user=person)
         _make_room(person)
-        record_change(
-            person,
-            ChangeKind.NOTIFICATIONS_TURNED_ON,
-            by=principal_of(person),
-            via=Surface.WEB,
-            where=browser.label,
-        )
+        record_own(person, ChangeKind.NOTIFICATIONS_TURNED_ON, where=browser.label)
     return subscription
 
 
@@ -77,13 +70,7 @@ def remove_subscription(person: User, subscription_id: int) -> bool:
         if subscription is None:
             return False
         subscription.delete()
-        record_change(
-            person,
-            ChangeKind.NOTIFICATIONS_TURNED_OFF,
-            by=principal_of(person),
-            via=Surface.WEB,
-            where=subscription.browser,
-        )
+        record_own(person, ChangeKind.NOTIFICATIONS_TURNED_OFF, where=subscription.browser)
     return True
 
 

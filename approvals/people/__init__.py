@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from approvals.people.account_log import record_change
+from approvals.people.account_log import record_change, record_own
 from approvals.people.independence import require_another_person
 from approvals.people.notices import (
     NOTICES,
@@ -51,6 +51,7 @@ __all__ = [
     "person_of_request",
     "principal_of",
     "record_change",
+    "record_own",
     "requests_visible_to",
     "require_another_person",
     "words_of_ended_link",

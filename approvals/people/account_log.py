@@ -42,3 +42,8 @@ def record_change(
         )
         notices.show_on_desk(person, event)
     return event
+
+
+def record_own(person: User, kind: str, **details: Any) -> Event:
+    """Append a sealed event of a change that a person made to their own account, on the desk."""
+    return record_change(person, kind, by=principal_of(person), via=Surface.WEB, **details)

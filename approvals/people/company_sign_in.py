@@ -28,8 +28,7 @@ from django.utils.translation import gettext as _
 
 from approvals.models import CompanyIdentity, Role
 from approvals.people import accounts
-from approvals.people.account_log import record_change
-from approvals.people.principals import principal_of
+from approvals.people.account_log import record_own
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
 from ledger.foundation import http_out
@@ -251,8 +250,7 @@ def _identity(claims: Claims) -> dict[str, str]:
 
 
 def _record(person: User, kind: ChangeKind) -> None:
-    by, company = principal_of(person), settings.OIDC_NAME
-    record_change(person, kind, by=by, via=Surface.WEB, company=company)
+    record_own(person, kind, company=settings.OIDC_NAME)
 
 
 COMPANY = system("company", "Sign-in with the company")

@@ -17,7 +17,7 @@ from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
 from approvals.people import accounts, reset_letters
-from approvals.people.account_log import record_change
+from approvals.people.account_log import record_own
 from approvals.people.principals import principal_of
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind, chain_of
@@ -34,14 +34,8 @@ def ask_for_address(person: User, address: str) -> None:
         asked = _events(person).filter(kind=ChangeKind.EMAIL_ASKED, at__gt=Now() - A_DAY)
         if asked[:MOST_A_DAY].count() >= MOST_A_DAY:
             raise NotPossible(_("Too many letters were sent for you today. Try again tomorrow."))
-        record_change(
-            person,
-            ChangeKind.EMAIL_ASKED,
-            by=principal_of(person),
-            via=Surface.WEB,
-            also_owed=[(reset_letters.CHANNEL, str(principal_of(person)))],
-            address=address,
-        )
+        letter = (reset_letters.CHANNEL, str(principal_of(person)))
+        record_own(person, ChangeKind.EMAIL_ASKED, also_owed=[letter], address=address)
 
 
 def address_asked_with(token: str, person: User) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _, gettext_noop
+from django.utils.translation import gettext as _
 
 from a2a.models import Question, QuestionState
 from a2a.states import TaskEventKind
@@ -17,70 +17,10 @@ from approvals.presentation.sentences import in_words
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Event, Transaction
 from ledger.principals import PERMITS, Principal, Surface
-from ledger.states import EventKind, State
+from ledger.states import EventKind
 from ledger.tools import function_in, permit_tool_of, tool_of
 
-EVENT_LABELS: dict[str, str] = {
-    EventKind.PREPARED: gettext_noop("Proposed"),
-    EventKind.REFUSED: State.REFUSED.label,
-    EventKind.PLAN_ABANDONED: gettext_noop("Planned, and could not be entered"),
-    EventKind.APPROVAL_RECORDED: gettext_noop("Partly approved (others are needed too)"),
-    EventKind.PASSED_ON: gettext_noop("Passed on to people"),
-    EventKind.APPROVED: gettext_noop("Approved"),
-    EventKind.REJECTED: gettext_noop("Rejected"),
-    EventKind.EXPIRED: gettext_noop("Expired: nobody decided in time"),
-    EventKind.CANCELED: gettext_noop("Canceled by the agent"),
-    EventKind.ESCALATED: gettext_noop("The agent asks once more"),
-    EventKind.HANDED_OVER: gettext_noop("Handed to the agent, which carries it out itself"),
-    EventKind.CLAIMED: gettext_noop("A worker began"),
-    EventKind.PERMIT_ISSUED: gettext_noop("The agent fetched its permit"),
-    EventKind.HOLD_LAPSED: gettext_noop("What was held lapsed"),
-    EventKind.WITHDRAWN: gettext_noop("Withdrawn before anybody began"),
-    EventKind.COMMITTED: State.COMMITTED.label,
-    EventKind.FAILED: State.FAILED.label,
-    EventKind.FELL_IN_DOUBT: State.IN_DOUBT.label,
-    EventKind.RETRIED: gettext_noop("Run again with the same operation key"),
-    EventKind.RETRY_ORDERED: gettext_noop("Another run was ordered"),
-    EventKind.DISPROVED: gettext_noop("Found that nothing happened"),
-    EventKind.ABORTED: gettext_noop("Everything held was let go of"),
-    EventKind.FAILURE_SETTLED: gettext_noop("Everything held was let go of"),
-    EventKind.LET_GO_BY_HAND: gettext_noop("What was held was let go of by hand"),
-    EventKind.FAILURE_LET_GO_BY_HAND: gettext_noop("What was held was let go of by hand"),
-    EventKind.LATE_RECEIPT: gettext_noop("A receipt came late"),
-    EventKind.LATE_RECEIPT_SETTLED: gettext_noop("The late receipt was looked at"),
-    EventKind.RECEIPT_KEPT: gettext_noop("The late receipt is true: committed"),
-    EventKind.SETTLEMENT_PROPOSED: gettext_noop(
-        "Outcome proposed (another operator is needed too)"
-    ),
-    EventKind.SETTLEMENT_DECLINED: gettext_noop("The proposed settlement was declined"),
-    EventKind.COMPENSATION_STARTED: gettext_noop("Compensation asked for"),
-    EventKind.COMPENSATED: gettext_noop("Compensated"),
-    EventKind.DECISION_REVIEWED: gettext_noop("The supervisor's decision was reviewed"),
-    EventKind.CONTENT_ERASED: gettext_noop("Content erased: its retention was over"),
-    EventKind.LEGAL_HOLD_PLACED: gettext_noop("Legal hold: the content is kept"),
-    EventKind.LEGAL_HOLD_RELEASED: gettext_noop("Legal hold released"),
-    TaskEventKind.SUBMITTED: gettext_noop("Submitted"),
-    TaskEventKind.REJECTED: gettext_noop("Rejected before it began"),
-    TaskEventKind.CLAIMED: gettext_noop("Taken up"),
-    TaskEventKind.PUT_BACK: gettext_noop("Put back for another worker"),
-    TaskEventKind.HANDED_OVER: gettext_noop("Handed over"),
-    TaskEventKind.PROGRESSED: gettext_noop("Progress"),
-    TaskEventKind.ARTIFACT_ADDED: gettext_noop("Artifact added"),
-    TaskEventKind.MESSAGE_ADDED: gettext_noop("Message added"),
-    TaskEventKind.DECLINED: gettext_noop("Declined by the worker before it began"),
-    TaskEventKind.ASKED: gettext_noop("Asked a question"),
-    TaskEventKind.ANSWERED: gettext_noop("Answered"),
-    TaskEventKind.QUESTION_LAPSED: gettext_noop("Canceled: nobody answered in time"),
-    TaskEventKind.AWAITS_SIGN_OFF: gettext_noop("Waits for sign-off"),
-    TaskEventKind.RESUMED: gettext_noop("Signed off; goes on"),
-    TaskEventKind.COMPLETED: gettext_noop("Completed"),
-    TaskEventKind.FAILED: gettext_noop("Failed"),
-    TaskEventKind.CANCELED: gettext_noop("Canceled"),
-    TaskEventKind.EXCHANGED: gettext_noop("Carried by a git repository"),
-    TaskEventKind.CONTENT_ERASED: gettext_noop("Content erased: its retention was over"),
-    TaskEventKind.LEGAL_HOLD_PLACED: gettext_noop("Legal hold: the content is kept"),
-    TaskEventKind.LEGAL_HOLD_RELEASED: gettext_noop("Legal hold released"),
-}
+EVENT_LABELS: dict[str, str] = {kind: kind.label for kind in (*EventKind, *TaskEventKind)}
 
 DECISIVE = frozenset(
     {EventKind.APPROVED, EventKind.REJECTED, EventKind.EXPIRED, EventKind.CANCELED}

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
+from django.db.models import TextChoices
 from django.utils.translation import gettext_noop
 
 from ledger.errors import Sentence
 
 
-class SlackChange(StrEnum):
+class SlackChange(TextChoices):
     """The values never change: they are sealed."""
 
-    LINK_ASKED = "slack_link_asked"
-    LINKED = "slack_linked"
-    UNLINKED = "slack_unlinked"
-    WORKSPACE_CONNECTED = "slack_workspace_connected"
-    WORKSPACE_CHANGED = "slack_workspace_changed"
-    ROUTE_ADDED = "slack_route_added"
-    ROUTE_CHANGED = "slack_route_changed"
-    ROUTE_REMOVED = "slack_route_removed"
+    LINK_ASKED = "slack_link_asked", Sentence("asked to link a Slack user")
+    LINKED = "slack_linked", Sentence("linked a Slack user")
+    UNLINKED = "slack_unlinked", Sentence("unlinked a Slack user")
+    WORKSPACE_CONNECTED = "slack_workspace_connected", Sentence("connected a Slack workspace")
+    WORKSPACE_CHANGED = "slack_workspace_changed", Sentence("changed a Slack workspace")
+    ROUTE_ADDED = "slack_route_added", Sentence("added a Slack route")
+    ROUTE_CHANGED = "slack_route_changed", Sentence("changed a Slack route")
+    ROUTE_REMOVED = "slack_route_removed", Sentence("removed a Slack route")
 
 
-DESCRIPTIONS: dict[str, str] = {
-    SlackChange.LINK_ASKED: Sentence("asked to link a Slack user"),
-    SlackChange.LINKED: Sentence("linked a Slack user"),
-    SlackChange.UNLINKED: Sentence("unlinked a Slack user"),
-    SlackChange.WORKSPACE_CONNECTED: Sentence("connected a Slack workspace"),
-    SlackChange.WORKSPACE_CHANGED: Sentence("changed a Slack workspace"),
-    SlackChange.ROUTE_ADDED: Sentence("added a Slack route"),
-    SlackChange.ROUTE_CHANGED: Sentence("changed a Slack route"),
-    SlackChange.ROUTE_REMOVED: Sentence("removed a Slack route"),
-}
 # What the person hears whose account it concerns, by who did it.
 TOLD_OF_ANOTHER: dict[str, str] = {
     SlackChange.LINK_ASKED: gettext_noop(

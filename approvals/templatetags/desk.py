@@ -135,11 +135,6 @@ def further_lines(text: str) -> str:
 
 
 @register.filter
-def fields_folded(fields: list[labels.Field], is_whole: bool) -> list[labels.Field]:
-    return fields if is_whole else fields[: shown_in_full.SURFACES[shown_in_full.DESK].parts_most]
-
-
-@register.filter
 def is_web_address(value: Any) -> bool:
     return bool(results.web_address(value))
 

@@ -16,7 +16,6 @@ from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notice_text, notices_for, principal_of
 from approvals.presentation import texts_for_scripts
-from approvals.slack import is_configured as slack_is_configured
 from ledger import workers
 from ledger.models import RegisteredTool, Review
 
@@ -85,7 +84,8 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         person = request.user
         # Lazy: the admin's pages do not show them.
         context["notices"] = SimpleLazyObject(lambda: _notices(person))
-        context["has_slack"] = slack_is_configured()
+        is_installed = apps.is_installed("approvals.slack")
+        context["has_slack"] = is_installed and bool(settings.SLACK_BOT_TOKENS)
         context["waiting_count"] = inbox.count(viewer_of(request))
         roles = roles_of_request(request)
         context["has_role"] = bool(roles)

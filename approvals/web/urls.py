@@ -7,7 +7,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from approvals.web import history, inbox, policy_documents
-from approvals.web.account import account, installing, notifications, slack_link
+from approvals.web.account import account, installing, notifications
 from approvals.web.item import records, reviews, transactions
 from approvals.web.operations import operations
 from approvals.web.people import people, people_page
@@ -15,6 +15,9 @@ from approvals.web.sign_in import coming_in, first_start, second_step_pages, sig
 from approvals.web.tasks import giving, tasks
 
 app_name = "desk"
+SLACK = (
+    [path("", include("approvals.slack.link_page"))] if apps.is_installed("approvals.slack") else []
+)
 INSIGHT = (
     [path("", include("approvals.insight.urls"))] if apps.is_installed("approvals.insight") else []
 )
@@ -64,10 +67,7 @@ urlpatterns = [
     path(
         "ops/deliveries/<int:delivery_id>/again", operations.send_again, name="delivery-send-again"
     ),
-    path("slack/", slack_link.slack, name="slack"),
-    path("slack/<int:workspace_id>/link", slack_link.ask, name="slack-ask"),
-    path("slack/<int:workspace_id>/unlink", slack_link.unlink, name="slack-unlink"),
-    path("slack/link/<str:token>/", slack_link.confirm, name="slack-confirm"),
+    *SLACK,
     path("changes/", people.changes_view, name="changes"),
     path("changes/<int:change_id>/confirm", people.confirm_change, name="change-confirm"),
     path("changes/<int:change_id>/decline", people.decline_change, name="change-decline"),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from approvals.local import processes
+from approvals import processes
 from bench.chaos import engines, installation
 from bench.chaos.disk import small_disk
 from bench.chaos.installation import KINDS, ROOT, Installation

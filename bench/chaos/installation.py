@@ -1,7 +1,7 @@
 """One whole installation: engines, every kind of process, the outside, and a network between all.
 
 On one machine each kind of process reaches PostgreSQL, Redis and the outside through a link of its
-own (``links``). The commands are those of ``make up`` (``approvals.local.processes``).
+own (``links``). The commands are those of ``make up`` (``approvals.processes``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from approvals.local import processes
+from approvals import processes
 from approvals.local.embedded_services import as_application
-from approvals.local.processes import Process, environment_of
+from approvals.processes import Process, environment_of
 from bench.chaos import engines
 from bench.chaos.disk import Disk, no_disk, small_disk
 from bench.chaos.links import Links

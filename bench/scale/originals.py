@@ -119,7 +119,9 @@ def _task() -> Any:
         ("task_claimed", "working"),
         ("task_completed", "completed"),
     ):
-        chains.append(task.pk, tenant="bench", kind=kind, to_state=state, by=by, via=Surface.REST)
+        chains.append_event(
+            task.pk, tenant="bench", kind=kind, to_state=state, by=by, via=Surface.REST
+        )
     return task.pk
 
 

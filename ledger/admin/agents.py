@@ -27,17 +27,10 @@ from ledger.admin.limits import WithLimits
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.agents import ONE_TOOL, enrolment
 from ledger.delivery.webhooks import form_choices
-from ledger.events import ChangeKind, chain_of
 from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
 from ledger.limits import Of
-from ledger.models import (
-    Agent,
-    AgentToken,
-    Event,
-    Scope,
-    Tenant,
-)
+from ledger.models import Agent, AgentToken, Scope, Tenant
 from ledger.models.agents import ALL_TOOLS
 from ledger.tools import is_handed_over, registered_names
 
@@ -283,7 +276,7 @@ class AgentTokenAdmin(Undeletable):
 
     @admin.display(description=lazy("issued by"))
     def issued(self, row: AgentToken) -> str:
-        return row.issued_by or issuer_of(row)
+        return row.issued_by or ""
 
     @admin.display(description="expires", ordering="expires_at")
     def expires(self, row: AgentToken) -> str:
@@ -363,16 +356,6 @@ class AgentTokenAdmin(Undeletable):
             _("Copy"),
         )
         self.message_user(request, text, messages.WARNING)
-
-
-def issuer_of(row: AgentToken) -> str:
-    """The user who issued a token from before it was kept with it, as its sealed event says."""
-    events = Event.objects.filter(
-        subject=chain_of(str(row.agent.principal)),
-        kind=ChangeKind.TOKEN_ISSUED,
-        details__contains=f'"token":"{row.hint}"',
-    )
-    return events.values_list("principal_name", flat=True).first() or ""
 
 
 def same_lifetime(old: AgentToken) -> Any:

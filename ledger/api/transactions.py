@@ -36,7 +36,6 @@ from ledger.api.schemas import (
     CancelIn,
     DecisionRecord,
     PassOnIn,
-    PolicyIn,
     Prepared,
     ProposalIn,
     RejectIn,
@@ -52,10 +51,11 @@ from ledger.principals import Surface
 from ledger.proof.audit import decision_records
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
-from ledger.transactions.coordinator import Proposal
+from ledger.transactions.coordinator import Proposal, Vote
 
 PAGE = 50
 TRACEPARENT = re.compile(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
+DECIDED = {200: TransactionOut, **refusals(*BODY, 403, 404, 409)}
 router = Router(auth=AgentBearer(), tags=["transactions"])
 
 
@@ -209,11 +209,7 @@ def record(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     return record_response(decision_records.of_transaction(row))
 
 
-@router.post(
-    "/{uuid:transaction_id}/cancel",
-    operation_id="cancelTransaction",
-    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:transaction_id}/cancel", operation_id="cancelTransaction", response=DECIDED)
 def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpResponse:
     """Take a proposal back, as long as nobody has decided."""
     caller = caller_of(request, Scope.PROPOSE)
@@ -224,65 +220,36 @@ def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpRe
     return rendered(row)
 
 
-@router.post(
-    "/{uuid:transaction_id}/approve",
-    operation_id="approveTransaction",
-    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:transaction_id}/approve", operation_id="approveTransaction", response=DECIDED)
 def approve(request: HttpRequest, transaction_id: UUID, body: ApproveIn) -> HttpResponse:
     """A supervisor's yes, where the contract says `required_approver: SUPERVISOR`."""
-    caller = supervisor_of(request, transaction_id)
-    return rendered(
-        coordinator.approve(
-            transaction_id,
-            digest=body.intent_digest,
-            by=caller.principal,
-            via=Surface.REST,
-            reason=body.reason,
-            policy=_citation(body.policy),
-        )
-    )
+    vote = _vote(request, transaction_id, body)
+    return rendered(coordinator.approve(transaction_id, **vote))
 
 
-@router.post(
-    "/{uuid:transaction_id}/reject",
-    operation_id="rejectTransaction",
-    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:transaction_id}/reject", operation_id="rejectTransaction", response=DECIDED)
 def reject(request: HttpRequest, transaction_id: UUID, body: RejectIn) -> HttpResponse:
     """A supervisor's no, and why."""
-    caller = supervisor_of(request, transaction_id)
-    return rendered(
-        coordinator.reject(
-            transaction_id,
-            digest=body.intent_digest,
-            by=caller.principal,
-            via=Surface.REST,
-            reason=body.reason,
-            policy=_citation(body.policy),
-        )
-    )
+    vote = _vote(request, transaction_id, body)
+    return rendered(coordinator.reject(transaction_id, **vote))
 
 
-@router.post(
-    "/{uuid:transaction_id}/pass-on",
-    operation_id="passOnTransaction",
-    response={200: TransactionOut, **refusals(*BODY, 403, 404, 409)},
-)
+@router.post("/{uuid:transaction_id}/pass-on", operation_id="passOnTransaction", response=DECIDED)
 def pass_on(request: HttpRequest, transaction_id: UUID, body: PassOnIn) -> HttpResponse:
     """A supervisor leaves it to people, with its reasoning. From then on no agent decides it."""
-    caller = supervisor_of(request, transaction_id)
-    return rendered(
-        coordinator.pass_on(
-            transaction_id,
-            digest=body.intent_digest,
-            by=caller.principal,
-            via=Surface.REST,
-            reason=body.reason,
-            policy=_citation(body.policy),
-        )
-    )
+    vote = _vote(request, transaction_id, body)
+    return rendered(coordinator.pass_on(transaction_id, **vote))
 
 
-def _citation(policy: PolicyIn | None) -> Citation | None:
-    return None if policy is None else Citation(policy.sha256, tuple(policy.paragraphs))
+def _vote(
+    request: HttpRequest, transaction_id: UUID, body: ApproveIn | RejectIn | PassOnIn
+) -> Vote:
+    policy = body.policy
+    citation = None if policy is None else Citation(policy.sha256, tuple(policy.paragraphs))
+    return {
+        "digest": body.intent_digest,
+        "by": supervisor_of(request, transaction_id).principal,
+        "via": Surface.REST,
+        "reason": body.reason,
+        "policy": citation,
+    }

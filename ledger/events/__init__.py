@@ -9,6 +9,7 @@ from ledger.events.account_changes import (
     record_change,
     sealable,
 )
+from ledger.events.chains import append_event
 from ledger.events.change_kinds import CHANGE_DESCRIPTIONS, ChangeKind, describe_changes
 from ledger.events.erasures import (
     ERASED,
@@ -28,6 +29,7 @@ __all__ = [
     "ERASED",
     "ChangeKind",
     "SealedContent",
+    "append_event",
     "chain_of",
     "command_principal",
     "content_faults",

@@ -51,7 +51,7 @@ def record_change(
     chain = chain_of(subject)
     with atomic():
         _lock(chain)
-        return chains.append(
+        return chains.append_event(
             chain,
             tenant=tenant,
             kind=kind,

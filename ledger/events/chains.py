@@ -21,7 +21,7 @@ from ledger.principals import Principal, Surface
 from ledger.seals import canonical
 
 
-def append(
+def append_event(
     subject: UUID,
     *,
     tenant: str,

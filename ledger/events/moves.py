@@ -70,7 +70,7 @@ def make(
     row: Any = update_returning(rows.filter(state__in=move.sources), state=state, **written)
     if row is None:
         return None
-    event = chains.append(
+    event = chains.append_event(
         row.pk,
         transaction_id=transaction_id,
         tenant=row.tenant,

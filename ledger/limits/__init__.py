@@ -25,7 +25,6 @@ from ledger.limits.refusals import prune_refusals
 from ledger.limits.terms import (
     MEANINGS,
     MOST,
-    OF_WHOM,
     SETTABLE,
     Limit,
     Of,
@@ -37,7 +36,6 @@ from ledger.limits.terms import (
 __all__ = [
     "MEANINGS",
     "MOST",
-    "OF_WHOM",
     "SETTABLE",
     "Holder",
     "Limit",

@@ -182,7 +182,7 @@ def reached(limit: Limit, of: Of, most: int, wait_s: float = 0) -> LimitReached:
             "At most {most} {unit} per {of}.",
             most=f"{most:,}",
             unit=meaning.unit,
-            of=terms.OF_WHOM[of],
+            of=of.label,
         ),
         retry_after_s=math.ceil(wait_s) or meaning.retry_s,
         limit=str(limit),

@@ -15,6 +15,7 @@ from functools import cache
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import TextChoices
 
 from ledger.errors import Sentence
 from ledger.foundation.bounded import Bounded
@@ -24,21 +25,13 @@ REREAD_S = 5.0
 OFF = "off"  # ASSENT_LIMITS: no limit at all, for benchmarks
 
 
-class Of(StrEnum):
+class Of(TextChoices):
     """The one that has the limit."""
 
-    AGENT = "agent"
-    TENANT = "tenant"
-    TOKEN = "token"
-    ADDRESS = "address"
-
-
-OF_WHOM = {
-    Of.AGENT: Sentence("agent"),
-    Of.TENANT: Sentence("tenant"),
-    Of.TOKEN: Sentence("token"),
-    Of.ADDRESS: Sentence("address"),
-}
+    AGENT = "agent", Sentence("agent")
+    TENANT = "tenant", Sentence("tenant")
+    TOKEN = "token", Sentence("token")
+    ADDRESS = "address", Sentence("address")
 
 
 class Limit(StrEnum):

@@ -163,7 +163,6 @@ class AgentToken(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    # Unknown of tokens from before: their sealed event says it.
     issued_by = models.CharField(max_length=200, null=True)  # noqa: DJ001
     last_used_at = models.DateTimeField("last used", null=True)  # to the hour
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Unpack
 from uuid import UUID
 
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import seals, states
-from ledger.agents import Citation
-from ledger.errors import (
-    CanceledBefore,
-    IdempotencyKeyMissing,
-    InvalidRequest,
-    NotAllowed,
-    NotPossible,
-    Sentence,
-)
+from ledger.errors import CanceledBefore, IdempotencyKeyMissing, NotAllowed, NotPossible
 from ledger.models import Ending, Event, IdempotencyKey, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import EventKind, Reasons
 from ledger.transactions.decisions import (
+    Vote,
     already_decided,
     approve_by_policy,
     decide,
@@ -39,6 +33,7 @@ __all__ = [
     "Answer",
     "Proposal",
     "Request",
+    "Vote",
     "approve",
     "approve_by_policy",
     "cancel",
@@ -62,83 +57,28 @@ __all__ = [
 MOST_ESCALATIONS = 5
 
 
-def approve(
-    transaction_id: UUID,
-    *,
-    digest: str,
-    by: Principal,
-    via: Surface,
-    reason: str = "",
-    policy: Citation | None = None,
-) -> Transaction:
+def approve(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:
     """Sign off exactly what the approver saw.
 
     The decision that completes the contract's quorum moves the transaction on. Approving again
     returns the present row. Raises ``AlreadyDecided, DigestMismatch, Expired, OwnTransaction``,
     each carrying who decided what, and ``NotAllowed`` for an agent where a person is required.
-    ``policy`` is what a supervising agent decided by; it is sealed with the decision.
     """
-    return decide(
-        transaction_id,
-        Verdict.APPROVE,
-        digest=digest,
-        by=by,
-        via=via,
-        reason=reason,
-        policy=policy,
-    )
+    return decide(transaction_id, Verdict.APPROVE, **vote)
 
 
-def reject(
-    transaction_id: UUID,
-    *,
-    digest: str,
-    by: Principal,
-    via: Surface,
-    reason: str,
-    policy: Citation | None = None,
-) -> Transaction:
-    """Reject; the reason is passed on to the agent. Raises as ``approve`` does."""
-    if not reason.strip():
-        raise InvalidRequest(
-            Sentence("A rejection needs a reason; it is what the agent learns from.")
-        )
-    return decide(
-        transaction_id,
-        Verdict.REJECT,
-        digest=digest,
-        by=by,
-        via=via,
-        reason=reason,
-        policy=policy,
-    )
+def reject(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:
+    """Reject; the reason, which it needs, is passed on to the agent. Raises as ``approve`` does."""
+    return decide(transaction_id, Verdict.REJECT, **vote)
 
 
-def pass_on(
-    transaction_id: UUID,
-    *,
-    digest: str,
-    by: Principal,
-    via: Surface,
-    reason: str,
-    policy: Citation | None = None,
-) -> Transaction:
+def pass_on(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:
     """Leave the decision to people, with a supervising agent's reasoning.
 
     From then on only people's approvals count, those of agents before it neither. Passing on
-    again returns the present row. Raises as ``approve`` does.
+    again returns the present row. Needs a reason, and raises as ``approve`` does.
     """
-    if not reason.strip():
-        raise InvalidRequest("Say why it is passed on: people read it before they decide.")
-    return decide(
-        transaction_id,
-        Verdict.PASS_ON,
-        digest=digest,
-        by=by,
-        via=via,
-        reason=reason,
-        policy=policy,
-    )
+    return decide(transaction_id, Verdict.PASS_ON, **vote)
 
 
 def cancel(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 from uuid import UUID
 
 from django.db.models import Q
@@ -17,6 +17,7 @@ from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
     Expired,
+    InvalidRequest,
     NotAllowed,
     NotFound,
     NotPossible,
@@ -46,23 +47,32 @@ def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
     )
 
 
-def decide(
-    transaction_id: UUID,
-    verdict: Verdict,
-    *,
-    digest: str,
-    by: Principal,
-    via: Surface,
-    reason: str,
-    policy: Citation | None = None,
-) -> Transaction:
+class Vote(TypedDict):
+    """A decision on what its maker saw."""
+
+    digest: str
+    by: Principal
+    via: Surface
+    reason: NotRequired[str]
+    policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
+
+
+REASON_IS_MISSING = {
+    Verdict.REJECT: Sentence("A rejection needs a reason; it is what the agent learns from."),
+    Verdict.PASS_ON: "Say why it is passed on: people read it before they decide.",
+}
+
+
+def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Transaction:
     """Record one decision; the one that completes the quorum, or rejects, moves the transaction.
 
     Deciding the same again returns the present row. Raises ``AlreadyDecided, DigestMismatch,
     Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest, ToolHeld``.
     """
-    check_reason(reason)
-    vote = _Vote(verdict, digest, by, via, reason, policy)
+    vote = _Vote(verdict, **wanted)
+    if verdict in REASON_IS_MISSING and not vote.reason.strip():
+        raise InvalidRequest(REASON_IS_MISSING[verdict])
+    check_reason(vote.reason)
     try:
         with atomic():
             return _record(transaction_id, vote)
@@ -71,7 +81,7 @@ def decide(
     except NotPossible as refusal:
         # Read again: what the refused attempt had written was rolled back.
         snapshot = Transaction.objects.get(pk=snapshot_of(refusal).pk)
-        return _same_again_or_refuse(snapshot, verdict, digest, by)
+        return _same_again_or_refuse(snapshot, vote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +92,8 @@ class _Vote:
     digest: str
     by: Principal
     via: Surface
-    reason: str
-    policy: Citation | None
+    reason: str = ""
+    policy: Citation | None = None
 
 
 def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
@@ -226,22 +236,20 @@ def _check_is_not_held(row: Transaction) -> None:
         raise ToolHeld(text, snapshot=row)
 
 
-def _same_again_or_refuse(
-    snapshot: Transaction, verdict: Verdict, digest: str, by: Principal
-) -> Transaction:
-    if snapshot.proposed_by == str(by):
+def _same_again_or_refuse(snapshot: Transaction, vote: _Vote) -> Transaction:
+    if snapshot.proposed_by == str(vote.by):
         raise OwnTransaction(transaction_id=str(snapshot.pk))
-    own = snapshot.decisions.filter(principal=str(by)).first()
-    if own is not None and (own.verdict, own.intent_digest) == (verdict, digest):
+    own = snapshot.decisions.filter(principal=str(vote.by)).first()
+    if own is not None and (own.verdict, own.intent_digest) == (vote.verdict, vote.digest):
         return snapshot
     if snapshot.state != State.PREPARED:
         raise already_decided(snapshot)
-    if snapshot.intent_digest != digest:
+    if snapshot.intent_digest != vote.digest:
         raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
     if own is not None:
         raise AlreadyDecided(YOU_HAVE[Verdict(own.verdict)], snapshot=snapshot)
     passed_on = snapshot.decisions.filter(verdict=Verdict.PASS_ON).first()
-    if passed_on is not None and by.is_agent:
+    if passed_on is not None and vote.by.is_agent:
         raise AlreadyDecided(
             Sentence(
                 "{name} has passed it on: people decide on it.", name=passed_on.principal_name

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from approvals.http.middleware import roles_of
-from approvals.management.commands import up
+from approvals.local.management.commands import up
 from approvals.models import SignInLink
 from approvals.people.sign_in import links
 from ledger.models import AgentToken, Tenant

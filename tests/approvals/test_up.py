@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from approvals.management.commands import up
+from approvals.local.management.commands import up
 from ledger import contracts
 from ledger.tools import manifests
 from ledger.tools.manifests import ManifestRefused

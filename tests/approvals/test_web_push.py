@@ -10,7 +10,6 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from a2a.tasks import questions
-from approvals.local.embedded_services import public_vapid_key
 from approvals.models import (
     Membership,
     NotificationSettings,
@@ -23,6 +22,7 @@ from approvals.notifications import push_channel, wishes
 from approvals.people import accounts
 from ledger.delivery.couriers import Courier
 from ledger.events import outbox
+from ledger.foundation.crypto.signing_keys import public_vapid_key
 from ledger.models import Delivery, DeliveryState, Event, Transaction
 from ledger.principals import Surface, system
 from ledger.transactions import coordinator

@@ -16,7 +16,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from approvals.local.processes import WEB
+from approvals.processes import WEB
 from ledger.models import Delivery
 from ledger.proof.audit.verification import verify
 from ledger.states import State

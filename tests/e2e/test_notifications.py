@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from approvals.local.embedded_services import public_vapid_key
 from approvals.models import NotificationSettings
+from ledger.foundation.crypto.signing_keys import public_vapid_key
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.processes import until

@@ -24,6 +24,12 @@ OPTIONAL = (
     "a2a/doors/humanlayer",
     "a2a/doors/mcp_server",
     "approvals/insight",
+    "approvals/local",
+    "approvals/slack",
+    "approvals/conformance",
+    # The pages of optional apps in the admin, which are imported only where these are installed.
+    "approvals/admin/git_bus",
+    "approvals/admin/bindings.py",
 )
 
 

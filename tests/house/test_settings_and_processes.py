@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 
-from approvals.local import processes
+from approvals import processes
 from ledger.workers import queues
 
 ROOT = Path(settings.BASE_DIR)

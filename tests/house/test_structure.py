@@ -19,12 +19,6 @@ SHELVES = {
     "ledger.foundation": "lanes, back-off, the doorbell, characters: each a small library",
     "ledger.foundation.crypto": "encryption, Merkle trees, signed notes, keys: one format each",
 }
-# To be shut; nothing may be added here, and what is shut is taken out.
-STILL_OPEN = {
-    "ledger.events": 4,
-    "ledger.limits": 3,
-    "ledger.seals": 2,
-}
 
 
 def test_the_ledger_has_few_rooms():
@@ -69,4 +63,4 @@ def test_packages_are_entered_by_few_doors():
     }
     open_ = {package: number for package, number in doors.items() if number > most[package]}
 
-    assert open_ == STILL_OPEN
+    assert open_ == {}

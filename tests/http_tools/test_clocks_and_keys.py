@@ -9,11 +9,11 @@ from email.utils import format_datetime
 import pytest
 from django.db.models.functions import Now
 
+from approvals.conformance.probe import Probe, Sample, Unexpected, WithKey
 from ledger import execution
 from ledger.errors import PlanFailed, PlanRefused
 from ledger.foundation.crypto import signing_keys
 from ledger.models import Transaction
-from ledger.tools.conformance.probe import Probe, Sample, Unexpected, WithKey
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.http_tools.test_example import example, signed_off

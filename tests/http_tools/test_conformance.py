@@ -15,12 +15,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 
+from approvals.conformance import run
+from approvals.conformance.management.commands import check_tool
+from approvals.conformance.probe import Probe, Sample, WithKey, WithSecret
+from approvals.conformance.run import Finding
+from approvals.conformance.terms import RELIED_ON
 from ledger.foundation.crypto import signing_keys, standard_webhooks
-from ledger.management.commands import check_tool
-from ledger.tools.conformance import run
-from ledger.tools.conformance.probe import Probe, Sample, WithKey, WithSecret
-from ledger.tools.conformance.run import Finding
-from ledger.tools.conformance.terms import RELIED_ON
 from ledger.tools.http import published
 from ledger.tools.manifests import HttpManifest
 from tests.http_tools.broken_service import Behaviour, serving

@@ -482,7 +482,6 @@ def test_a_token_stays_until_the_page_that_says_what_stops_is_confirmed(
 def test_a_token_names_who_issued_it_and_its_last_use_to_the_hour(as_olga, helpdesk, olga_user):
     olga = principal_of(olga_user)
     row, _ = enrolment.issue(helpdesk, scopes=["propose"], by=olga, via=Surface.ADMIN)
-    AgentToken.objects.update(issued_by=None)  # as one from before
     address = reverse("admin:ledger_agenttoken_change", args=[row.pk])
 
     note_use(row.token_hash)

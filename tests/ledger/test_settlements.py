@@ -188,7 +188,7 @@ def test_in_the_proof_as_well_a_word_from_before_another_run_confirms_nothing(in
     row = say(in_doubt("pay", amount="5000.00"), "nothing_happened", bob)
     say(row, "retry", dora)
     said = {"first_word_by": str(bob), "first_word": "I looked.", "outcome": "nothing_happened"}
-    chains.append(
+    chains.append_event(
         row.pk,
         transaction_id=row.pk,
         tenant=row.tenant,

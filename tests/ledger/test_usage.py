@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from datetime import UTC, timedelta
@@ -43,12 +44,19 @@ def counted(model, *names):
     return Counter({tuple(key): number for *key, number in rows})
 
 
+def wait_of_s(seconds):
+    """The bucket of a time to decide, as ``WAIT_SQL`` has it."""
+    doublings = math.log2(max(seconds, buckets.QUICK_S) / buckets.QUICK_S)
+    is_quick = seconds < buckets.QUICK_S
+    return 0 if is_quick else 1 + math.floor(buckets.WAITS_PER_DOUBLING * doublings)
+
+
 def by_hand():
     """The same figures from the events themselves, one by one."""
     days, hours, deciders = Counter(), Counter(), Counter()
     for event in Event.objects.filter(transaction__isnull=False).select_related("transaction"):
         row, at = event.transaction, event.at.astimezone(UTC)
-        wait = buckets.wait_of_s((event.at - row.created_at).total_seconds())
+        wait = wait_of_s((event.at - row.created_at).total_seconds())
         is_approved = event.kind == EventKind.APPROVED and row.amount is not None
         if event.kind in set(counting.COUNTED):
             currency = row.currency if is_approved else ""
@@ -282,7 +290,7 @@ def test_subjects_that_nobody_is_shown_any_more_are_forgotten(a_payment, alice):
 
 @given(st.lists(st.floats(min_value=0, max_value=10**6), min_size=1, max_size=50))
 def test_the_median_of_counted_waits_is_near_the_true_one(spans):
-    counts = Counter(buckets.wait_of_s(span) for span in spans)
+    counts = Counter(wait_of_s(span) for span in spans)
     true = sorted(spans)[(len(spans) - 1) // 2]
 
     median = buckets.wait_quantile_s(counts, 0.5)
@@ -306,7 +314,7 @@ def test_the_database_and_python_have_the_same_buckets_of_waits(db, seconds):
         cursor.execute("SELECT " + buckets.WAIT_SQL.format(f"{seconds}::numeric"))
         (wait,) = cursor.fetchone()
 
-    assert wait == buckets.wait_of_s(seconds)
+    assert wait == wait_of_s(seconds)
 
 
 def test_a_range_is_rounded_outwards_to_two_digits():

@@ -16,8 +16,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from approvals.local import old_folder
 from approvals.local.embedded_services import start_postgres
-from approvals.management import old_folder
 from approvals.management.commands import migrate
 from tests.operations import trees
 from tests.operations.clusters import Cluster, home
@@ -37,7 +37,7 @@ EARLIER = """
     VALUES ('ledger', '0001_initial', now()), ('approvals', '0001_initial', now());
 """
 PROGRAMS = """
-from approvals.management.commands import demo, up
+from approvals.local.management.commands import demo, up
 stages = demo.Command().stages(up.Ports(8000, 8002, 8003), 1, {"ASSENT_URL": ""})
 print(*(program.name for stage in stages for program in stage))
 """
@@ -114,7 +114,7 @@ def test_optional_apps_may_be_left_out_of_a_database_that_had_them(cluster, tmp_
     (desk.root / ".assent").mkdir()
     desk.manage("migrate")
     desk.environment |= {
-        "ASSENT_OPTIONAL_APPS": ",",
+        "ASSENT_OPTIONAL_APPS": "approvals.local",
         "ASSENT_DEBUG": "1",
         "ASSENT_BILLING_URL": "http://127.0.0.1:8003",
         "ASSENT_SANDBOX_URL": "http://127.0.0.1:8002",

@@ -17,4 +17,4 @@ class GitBusConfig(AppConfig):
         from ledger.events import describe_changes
 
         origins.register(of_task)
-        describe_changes(changes.DESCRIPTIONS)
+        describe_changes(changes.BusChange)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from django.db.models import TextChoices
 
 from ledger.errors import Sentence
 
 
-class BusChange(StrEnum):
+class BusChange(TextChoices):
     """The values never change: they are sealed."""
 
-    ADDED = "bus_added"
-    CHANGED = "bus_changed"
-    REQUEST_WISHED = "bus_request_wished"
-    HISTORY_REWRITTEN = "bus_history_rewritten"
-    REQUEST_SETTLED = "bus_request_settled"
-
-
-DESCRIPTIONS: dict[str, str] = {
-    BusChange.ADDED: Sentence("added a git bus"),
-    BusChange.CHANGED: Sentence("changed a git bus"),
-    BusChange.REQUEST_WISHED: Sentence("wants something to be done with a request of a git bus"),
-    BusChange.HISTORY_REWRITTEN: Sentence("found the history of a git repository rewritten"),
-    BusChange.REQUEST_SETTLED: Sentence("did with a request what an operator wanted"),
-}
+    ADDED = "bus_added", Sentence("added a git bus")
+    CHANGED = "bus_changed", Sentence("changed a git bus")
+    REQUEST_WISHED = (
+        "bus_request_wished",
+        Sentence("wants something to be done with a request of a git bus"),
+    )
+    HISTORY_REWRITTEN = (
+        "bus_history_rewritten",
+        Sentence("found the history of a git repository rewritten"),
+    )
+    REQUEST_SETTLED = "bus_request_settled", Sentence("did with a request what an operator wanted")

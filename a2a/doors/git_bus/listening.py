@@ -26,14 +26,6 @@ MOST_UNUSABLE = 20  # names that operators are shown
 DUE = Q(is_active=True, look_at__lte=Now()) & (Q(busy_until=None) | Q(busy_until__lte=Now()))
 
 
-def serve_due() -> int:
-    """One turn for each bus that is due; how many there were."""
-    buses = list(GitBus.objects.filter(DUE).order_by("look_at").values_list("pk", flat=True))
-    for pk in buses:
-        serve(pk)
-    return len(buses)
-
-
 def serve(pk: int) -> None:
     """A turn for one bus, unless another process has it."""
     free = GitBus.objects.filter(DUE, pk=pk)

@@ -27,4 +27,4 @@ class HumanLayerConfig(AppConfig):
         channel.register_form(webhooks.CallForm())
         start_checks.register_check(checks.terms)
         retention.register(erasure.CALLS)
-        describe_changes(changes.DESCRIPTIONS)
+        describe_changes(changes.BindingChange)

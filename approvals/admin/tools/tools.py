@@ -7,8 +7,8 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -202,9 +202,7 @@ class RegisteredToolAdmin(ReadOnly, OwnRowPages):
         rows = ChangeRequest.objects.filter(
             kind=registrations.KIND, tenant__in=operated_by(request)
         )
-        change = rows.filter(pk=change_id).first()
-        if change is None:
-            raise Http404
+        change = get_object_or_404(rows, pk=change_id)
         tool = RegisteredTool.objects.filter(tenant=change.tenant, name=change.subject).first()
         return self.waiting(
             request,

@@ -10,7 +10,7 @@ from django.db.models import Max, Sum
 from django.db.models.functions import Now
 
 from ledger import limits
-from ledger.limits import MEANINGS, OF_WHOM, Limit, Of
+from ledger.limits import MEANINGS, Limit, Of
 from ledger.limits.stocks import every
 from ledger.models import Agent, LimitRefusal
 
@@ -56,7 +56,7 @@ def recent_refusals(tenants: frozenset[str]) -> list[dict[str, Any]]:
         number=Sum("number"), last=Max("minute")
     )
     return [
-        {**row, "unit": MEANINGS[Limit(row["limit"])].unit, "of": OF_WHOM[Of(row["of"])]}
+        {**row, "unit": MEANINGS[Limit(row["limit"])].unit, "of": Of(row["of"]).label}
         for row in counted.order_by("-number")[:SHOWN]
         if row["limit"] in set(Limit)
     ]

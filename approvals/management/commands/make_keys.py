@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management.base import BaseCommand
 
-from approvals.local.embedded_services import public_vapid_key
+from ledger.foundation.crypto.signing_keys import public_vapid_key
 
 NAMES = (
     "SECRET_KEY",

@@ -18,8 +18,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from psycopg.errors import LockNotAvailable
 
 from approvals import database_roles
+from approvals.processes import EXIT_OTHER_VERSION
 
-EXIT_OTHER_VERSION = 65  # EX_DATAERR of sysexits.h
 OUR_ROOMS = {"ledger", "a2a", "approvals"}
 NAMED = 3  # unknown migrations in the refusal; a database before 0.1.0 has dozens
 

@@ -28,13 +28,12 @@ from fido2.webauthn import (
 )
 
 from approvals.models import Passkey
-from approvals.people.account_log import record_change
-from approvals.people.principals import name_of, principal_of
+from approvals.people.account_log import record_own
+from approvals.people.principals import name_of
 from approvals.people.sign_in import second_steps
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
 from ledger.foundation.characters import without_nul
-from ledger.principals import Surface
 
 LONGEST_NAME = 60
 MOST = 20  # of one person
@@ -78,13 +77,7 @@ def register_passkey(person: User, state: State, answer: str, name: str) -> list
         User.objects.select_for_update().get(pk=person.pk)
         name = without_nul(name).strip()[:LONGEST_NAME] or "Passkey"
         Passkey.objects.create(user=person, name=name, credential=bytes(made.credential_data))
-        record_change(
-            person,
-            ChangeKind.PASSKEY_ADDED,
-            by=principal_of(person),
-            via=Surface.WEB,
-            passkey=name,
-        )
+        record_own(person, ChangeKind.PASSKEY_ADDED, passkey=name)
         return second_steps.codes_for_first(person)
 
 
@@ -96,13 +89,7 @@ def delete_passkey(person: User, passkey_id: int) -> bool:
         if row is None:
             return False
         row.delete()
-        record_change(
-            person,
-            ChangeKind.PASSKEY_REMOVED,
-            by=principal_of(person),
-            via=Surface.WEB,
-            passkey=row.name,
-        )
+        record_own(person, ChangeKind.PASSKEY_REMOVED, passkey=row.name)
         second_steps.drop_useless_codes(person)
     return True
 

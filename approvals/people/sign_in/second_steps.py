@@ -16,10 +16,8 @@ from django.db.transaction import atomic
 from django.utils.crypto import constant_time_compare
 
 from approvals.models import AuthenticatorApp, Passkey, RecoveryCodes
-from approvals.people.account_log import record_change
-from approvals.people.principals import principal_of
+from approvals.people.account_log import record_own
 from ledger.events import ChangeKind
-from ledger.principals import Surface
 
 ISSUER = "Assent"
 SECRET_BYTES = 20  # as many as SHA-1 has: RFC 4226, section 4
@@ -60,7 +58,7 @@ def add_app(person: User, secret: str, code: str) -> list[str] | None:
         User.objects.select_for_update().get(pk=person.pk)
         AuthenticatorApp.objects.filter(user=person).delete()
         AuthenticatorApp.objects.create(user=person, secret=secret, last_step=step)
-        _record(person, ChangeKind.AUTHENTICATOR_ADDED)
+        record_own(person, ChangeKind.AUTHENTICATOR_ADDED)
         return codes_for_first(person)
 
 
@@ -69,7 +67,7 @@ def remove_app(person: User) -> bool:
     with atomic():
         if not AuthenticatorApp.objects.filter(user=person).delete()[0]:
             return False
-        _record(person, ChangeKind.AUTHENTICATOR_REMOVED)
+        record_own(person, ChangeKind.AUTHENTICATOR_REMOVED)
         drop_useless_codes(person)
     return True
 
@@ -86,7 +84,7 @@ def new_codes(person: User) -> list[str]:
     with atomic():
         RecoveryCodes.objects.filter(user=person).delete()
         RecoveryCodes.objects.create(user=person, codes=" ".join(codes))
-        _record(person, ChangeKind.RECOVERY_CODES_MADE)
+        record_own(person, ChangeKind.RECOVERY_CODES_MADE)
     return codes
 
 
@@ -129,7 +127,7 @@ def _uses_recovery_code(person: User, code: str) -> bool:
         return False
     row.codes = " ".join(left)
     row.save(update_fields=["codes"])
-    _record(person, ChangeKind.RECOVERY_CODE_USED)
+    record_own(person, ChangeKind.RECOVERY_CODE_USED)
     return True
 
 
@@ -147,7 +145,3 @@ def code_at(secret: str, step: int) -> str:
     start = digest[-1] & 0x0F
     number = int.from_bytes(digest[start : start + 4], "big") & 0x7FFF_FFFF
     return f"{number % 10**DIGITS:0{DIGITS}}"
-
-
-def _record(person: User, kind: ChangeKind) -> None:
-    record_change(person, kind, by=principal_of(person), via=Surface.WEB)

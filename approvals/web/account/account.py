@@ -29,11 +29,10 @@ from approvals.people import (
     confirm_address,
     letters_are_possible,
     principal_of,
-    record_change,
+    record_own,
 )
 from approvals.people.sign_in import end_sessions, passkeys_of, second_steps, sessions_of
 from approvals.presentation import amount_written, refusal_in_words
-from approvals.slack import is_configured as slack_is_configured
 from approvals.web import live
 from approvals.web.account import notifications
 from approvals.web.requests import roles_of_request
@@ -138,7 +137,6 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
         "identity": CompanyIdentity.objects.filter(user=person).first(),
         "sessions": sessions_of(person),
         "this_session": request.session.session_key,
-        "has_slack_set_up": slack_is_configured(),
         "was_confirmed": entering.was_confirmed(request),
         **_notifications(request),
         **forms_in_error,
@@ -245,10 +243,7 @@ def _end(request: HttpRequest, **which: Any) -> HttpResponse:
     with atomic():
         ended = end_sessions(person, **which)
         if ended:
-            by = principal_of(person)
-            record_change(
-                person, ChangeKind.SESSIONS_ENDED, by=by, via=Surface.WEB, sessions=len(ended)
-            )
+            record_own(person, ChangeKind.SESSIONS_ENDED, sessions=len(ended))
     if not ended and "only" in which:
         raise Http404
     for key in ended:

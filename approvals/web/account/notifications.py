@@ -42,11 +42,10 @@ from approvals.notifications import (
     words_of,
     zone_of,
 )
-from approvals.people import principal_of, record_change
+from approvals.people import record_own
 from approvals.web.requests import roles_of_request, tenants_of_request
 from ledger.events import ChangeKind
 from ledger.models import Delivery, Event, Transaction, id_or_none
-from ledger.principals import Surface
 from ledger.states import State
 
 MOST_DUE = 20  # items that one request asks about
@@ -103,13 +102,7 @@ def _keep(form: NotificationsForm, person: User) -> None:
     with atomic():
         form.save()
         if form.instance.mail and not before:
-            record_change(
-                person,
-                ChangeKind.NOTIFICATIONS_TURNED_ON,
-                by=principal_of(person),
-                via=Surface.WEB,
-                where="e-mail",
-            )
+            record_own(person, ChangeKind.NOTIFICATIONS_TURNED_ON, where="e-mail")
 
 
 def _page(request: HttpRequest, form: NotificationsForm, status: int = 200) -> HttpResponse:

@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.http import require_safe
@@ -106,17 +106,11 @@ def task_file(request: HttpRequest, task_id: UUID) -> HttpResponse:
 def _transaction(request: HttpRequest, transaction_id: UUID) -> Transaction:
     """Another tenant's is not there."""
     rows = Transaction.objects.for_tenants(tenants_of_request(request))
-    row = rows.filter(pk=transaction_id).first()
-    if row is None:
-        raise Http404
-    return row
+    return get_object_or_404(rows, pk=transaction_id)
 
 
 def _task(request: HttpRequest, task_id: UUID) -> Task:
-    row = Task.objects.for_tenants(tenants_of_request(request)).filter(pk=task_id).first()
-    if row is None:
-        raise Http404
-    return row
+    return get_object_or_404(Task.objects.for_tenants(tenants_of_request(request)), pk=task_id)
 
 
 def _page(request: HttpRequest, record: Record, context: dict[str, Any]) -> HttpResponse:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from a2a.models import RemoteAgent
-from approvals import metrics, slack
+from approvals import metrics
 from approvals.desk.operations import (
     agents_near_a_limit,
     agreement_in,
@@ -96,10 +96,19 @@ def _owed(tenants: frozenset[str], **conditions: Any) -> list[Delivery]:
     """Deliveries of these tenants, newest first; each gets ``to``, the text of its recipient."""
     rows = Delivery.objects.filter(event__tenant__in=tenants, **conditions).select_related("event")
     deliveries = list(rows.order_by("-pk")[:SHOWN])
-    places = slack.places_of(deliveries)
+    places = _places_of(deliveries)
     for delivery in deliveries:
         delivery.to = places.get(delivery.pk) or f"{delivery.channel} {delivery.recipient}"  # type: ignore[attr-defined]
     return deliveries
+
+
+def _places_of(deliveries: list[Delivery]) -> dict[int, str]:
+    """Places in Slack, in words, by the primary key of the delivery."""
+    if not apps.is_installed("approvals.slack"):
+        return {}
+    from approvals.slack.messages.recipients import places_of
+
+    return places_of(deliveries)
 
 
 @login_required

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
@@ -78,10 +78,7 @@ def answer(request: HttpRequest, question_id: UUID) -> HttpResponse:
 def _question(request: HttpRequest, question_id: UUID) -> Question:
     """The question; ``Http404`` for one of another tenant."""
     visible = Question.objects.for_tenants(tenants_of_request(request))
-    row = visible.select_related("task__skill").filter(pk=question_id).first()
-    if row is None:
-        raise Http404
-    return row
+    return get_object_or_404(visible.select_related("task__skill"), pk=question_id)
 
 
 def _question_page(
@@ -184,9 +181,7 @@ def _task_page(
     request: HttpRequest, task_id: UUID, status: int = 200, problem: str = ""
 ) -> HttpResponse:
     visible = Task.objects.for_tenants(tenants_of_request(request))
-    row = visible.select_related("parent", "skill__agent").filter(pk=task_id).first()
-    if row is None:
-        raise Http404
+    row = get_object_or_404(visible.select_related("parent", "skill__agent"), pk=task_id)
     template = "desk/_task.html" if wants_fragment(request) else "desk/task.html"
     roles = roles_of_request(request)
     asked = _asked(row)

@@ -14,12 +14,12 @@ from django.db import connection
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from ledger import seals
 from ledger.agents import Caller
 from ledger.contracts import ReadonlyTool
 from ledger.foundation.characters import without_nul
 from ledger.foundation.lanes import Lane
 from ledger.models import Reading
-from ledger.seals import intents
 
 logger = logging.getLogger(__name__)
 MOST_OF_ONE = 4
@@ -50,7 +50,7 @@ class ToolFailed(Exception):
 
 def read_with(caller: Caller, tool: ReadonlyTool, arguments: Any) -> tuple[UUID, str]:
     """The id of the record and the tool's result as JSON. Raises ``ToolFailed, InvalidRequest``."""
-    intents.refuse_unsafe_text(arguments)
+    seals.refuse_unsafe_text(arguments)
     checked = tool.validate(arguments)
     reading = Reading(
         tenant=caller.tenant,

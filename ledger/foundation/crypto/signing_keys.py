@@ -1,4 +1,4 @@
-"""Ed25519 keys whose signatures others verify. Each purpose has a list: its first key signs."""
+"""Keys whose signatures others verify. Each purpose has a list: its first key signs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 ALGORITHM = "EdDSA"
 
@@ -31,3 +33,13 @@ def jwk(key: Ed25519PrivateKey) -> dict[str, str]:
     x = base64.urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=").decode()
     fixed = {"kty": "OKP", "crv": "Ed25519", "alg": ALGORITHM, "use": "sig"}
     return {**fixed, "kid": key_id(key), "x": x}
+
+
+def public_vapid_key(key: str) -> str:
+    """The public half of a P-256 key, as browsers take it: base64url of the point.
+
+    Raises ``ValueError`` for a key that is none.
+    """
+    public = ec.derive_private_key(int(key, 16), ec.SECP256R1()).public_key()
+    point = public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    return base64.urlsafe_b64encode(point).rstrip(b"=").decode()

@@ -27,13 +27,6 @@ def wait_begins_s(wait: int) -> float:
     return 0.0 if wait <= 0 else QUICK_S * 2 ** ((wait - 1) / WAITS_PER_DOUBLING)
 
 
-def wait_of_s(seconds: float) -> int:
-    """The bucket of a time to decide; ``WAIT_SQL`` is the same for the database."""
-    if seconds < QUICK_S:
-        return 0
-    return 1 + math.floor(WAITS_PER_DOUBLING * math.log2(seconds / QUICK_S))
-
-
 # Of ``{0}``, an amount or a number of seconds.
 SIZE_SQL = (
     f"CASE WHEN {{0}} = 0 THEN {ZERO} ELSE floor({SIZES_PER_TENFOLD} * log({{0}}::float8))::int END"

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, Role
-from ledger.errors import PlanRefused
 from ledger.foundation import characters
 from ledger.tools.http import answers, exchange
 from ledger.tools.http.answers import AskLater, Done, Meaning, NotProved, Refused
@@ -96,16 +95,6 @@ class HttpTool(ManifestTool):
     def _look_up(self, context: Context) -> Meaning | None:
         answer = exchange.look_up(self.service, self._operation(context), context)
         return answers.meaning_of_operation(answer, is_complete=self.receipts_are_complete)
-
-    def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
-        """Raises ``PlanRefused``, and what is wrong with a plan that cannot be shown."""
-        if not self.has("plan"):
-            return self.plain_plan(arguments)
-        try:
-            plan: Plan = self.run("plan", arguments, context)
-        except NothingHappened as refusal:
-            raise PlanRefused(str(refusal)) from refusal
-        return plan.checked()
 
 
 def _done(meaning: Meaning) -> Mapping[str, Any]:

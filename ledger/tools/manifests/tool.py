@@ -14,8 +14,7 @@ from ledger.tools.manifests.base import Manifest
 
 
 class ManifestTool(Tool[..., Any]):
-    """One version of a tool. ``run`` and, with a companion ``plan``, ``make_plan`` are for the
-    kinds to write."""
+    """One version of a tool. Each kind writes its own ``run``."""
 
     def __init__(self, manifest: Manifest, companions: Iterable[Role]) -> None:
         super().__init__(_not_here, manifest.contract.contract())

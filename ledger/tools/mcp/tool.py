@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from ledger import seals
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, ReadonlyTool, Role
-from ledger.errors import PlanRefused
 from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.tools.manifests import ManifestTool, McpManifest, UpstreamCall, filled_in, model_of
 from ledger.tools.mcp import answers, client, definitions
@@ -103,16 +102,6 @@ class McpTool(ManifestTool):
         path = plan.summary
         text = answers.receipt_at(result, path, TEXT_MOST) if path else answers.text_in(result)
         return Plan(summary=text) if text else self.plain_plan(arguments)
-
-    def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
-        """Raises ``PlanRefused``, and what is wrong with a plan that cannot be shown."""
-        if not self.has("plan"):
-            return self.plain_plan(arguments)
-        try:
-            plan: Plan = self.run("plan", arguments, context)
-        except NothingHappened as refusal:
-            raise PlanRefused(str(refusal)) from refusal
-        return plan.checked()
 
 
 class McpReadonlyTool(ReadonlyTool):

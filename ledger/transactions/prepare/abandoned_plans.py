@@ -17,12 +17,11 @@ from ledger import seals, states
 from ledger.contracts import Context, Tool
 from ledger.contracts.results import storable
 from ledger.errors import source_of
-from ledger.events import chains
+from ledger.events import append_event
 from ledger.foundation.postgres import sessions
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
-from ledger.seals import intents
 from ledger.states import Reasons, State
 from ledger.transactions.prepare.proposals import OPERATION_KEY_MAX
 
@@ -82,10 +81,10 @@ def _insert_for_rollback(
 
 
 def _insert(row: Transaction, by: Principal, via: Surface) -> None:
-    row.intent_digest = intents.digest_of(intents.intent_of(row))
+    row.intent_digest = seals.digest_of(seals.intent_of(row))
     with atomic():
         row.save(force_insert=True)
-        chains.append(
+        append_event(
             row.pk,
             transaction_id=row.pk,
             tenant=row.tenant,

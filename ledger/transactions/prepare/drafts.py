@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ledger import seals
 from ledger.errors import PlanRefused
 from ledger.models import TransactionRow, new_row
-from ledger.seals import intents
 from ledger.states import State
 from ledger.transactions.prepare.planning import Planned
 from ledger.transactions.prepare.proposals import Request
@@ -41,7 +41,7 @@ def refused_draft(
     row = _row(request, transaction_id, planned, created_at)
     row.state, row.ended_at = State.REFUSED, created_at
     row.ending_reason = row.error = refusal.detail[:2000]
-    intents.refuse_unsafe_text([row.error, row.action_summary])
+    seals.refuse_unsafe_text([row.error, row.action_summary])
     return New(request, row, refusal.status, row.error)
 
 
@@ -49,7 +49,7 @@ def _row(
     request: Request, transaction_id: UUID, planned: Planned, created_at: datetime
 ) -> TransactionRow:
     row = new_row(columns(request, transaction_id, planned, created_at))
-    row.intent_digest = intents.digest_of(intents.intent_of(row))
+    row.intent_digest = seals.digest_of(seals.intent_of(row))
     return row
 
 

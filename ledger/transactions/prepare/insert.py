@@ -27,7 +27,6 @@ from ledger.foundation.postgres import (
     use_prepared_statements,
 )
 from ledger.models import Event, IdempotencyKey, Transaction
-from ledger.seals import intents
 from ledger.states import WITHOUT_EFFECT, Move, State
 from ledger.transactions.prepare.admission import locks_of
 from ledger.transactions.prepare.drafts import New
@@ -89,7 +88,7 @@ def _first_event(new: New, move: Move[State]) -> dict[str, Any]:
         "principal_name": row.proposed_by_name,
         "via": new.request.via,
         "reason": row.ending_reason or row.stated_reason,
-        "details": intents.canonical(seals.first_details(row)).decode(),
+        "details": seals.canonical(seals.first_details(row)).decode(),
     }
 
 

@@ -21,10 +21,11 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import connection
 
+from ledger import limits
 from ledger.errors import InProgress, PlansBusy, PlanTimedOut
 from ledger.foundation.lanes import Job, Lane
 from ledger.foundation.postgres import sessions
-from ledger.limits import Limit, Of, rates
+from ledger.limits import Limit, Of
 from ledger.principals import Principal
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ def _begin(plan: Callable[[], R], place: Place) -> Job[R]:
             raise InProgress("An earlier plan of this operation has not returned yet.")
         for of, key in place.counted_as:
             number = _running[of, key]
-            refusal = rates.too_many(Limit.PLANS, of, place.tenant, place.by.slug, number)
+            refusal = limits.too_many(Limit.PLANS, of, place.tenant, place.by.slug, number)
             if refusal is not None:
                 raise refusal
         running = _lane.start(place.tool, plan)

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ledger import seals
 from ledger.contracts import Context, Plan, Tool
 from ledger.contracts.results import storable
 from ledger.errors import LedgerError, PlanFailed, PlanRefused
 from ledger.foundation import characters
-from ledger.seals import intents
 
 WARNINGS_MOST, WARNING_MAX = 50, 3000  # characters
 SUMMARY_MAX = 3000  # characters, of a refusal
@@ -69,17 +69,17 @@ def plain(tool: Tool[Any, Any], arguments: BaseModel, stated_reason: str) -> Pla
 
 def _checked(tool: Tool[Any, Any], arguments: BaseModel, made: Plan, stated_reason: str) -> Planned:
     summary, warnings = str(made.summary), [str(warning) for warning in made.warnings]
-    intents.refuse_unsafe_text([summary, warnings], "the plan")
+    seals.refuse_unsafe_text([summary, warnings], "the plan")
     _check_warnings(tool, warnings)
     # One line: what follows a line break could pass for a line of ours.
-    summary = characters.one_line(intents.normalised(summary))
+    summary = characters.one_line(seals.normalised(summary))
     planned_arguments = _planned_arguments(tool, arguments, made)
-    shown = [summary, stated_reason, *intents.texts_in(planned_arguments)]
+    shown = [summary, stated_reason, *seals.texts_in(planned_arguments)]
     return Planned(
         arguments=planned_arguments,
         action_summary=summary,
         # Look-alikes first, so that no number of other warnings pushes them out of sight.
-        warnings=[*characters.lookalikes(shown), *intents.normalised(warnings)],
+        warnings=[*characters.lookalikes(shown), *seals.normalised(warnings)],
         amount=made.amount,
         currency=made.currency if made.amount is not None else "",
         held=storable(made.held or {}),  # as it will be read again: its digest is sealed
@@ -92,8 +92,8 @@ def _planned_arguments(tool: Tool[Any, Any], arguments: BaseModel, made: Plan) -
     if made.arguments is None:
         return arguments.model_dump(mode="json")
     changed = tool.validate(dict(made.arguments)).model_dump(mode="json")
-    intents.refuse_unsafe_text(changed)
-    normalised: dict[str, Any] = intents.normalised(changed)
+    seals.refuse_unsafe_text(changed)
+    normalised: dict[str, Any] = seals.normalised(changed)
     return normalised
 
 

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from ledger import seals
 from ledger.agents import Lists, allow, lists_of, unknown
 from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
 from ledger.models import IdempotencyKey, Transaction, TransactionRow
 from ledger.principals import Principal, Surface
-from ledger.seals import intents
 from ledger.tools import held_named, tool_named
 
 PREPARE_ROUTE = "prepare"
@@ -49,8 +49,8 @@ class Proposal:
         Raises ``InvalidRequest`` for text that is too long or unsafe to show.
         """
         for name in ("arguments", "reason", "run_id", "step_id", "traceparent"):
-            intents.refuse_unsafe_text(getattr(self, name), name)
-        intents.refuse_unsafe_text(key, "Idempotency-Key")
+            seals.refuse_unsafe_text(getattr(self, name), name)
+        seals.refuse_unsafe_text(key, "Idempotency-Key")
         for name, most in MOST_CHARACTERS.items():
             if len(getattr(self, name)) > most:
                 raise InvalidRequest(f"{name} is longer than {most} characters.")
@@ -59,8 +59,8 @@ class Proposal:
         """The same proposal with its texts in Unicode's composed form (NFC)."""
         return replace(
             self,
-            arguments=intents.normalised(self.arguments),
-            reason=intents.normalised(self.reason),
+            arguments=seals.normalised(self.arguments),
+            reason=seals.normalised(self.reason),
         )
 
     def fingerprint(self) -> str:
@@ -134,7 +134,7 @@ def checked(
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)
-    folded = intents.folded(meaning)
+    folded = seals.folded(meaning)
     operation_key = tool.operation_key_for(tenant, folded)
     if len(operation_key) > OPERATION_KEY_MAX:
         raise InvalidRequest(f"The operation key is longer than {OPERATION_KEY_MAX} characters.")
@@ -151,7 +151,7 @@ def checked(
         ttl=ttl,
         meaning=folded,
         operation_key=operation_key,
-        input_hash=intents.digest_of({"tool": tool.name, "arguments": meaning}),
+        input_hash=seals.digest_of({"tool": tool.name, "arguments": meaning}),
     )
 
 

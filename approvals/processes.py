@@ -66,10 +66,12 @@ COURIER = Process(
     secrets=frozenset({"ASSENT_VAPID_KEY"}),
 )
 SWEEPER = Process("sweeper", ("manage.py", "sweep"), secrets=frozenset({"ASSENT_AUDIT_KEY"}))
-SLACK = Process("slack", ("manage.py", "slack_listen"))  # for Socket Mode only
+# For Socket Mode only.
+SLACK = Process("slack", ("manage.py", "slack_listen"), app="approvals.slack")
 # The git program on repositories of strangers: in a process that serves nothing else.
 BUS = Process("bus", ("manage.py", "bus", "listen"), app="a2a.doors.git_bus")
 
+EXIT_OTHER_VERSION = 65  # of ``MIGRATE``; EX_DATAERR of sysexits.h
 PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK, BUS)
 SECRETS_OF_ONE = frozenset[str]().union(*(process.secrets for process in PROCESSES))
 

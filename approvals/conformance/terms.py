@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.tools.conformance.probe import Heard, Probe, Skipped, Unexpected
+from approvals.conformance.probe import Heard, Probe, Skipped, Unexpected
 from ledger.tools.http import published
 from ledger.tools.http.published import Unusable
 from ledger.tools.manifests import HttpManifest

@@ -14,24 +14,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from approvals.conformance.probe import Probe, Sample, Signer, WithKey, WithSecret
+from approvals.conformance.run import CHECKS, Finding, findings
+from approvals.conformance.service import NotStarted, StartedService, listens, published
 from ledger.contracts import json_schemas
 from ledger.foundation.crypto import signing_keys, standard_webhooks
 from ledger.foundation.crypto.standard_webhooks import SecretRefused
 from ledger.tools import credentials, manifests
-from ledger.tools.conformance import (
-    CHECKS,
-    Finding,
-    NotStarted,
-    Probe,
-    Sample,
-    Signer,
-    StartedService,
-    WithKey,
-    WithSecret,
-    findings,
-    listens,
-    published,
-)
 from ledger.tools.credentials import CredentialRefused
 from ledger.tools.manifests import HttpManifest, ManifestRefused, texts
 

@@ -9,15 +9,16 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import path
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from approvals.models import SlackIdentity, SlackWorkspace
 from approvals.people import principal_of
-from approvals.slack import (
+from approvals.slack.api import is_configured
+from approvals.slack.identities import (
     NotLinked,
     ask_to_link,
-    is_configured,
     link_account,
     link_request_of,
     unlink_account,
@@ -87,3 +88,12 @@ def _workspace(request: HttpRequest, workspace_id: int) -> SlackWorkspace:
         if workspace.pk == workspace_id:
             return workspace
     raise Http404
+
+
+# Among the addresses of the desk.
+urlpatterns = [
+    path("slack/", slack, name="slack"),
+    path("slack/<int:workspace_id>/link", ask, name="slack-ask"),
+    path("slack/<int:workspace_id>/unlink", unlink, name="slack-unlink"),
+    path("slack/link/<str:token>/", confirm, name="slack-confirm"),
+]

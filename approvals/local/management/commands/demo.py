@@ -13,16 +13,28 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import yaml
 from django.apps import apps
 from django.conf import settings
+from django.contrib.auth.models import Permission, User
+from django.db.models.functions import Now
 from django.utils import timezone
 
-from approvals.local import Program, embedded_services, processes
-from approvals.local.processes import environment_of
-from approvals.management import old_folder
-from approvals.management.commands import up
-from approvals.management.commands.up import ROOT, Ports, has_bus, program
+from a2a import submissions
+from a2a.models import Skill
+from a2a.submissions import Submission
+from approvals import processes
+from approvals.local import Program, embedded_services, old_folder
+from approvals.local.management.commands import up
+from approvals.local.management.commands.up import ROOT, Ports, has_bus, program
+from approvals.models import Notice
+from approvals.people import accounts
+from approvals.processes import environment_of
+from ledger.agents import Caller, enrolment
+from ledger.events import command_principal
+from ledger.models import Agent, Scope, Tenant
 from ledger.principals import Surface
+from ledger.tools import manifests, registrations
 
 PEOPLE = {
     "alice": ("Alice Moreau", "approver", "a manager"),
@@ -155,8 +167,6 @@ def has_mcp_server() -> bool:
 
 def propose_when_somebody_comes() -> None:
     """The short-lived refund, as soon as somebody has signed in: they can watch it lapse."""
-    from django.contrib.auth.models import User
-
     began_at = timezone.now()
     while not User.objects.filter(username__in=PEOPLE, last_login__gt=began_at).exists():
         time.sleep(1)
@@ -167,17 +177,8 @@ def propose_when_somebody_comes() -> None:
 
 def make_demo_data(token_file: Path) -> None:
     """People, roles and two agents, once. Passwords are public: the demo listens on loopback."""
-    from django.contrib.auth.models import Permission, User
-    from django.db.models.functions import Now
-
-    from approvals.models import Notice
-    from approvals.people import accounts
-    from ledger.agents import enrolment
-    from ledger.events import command_principal
-    from ledger.models import AgentToken, Scope
-
     assert settings.DEBUG, "demo data belongs to the demo only"
-    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
+    by = _by_command()
     acme = enrolment.tenant_named("acme", "Acme Travel", **by)
     enrolment.allow_tools(acme, ["*"], **by)
     for username, (name, role, _who) in PEOPLE.items():
@@ -198,27 +199,22 @@ def make_demo_data(token_file: Path) -> None:
     # Nobody has to be told of what made the demo.
     Notice.objects.filter(dismissed_at=None, event__via="command").update(dismissed_at=Now())
 
-    helpdesk = enrolment.agent_named(acme, "helpdesk", "Helpdesk agent", **by)
-    scopes = [Scope.PROPOSE.value, Scope.SUBMIT.value]
-    if token_file.exists():
-        # A token of an earlier version of the demo could not submit tasks yet.
-        known = AgentToken.objects.filter(token_hash=AgentToken.hash_of(token_file.read_text()))
-        for token in known:
-            enrolment.change_scopes(token, scopes, **by)
-    else:
-        _keep_token(token_file, enrolment.issue(helpdesk, scopes=scopes, **by)[1])
+    _keep_token(token_file, _agent("helpdesk", "Helpdesk agent"), Scope.PROPOSE, Scope.SUBMIT)
+
+
+def _by_command() -> dict[str, Any]:
+    """The actor and the surface of what the demo makes, as keyword arguments."""
+    return {"by": command_principal(), "via": Surface.COMMAND}
+
+
+def _agent(slug: str, name: str) -> Agent:
+    by = _by_command()
+    return enrolment.agent_named(enrolment.tenant_named("acme", **by), slug, name, **by)
 
 
 def make_demo_worker(token_file: Path) -> None:
     """An agent that consolidates transcripts, and asks when they contradict each other."""
-    from a2a.models import Skill
-    from ledger.agents import enrolment
-    from ledger.events import command_principal
-    from ledger.models import Scope
-
-    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
-    acme = enrolment.tenant_named("acme", **by)
-    archivist = enrolment.agent_named(acme, "archivist", "Archivist", **by)
+    archivist = _agent("archivist", "Archivist")
     transcripts = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     Skill.objects.get_or_create(
         tenant="acme",
@@ -236,24 +232,15 @@ def make_demo_worker(token_file: Path) -> None:
             "is_retry_safe": True,
         },
     )
-    if not token_file.exists():
-        _keep_token(token_file, enrolment.issue(archivist, scopes=[Scope.WORK.value], **by)[1])
+    _keep_token(token_file, archivist, Scope.WORK)
 
 
 def make_demo_bus(repository: Path, clone: Path) -> None:
     """A git bus with a participant that is a shell script; it asks us, and we ask it."""
-    from a2a import submissions
     from a2a.doors.git_bus.models import BusMethod, GitBus
-    from a2a.models import Skill
-    from a2a.submissions import Submission
-    from ledger.agents import Caller, enrolment
-    from ledger.events import command_principal
-    from ledger.models import Scope
 
     signer = _make_participant(repository, clone)
-    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
-    acme = enrolment.tenant_named("acme", **by)
-    partner = enrolment.agent_named(acme, "partner", "Partner", **by)
+    partner = _agent("partner", "Partner")
     bus, _ = GitBus.objects.update_or_create(
         agent=partner,
         defaults={
@@ -282,7 +269,7 @@ def make_demo_bus(repository: Path, clone: Path) -> None:
         BusMethod.objects.get_or_create(
             bus=bus, method=method, defaults={"skill": skill, "is_ours": is_ours}
         )
-    helpdesk = enrolment.agent_named(acme, "helpdesk", **by)
+    helpdesk = Agent.objects.get(tenant="acme", slug="helpdesk")
     caller = Caller(helpdesk.principal, "acme", frozenset({Scope.SUBMIT.value}))
     text = Submission(skill="count-words", input={"text": "How many words are these?"})
     submissions.submit(text, caller=caller, via=Surface.COMMAND)
@@ -316,49 +303,32 @@ def _make_participant(repository: Path, clone: Path) -> str:
 
 def make_demo_supervisor(token_file: Path) -> None:
     """An agent that decides small refunds by a policy. Its rules are fixed; it is not a model."""
-    from ledger.agents import enrolment
-    from ledger.events import command_principal
-    from ledger.models import Scope
-
-    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
-    acme = enrolment.tenant_named("acme", **by)
-    agent = enrolment.agent_named(acme, "goodwill", "Goodwill supervisor (rules)", **by)
+    agent = _agent("goodwill", "Goodwill supervisor (rules)")
     if not token_file.exists():
         # Half of its decisions are reviewed, so that there is something to look at.
         agent.review_percent = 50
         agent.save(update_fields=["review_percent"])
-        enrolment.was_changed(agent, {"review_percent": [10, 50]}, **by)
-        _keep_token(token_file, enrolment.issue(agent, scopes=[Scope.DECIDE.value], **by)[1])
+        enrolment.was_changed(agent, {"review_percent": [10, 50]}, **_by_command())
+        _keep_token(token_file, agent, Scope.DECIDE)
 
 
 def make_demo_bookkeeper(token_file: Path) -> None:
     """An agent that speaks MCP, and refunds invoices by the tool that runs elsewhere."""
-    from ledger.agents import enrolment
-    from ledger.events import command_principal
-    from ledger.models import Scope
-
-    by: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
-    acme = enrolment.tenant_named("acme", **by)
-    agent = enrolment.agent_named(acme, "bookkeeper", "Bookkeeper (MCP)", **by)
-    if not token_file.exists():
-        _keep_token(token_file, enrolment.issue(agent, scopes=[Scope.PROPOSE.value], **by)[1])
+    _keep_token(token_file, _agent("bookkeeper", "Bookkeeper (MCP)"), Scope.PROPOSE)
 
 
 def register_http_tool(address: str) -> None:
     """The tool of examples/http_tool, at the port that it has this time."""
-    import yaml
-
-    from ledger.events import command_principal
-    from ledger.models import Tenant
-    from ledger.tools import manifests, registrations
-
     content = yaml.safe_load((HTTP_TOOL / "tools.yaml").read_text("utf-8"))
     acme = Tenant.objects.get(slug=content["tenant"])
     for tool in content["tools"]:
         manifest = manifests.read({**tool, "address": address})
-        registrations.register(acme, manifest, by=command_principal(), via=Surface.COMMAND)
+        registrations.register(acme, manifest, **_by_command())
 
 
-def _keep_token(token_file: Path, token: str) -> None:
-    token_file.touch(mode=0o600)
-    token_file.write_text(token)
+def _keep_token(token_file: Path, agent: Agent, *scopes: Scope) -> None:
+    """Issue a token, once."""
+    if not token_file.exists():
+        token = enrolment.issue(agent, scopes=[scope.value for scope in scopes], **_by_command())[1]
+        token_file.touch(mode=0o600)
+        token_file.write_text(token)

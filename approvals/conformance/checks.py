@@ -9,7 +9,7 @@ from threading import Timer
 
 import httpx
 
-from ledger.tools.conformance.probe import Heard, Probe, Skipped, Unexpected, WithSecret
+from approvals.conformance.probe import Heard, Probe, Skipped, Unexpected, WithSecret
 from ledger.tools.http import CONFLICT, NOTHING_HAPPENED
 
 LONG_AGO = timedelta(minutes=10)

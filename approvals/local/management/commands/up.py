@@ -22,10 +22,9 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from approvals.local import Program, Supervisor, embedded_services, on_stop_signals, processes
-from approvals.local.processes import Process, environment_of
-from approvals.management import old_folder
-from approvals.management.commands.migrate import EXIT_OTHER_VERSION
+from approvals import processes
+from approvals.local import Program, Supervisor, embedded_services, old_folder, on_stop_signals
+from approvals.processes import EXIT_OTHER_VERSION, Process, environment_of
 from ledger import contracts
 from ledger.tools.manifests import LONGEST_TIMEOUT_S
 
@@ -153,7 +152,8 @@ class Command(BaseCommand):
         # On Linux each has a socket of its own at this port, and the kernel spreads connections;
         # of processes that share a socket, one would take nearly all.
         asking = [_program(processes.WEB, environment, *serve, name=f"web-{i}") for i in (1, 2)]
-        if settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS:
+        is_socket_mode = settings.SLACK_TRANSPORT == "socket" and settings.SLACK_APP_TOKENS
+        if is_socket_mode and apps.is_installed(processes.SLACK.app):
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
         working = [

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ledger.tools.conformance import checks, terms
-from ledger.tools.conformance.probe import Probe, Skipped, Unexpected
+from approvals.conformance import checks, terms
+from approvals.conformance.probe import Probe, Skipped, Unexpected
 
 Check = Callable[[Probe], None]
 

@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 
 from approvals.models import Membership, SlackIdentity, SlackMessage, SlackRoute, SlackWorkspace
 from approvals.people import name_of
-from approvals.slack import propose_link, unlink_account
+from approvals.slack.identities import propose_link, unlink_account
 from ledger.admin.base import (
     COUNTED,
     BoundedPaginator,
