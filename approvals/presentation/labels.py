@@ -138,7 +138,7 @@ def _settled(event: Event) -> str:
     }.get(EventKind(event.kind))
     if finding is None or not Principal.parse(event.principal).is_user:
         return ""
-    return _("Settled by {name}: {found}").format(name=event.principal_name, found=finding)
+    return _("Settled by {name}: {finding}").format(name=event.principal_name, finding=finding)
 
 
 def undo_words(consequence_level: str) -> str:

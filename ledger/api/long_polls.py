@@ -17,11 +17,11 @@ def _look_all(polls: list[Poll]) -> list[Look | None]:
     """``detail`` of each poll is the entity tag that its client has, or empty."""
     callers = callers_with([poll.token for poll in polls])
     rows = Transaction.objects.filter(pk__in={poll.subject for poll in polls})
-    found = {row.pk: row for row in rows.prefetch_related("decisions")}
-    etags = {pk: versioned(row)[1] for pk, row in found.items()}
+    rows_by_id = {row.pk: row for row in rows.prefetch_related("decisions")}
+    etags = {pk: versioned(row)[1] for pk, row in rows_by_id.items()}
     looks: list[Look | None] = []
     for poll, caller in zip(polls, callers, strict=True):
-        row = found.get(poll.subject)
+        row = rows_by_id.get(poll.subject)
         if caller is None or row is None or not may_see(caller, row):
             looks.append(None)
             continue

@@ -66,10 +66,10 @@ def tool_named(tenant: str, name: str) -> Tool[Any, Any] | None:
 
 def tools_of(tenants: Iterable[str]) -> dict[str, Tool[Any, Any]]:
     """Every tool with effects of these tenants, by name; of equal names the first."""
-    found: dict[str, Tool[Any, Any]] = dict(contracts.tools)
+    tools: dict[str, Tool[Any, Any]] = dict(contracts.tools)
     for tenant in sorted(tenants):
-        found = {**registered(tenant), **found}
-    return found
+        tools = {**registered(tenant), **tools}
+    return tools
 
 
 def registered(tenant: str) -> Mapping[str, ManifestTool]:
@@ -84,12 +84,12 @@ def readonly_named(tenant: str, name: str) -> ReadonlyTool | None:
 
 def readonly_tools_of(tenants: Iterable[str]) -> dict[str, ReadonlyTool]:
     """Every tool without effects of these tenants, by name; of equal names the first."""
-    found: dict[str, ReadonlyTool] = dict(contracts.readonly_tools)
+    tools: dict[str, ReadonlyTool] = dict(contracts.readonly_tools)
     for tenant in sorted(tenants):
         for tool in _offered(tenant):
             if (readonly := _readonly(tool)) is not None:
-                found.setdefault(tool.name, readonly)
-    return found
+                tools.setdefault(tool.name, readonly)
+    return tools
 
 
 def _offered(tenant: str) -> list[ManifestTool]:

@@ -191,7 +191,7 @@ class Sweeper:
     def _enqueue_rows(self, name: str, *querysets: TransactionQuerySet) -> None:
         """Enqueue rows; those whose tool this process lacks only now and then."""
         columns = ("pk", "tool", "tool_version")
-        rows_due = [found for rows in querysets for found in rows.values_list(*columns)[:BATCH]]
+        rows_due = [row for rows in querysets for row in rows.values_list(*columns)[:BATCH]]
         elsewhere = {
             str(pk)
             for pk, tool, version in rows_due

@@ -252,7 +252,7 @@ def findings(probe: Probe) -> Iterator[Finding]:
             check(probe)
         except Skipped as reason:
             yield Finding(name, expected, why, skipped=str(reason))
-        except Unexpected as found:
-            yield Finding(name, expected, why, came=str(found))
+        except Unexpected as unexpected:
+            yield Finding(name, expected, why, came=str(unexpected))
         else:
             yield Finding(name, expected, why)

@@ -50,8 +50,8 @@ def compare(document: Watched, document_read: Listed) -> None:
     revision, listed = document_read
     upstream = McpUpstream.objects.get(watched=document)
     McpUpstream.objects.filter(pk=upstream.pk).update(revision=revision)
-    found = UpstreamTool.objects.select_related("upstream").filter(upstream=upstream)
-    rows = {row.name: row for row in found}
+    tools = UpstreamTool.objects.select_related("upstream").filter(upstream=upstream)
+    rows = {row.name: row for row in tools}
     names = Counter(definitions.our_name(upstream.name, name) for name in listed)
     for name, definition in listed.items():
         if name != clean(name, most=128):
@@ -60,7 +60,7 @@ def compare(document: Watched, document_read: Listed) -> None:
         _note(row, definition, is_alone=names[definitions.our_name(upstream.name, name)] == 1)
     for row in rows.values():
         _is_gone(row)
-    for row in found.filter(state=State.RELEASED).all():
+    for row in tools.filter(state=State.RELEASED).all():
         _check_its_others(row, listed)
 
 
@@ -104,8 +104,8 @@ def _is_gone(row: UpstreamTool) -> None:
 def _check_its_others(row: UpstreamTool, listed: dict[str, Json]) -> None:
     """Hold a tool whose plan, look-up or compensation is not what the operator saw."""
     for name, sha256 in row.its_others.items():
-        found = listed.get(name)
-        if found is None or definitions.digest_of(found) != sha256:
+        definition = listed.get(name)
+        if definition is None or definitions.digest_of(definition) != sha256:
             hold_row(row, f"The definition of {name}, which it relies on, has changed.")
             row.save()
 
