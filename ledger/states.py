@@ -19,7 +19,7 @@ class State(TextChoices):
     COMMITTED = "committed", Sentence("done")
     HANDED_OVER = "handed_over", Sentence("handed to the agent")
     IN_DOUBT = "in_doubt", Sentence("in doubt")
-    ROLLING_BACK = "rolling_back", Sentence("letting go of what was held")
+    ROLLING_BACK = "rolling_back", Sentence("releasing what was held")
     ABORTED = "aborted", Sentence("ended without any effect")
     FAILED = "failed", Sentence("failed, nothing was done")
     COMPENSATING = "compensating", Sentence("being compensated")
@@ -27,7 +27,7 @@ class State(TextChoices):
 
 
 class Ending(TextChoices):
-    """Why a transaction was let go of."""
+    """Ways in which a transaction ends without an effect."""
 
     REJECTED = "rejected", Sentence("rejected")
     EXPIRED = "expired", Sentence("expired")
@@ -130,7 +130,7 @@ class Outcome(TextChoices):
     NOT_OURS = "not_ours", Sentence("not ours")
     DEALT_WITH = "dealt_with", Sentence("dealt with")
     WITHDRAW = "withdraw", Sentence("withdraw")
-    LET_GO = "let_go", Sentence("let go")
+    LET_GO = "let_go", Sentence("released by hand")
     DECLINE = "decline", Sentence("decline")
     COMPENSATE = "compensate", Sentence("compensate")
 

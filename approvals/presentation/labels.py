@@ -43,10 +43,10 @@ EVENT_LABELS: dict[str, str] = {
     EventKind.RETRIED: gettext_noop("Run again with the same operation key"),
     EventKind.RETRY_ORDERED: gettext_noop("Another run was ordered"),
     EventKind.DISPROVED: gettext_noop("Found that nothing happened"),
-    EventKind.ABORTED: gettext_noop("Everything held was let go of"),
-    EventKind.FAILURE_SETTLED: gettext_noop("Everything held was let go of"),
-    EventKind.LET_GO_BY_HAND: gettext_noop("What was held was let go of by hand"),
-    EventKind.FAILURE_LET_GO_BY_HAND: gettext_noop("What was held was let go of by hand"),
+    EventKind.ABORTED: gettext_noop("Everything held was released"),
+    EventKind.FAILURE_SETTLED: gettext_noop("Everything held was released"),
+    EventKind.LET_GO_BY_HAND: gettext_noop("What was held was released by hand"),
+    EventKind.FAILURE_LET_GO_BY_HAND: gettext_noop("What was held was released by hand"),
     EventKind.LATE_RECEIPT: gettext_noop("A receipt came late"),
     EventKind.LATE_RECEIPT_SETTLED: gettext_noop("The late receipt was looked at"),
     EventKind.RECEIPT_KEPT: gettext_noop("The late receipt is true: committed"),
@@ -133,8 +133,8 @@ def _settled(event: Event) -> str:
         EventKind.LATE_RECEIPT_SETTLED: _("the late receipt was looked at"),
         EventKind.RETRY_ORDERED: _("it runs again"),
         EventKind.WITHDRAWN: _("it was withdrawn"),
-        EventKind.LET_GO_BY_HAND: _("what was held was let go of"),
-        EventKind.FAILURE_LET_GO_BY_HAND: _("what was held was let go of"),
+        EventKind.LET_GO_BY_HAND: _("what was held was released"),
+        EventKind.FAILURE_LET_GO_BY_HAND: _("what was held was released"),
     }.get(EventKind(event.kind))
     if finding is None or not Principal.parse(event.principal).is_user:
         return ""
@@ -145,7 +145,7 @@ def undo_words(consequence_level: str) -> str:
     """The ways to undo it, in the words of people: the same on every surface."""
     return {
         ConsequenceLevel.REVERSIBLE: _("can be undone"),
-        ConsequenceLevel.COMPENSABLE: _("can be made good"),
+        ConsequenceLevel.COMPENSABLE: _("can be compensated"),
         ConsequenceLevel.IRREVERSIBLE: _("cannot be undone"),
     }[ConsequenceLevel(consequence_level)]
 

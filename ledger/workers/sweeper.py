@@ -267,7 +267,7 @@ def doubt_lapsed_leases() -> None:
 
 
 def let_go_of_unused_permits() -> None:
-    """Let go of what its agents were to carry out, and redeemed no permit for in time."""
+    """Release what its agents were to carry out, and redeemed no permit for in time."""
     waiting = Transaction.objects.awaiting_agents()
     for tenant, name, version in waiting.values_list("tenant", "tool", "tool_version").distinct():
         tool = catalogue.version_of(tenant, name, str(version))

@@ -43,7 +43,7 @@ def empty_compensate(probe: Probe) -> None:
 
 
 def _compensated(probe: Probe) -> tuple[str, dict[str, str], str]:
-    """A key that was carried out and made good, with the receipts of both."""
+    """A key that was carried out and compensated, with the receipts of both."""
     probe.needs("compensate")
     key, receipt = probe.committed()
     heard = probe.ask("compensate", key, receipt={"id": receipt})
