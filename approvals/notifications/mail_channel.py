@@ -56,7 +56,7 @@ class MailChannel:
         person = User.objects.filter(pk=rest.partition(":")[0], is_active=True).first()
         if person is None or not person.email:
             return
-        chosen = wishes.wishes_of(person)
+        chosen = wishes.settings_of(person)
         with texts.language_of(person), timezone.override(wishes.zone_of(chosen)):
             SENDERS[action](delivery, chosen)
 
@@ -64,7 +64,7 @@ class MailChannel:
 def _to_write(item: Item, now: datetime) -> Iterator[Owed]:
     people = concerns.people_for(item).exclude(email="")
     for person in people.exclude(notification_settings__mail=Mail.OFF).order_by("pk"):
-        chosen = wishes.wishes_of(person)
+        chosen = wishes.settings_of(person)
         if chosen.mail == Mail.OFF or not wishes.wants(chosen, item):
             continue
         if chosen.mail == Mail.EACH:

@@ -100,7 +100,7 @@ def _to_tell(event: Event) -> Iterator[Owed]:
     now = timezone.now()
     browsers = PushSubscription.objects.filter(user__in=concerns.people_for(item))
     for browser in browsers.select_related("user").order_by("pk"):
-        chosen = wishes.wishes_of(browser.user)
+        chosen = wishes.settings_of(browser.user)
         if not wishes.wants(chosen, item):
             continue
         yield Owed(f"{TELL}:{browser.pk}", wishes.quiet_until(chosen, now))
@@ -112,7 +112,7 @@ def _to_tell(event: Event) -> Iterator[Owed]:
 def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bool) -> Post | None:
     """The item as it is now, unless it waits for this person no longer."""
     item = concerns.item_of(delivery.event)
-    chosen, now = wishes.wishes_of(browser.user), timezone.now()
+    chosen, now = wishes.settings_of(browser.user), timezone.now()
     if item is None or not wishes.wants(chosen, item):
         return None
     if until := wishes.quiet_until(chosen, now):

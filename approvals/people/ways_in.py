@@ -49,7 +49,7 @@ def end_sessions(person: User, *, but: str = "", only: int | None = None) -> lis
     return keys
 
 
-def are_left(person: User, *, without_company: bool = False, without_passkey: int = 0) -> bool:
+def is_left(person: User, *, without_company: bool = False, without_passkey: int = 0) -> bool:
     """True if the person could still come in without this one."""
     has_company = CompanyIdentity.objects.filter(user=person).exists() and not without_company
     has_passkey = Passkey.objects.filter(user=person).exclude(pk=without_passkey).exists()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ledger.agents.callers import callers_with
-from ledger.api.pending import PAGE, PAGE_MOST, Place, pending
+from ledger.api.pending import PAGE, PAGE_MOST, PageRequest, pending
 from ledger.api.rendering import versioned
 from ledger.api.visibility import may_see
 from ledger.api.waiting import LongPolls, Look, Poll
 from ledger.models import Transaction
 from ledger.states import FINAL
 
-__all__ = ["PAGE", "PAGE_MOST", "Place", "pending", "transactions"]
+__all__ = ["PAGE", "PAGE_MOST", "PageRequest", "pending", "transactions"]
 
 
 def _look_all(polls: list[Poll]) -> list[Look | None]:

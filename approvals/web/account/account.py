@@ -148,7 +148,7 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
 
 
 def _notifications(request: HttpRequest) -> dict[str, Any]:
-    form = notifications.NotificationsForm(instance=wishes.wishes_of(person_of(request)))
+    form = notifications.NotificationsForm(instance=wishes.settings_of(person_of(request)))
     return notifications.context_of(request, form, roles_of_request(request))
 
 

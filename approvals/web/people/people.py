@@ -84,7 +84,7 @@ ASKED: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChangeRow:
     """One change, as the page shows it."""
 
     event: Event
@@ -111,14 +111,14 @@ def changes_view(request: HttpRequest) -> HttpResponse:
         (
             row,
             in_words(four_eyes.refusal(row, principal_of(person))),
-            line_of_pending(row),
+            described_request(row),
             permissions_of_pending(row),
             second_operator.knows_way_in(row),
         )
         for row in second_operator.visible_to(person).order_by("pk")
     ]
     context = {
-        "lines": [line_of(event) for event in page.rows],
+        "lines": [row_of(event) for event in page.rows],
         "next": page.cursor,
         "pending": pending,
         "own_principal": str(principal_of(person)),
@@ -172,7 +172,7 @@ def _about(who: str) -> Q:
     return Q(principal__in=keys) | Q(subject__in=chains) | Q(principal_name__iexact=who)
 
 
-def line_of(event: Event) -> Line:
+def row_of(event: Event) -> ChangeRow:
     details: dict[str, Any] = json.loads(event.details)
     edits = details.pop("edits", {})
     if "change" in details:
@@ -187,10 +187,10 @@ def line_of(event: Event) -> Line:
     ]
     shown = [(_(name.replace("_", " ")), text) for name, text in facts if text]
     description = in_words(account_changes.DESCRIPTIONS[event.kind])
-    return Line(event, description, str(details.get("name", "")), shown)
+    return ChangeRow(event, description, str(details.get("name", "")), shown)
 
 
-def line_of_pending(request: ChangeRequest) -> SafeString:
+def described_request(request: ChangeRequest) -> SafeString:
     """The person who asks, and what confirming it would do."""
     asker, person = names_of([request.asked_by, request.concerns])
     role = request.after.get("role", "")

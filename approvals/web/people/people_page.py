@@ -57,7 +57,7 @@ class InviteForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PersonRow:
     """One person with the roles that the operator may see."""
 
     person: User
@@ -100,7 +100,7 @@ def _visible(operator: User, tenants: QuerySet[Tenant]) -> QuerySet[User]:
     return rows.order_by("-is_active", "first_name", "username")
 
 
-def _line(person: User, tenants: QuerySet[Tenant]) -> Line:
+def _line(person: User, tenants: QuerySet[Tenant]) -> PersonRow:
     ours = {tenant.slug: tenant.name for tenant in tenants}
     every = [(row.tenant_id, row.role) for row in person.memberships.all()]
     has = sorted(each for each in every if each[0] in ours)
@@ -110,7 +110,7 @@ def _line(person: User, tenants: QuerySet[Tenant]) -> Line:
         for role in Role.values
         if (slug, role) not in has
     ]
-    return Line(
+    return PersonRow(
         person,
         [(tenant, role, str(SHORT[role])) for tenant, role in has],
         all(tenant in ours for tenant, _role in every) and not person.is_superuser,

@@ -131,7 +131,7 @@ def add_passkey(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_passkey(request: HttpRequest, passkey_id: int) -> HttpResponse:
     person = person_of(request)
-    if not ways_in.are_left(person, without_passkey=passkey_id):
+    if not ways_in.is_left(person, without_passkey=passkey_id):
         return _last_way_in(request)
     if not passkeys.remove(person, passkey_id):
         raise Http404
@@ -159,7 +159,7 @@ def confirm_passkey(request: HttpRequest) -> HttpResponse:
 @require_POST
 def disconnect_company(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    if not ways_in.are_left(person, without_company=True):
+    if not ways_in.is_left(person, without_company=True):
         return _last_way_in(request)
     if not company_sign_in.disconnect(person):
         raise Http404

@@ -22,7 +22,7 @@ from ledger.events import account_changes
 from ledger.models import Agent, ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
 from ledger.tools.catalogue import last_named, tool_named
-from ledger.tools.loosening import fewer_eyes
+from ledger.tools.loosening import loosened_terms
 from ledger.tools.permits import PermitTool
 
 KIND = "function"
@@ -54,7 +54,7 @@ def bind(
     with atomic():
         Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
         row = Binding.objects.get_or_create(tenant=tenant, agent=agent, function=function)[0]
-        if loosens := fewer_eyes(*compared(row, tool)):
+        if loosens := loosened_terms(*compared(row, tool)):
             asked: dict[str, Any] = {"in_place_of": row.tool, "loosens": loosens}
             asked |= {"tenant": tenant.slug, "by": by, "via": via}
             four_eyes.ask(KIND, str(row.pk), {"tool": tool}, **asked)
